@@ -1,0 +1,47 @@
+# Everything a fresh clone needs: python3 (>= 3.11, with venv and headers), make, g++. Nothing is installed by hand.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h')
+
+.PHONY: help setup demo test lint docs bench clean
+help:  ## say what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/pip.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit("Ryle needs Python 3.11 or later; try make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check uv
+	@touch $@
+
+$(VENV)/ryle.stamp: $(VENV)/pip.stamp $(NATIVE)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python "scikit-build-core>=0.10" "nanobind>=2.4" "cmake>=3.26" ninja
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation-package ryle -e ".[test]"
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/ryle.stamp
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation-package ryle -e ".[test,dev,docs]"
+	@touch $@
+
+setup: $(VENV)/ryle.stamp  ## make .venv with Ryle built in it
+
+demo: setup  ## observe a simulated sky: packets in, visibilities and pictures out (demo-output/)
+	$(BIN)/ryle demo --output demo-output
+
+test: setup  ## run the test suite
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/dev.stamp  ## ruff, mypy and clang-format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $$(find native -name '*.cpp' -o -name '*.h')
+
+docs: $(VENV)/dev.stamp  ## build the documentation site (docs/_build/html)
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+bench: setup  ## time the CPU forms against their baselines
+	$(BIN)/python bench/cpu.py
+
+clean:  ## remove what was built
+	rm -rf $(VENV) build demo-output docs/_build

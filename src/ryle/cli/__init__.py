@@ -1,0 +1,5 @@
+"""The `ryle` command."""
+
+
+def main() -> None:
+    """Run the command line."""
