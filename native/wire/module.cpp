@@ -1,6 +1,11 @@
-// ryle.wire._native: CPU hot loops.
+// ryle.wire._native: sample codecs.
 #include <nanobind/nanobind.h>
 
 namespace nb = nanobind;
 
-NB_MODULE(_native, m) { m.doc() = "CPU hot loops"; }
+void bind_samples(nb::module_& m);
+
+NB_MODULE(_native, m) {
+    m.doc() = "Sample codecs";
+    bind_samples(m);
+}
