@@ -1,0 +1,85 @@
+"""The catcher's bookkeeping: integrations of substreams in, integrations of the whole band out, in time order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..chunk import Integration
+
+
+class BandAssembler:
+    """Joins the substreams of each integration.
+
+    An integration is given when all its substreams are there, or when one that is `window` integrations later has begun:
+    then what is missing has counts of zero.
+
+    Parameters
+    ----------
+    channels, substreams, groups : int
+        Of the whole band; `groups` of each substream.
+    products : int
+        Products of a channel.
+    window : int
+        Integrations that may be open at once.
+    """
+
+    def __init__(self, channels: int, substreams: int, groups: int, products: int, window: int = 4) -> None:
+        self._channels = channels
+        self._substreams = substreams
+        self._groups = groups
+        self._products = products
+        self._window = window
+        self._open: dict[int, tuple[Integration, set[int]]] = {}
+        self._given = -1  # first spectrum of the last integration given
+        self.placed = 0
+        self.late = 0
+        self.duplicate = 0
+        self.missing = 0
+
+    def push(self, part: Integration) -> Iterator[Integration]:
+        """Add one substream's integration; give those of the whole band that are due, in time order.
+
+        Parameters
+        ----------
+        part : Integration
+            Of one substream; its arrays are copied.
+        """
+        substream = part.first_channel * self._substreams // self._channels
+        if part.first_spectrum <= self._given:
+            self.late += 1
+            return
+        whole, have = self._open.setdefault(part.first_spectrum, (self._empty(part), set()))
+        if substream in have:
+            self.duplicate += 1
+            return
+        self.placed += 1
+        have.add(substream)
+        whole.visibilities[part.first_channel : part.first_channel + part.channels] = part.visibilities
+        whole.counts[substream * self._groups : (substream + 1) * self._groups] = part.counts
+        newest = max(self._open)
+        for first in sorted(self._open):
+            if len(self._open[first][1]) < self._substreams and newest - first < self._window * part.spectra:
+                break
+            yield self._give(first)
+
+    def flush(self) -> Iterator[Integration]:
+        """Give what is open, as it is."""
+        for first in sorted(self._open):
+            yield self._give(first)
+
+    def _give(self, first: int) -> Integration:
+        whole, have = self._open.pop(first)
+        self.missing += self._substreams - len(have)
+        self._given = first
+        return whole
+
+    def _empty(self, part: Integration) -> Integration:
+        return Integration(
+            part.first_spectrum,
+            part.spectra,
+            0,
+            np.zeros((self._channels, self._products, 2), np.int64),
+            np.zeros((self._substreams * self._groups, self._products), np.uint32),
+        )

@@ -1,0 +1,233 @@
+"""Starts the engines of one observation as processes, watches them, and ends them in signal-path order.
+
+Each process prints a status line a few times a second (`ryle.monitor.status`) and drains when told to on its standard
+input (`ryle.engines.control`). A stage is drained only when the stages before it have ended and its receivers have
+fallen quiet, so that nothing on its way is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+#: Stages in the order of the signal path.
+STAGES = ("simulate", "f", "x", "catcher")
+_QUIET = 1.0  # seconds without a packet after which a stage that nobody feeds any more is drained
+_PATIENCE = 120.0  # seconds that a process may take to get ready, or to drain
+
+
+@dataclass
+class Child:
+    """One engine process and the last that it said of itself."""
+
+    role: str
+    index: int
+    process: subprocess.Popen[str]
+    status: dict[str, Any] = field(default_factory=lambda: {"state": "starting"})
+    words: deque[str] = field(default_factory=lambda: deque(maxlen=30))
+    told_to_drain: bool = False
+    last_change: float = field(default_factory=time.monotonic)
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.role if self.role in ("simulate", "catcher") else f"{self.role.upper()}-engine {self.index}"
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit status, None while it runs; negative for a signal."""
+        return self.process.poll()
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended by itself without success."""
+        return self.exit_code not in (None, 0)
+
+
+class RunFailed(Exception):
+    """An engine died or would not end; names it and gives its last words."""
+
+
+class Supervisor:
+    """Runs the processes of one observation.
+
+    Parameters
+    ----------
+    commands : sequence of (role, index, argv)
+        One entry a process; role is one of `STAGES`. Arguments follow ``python -m ryle``.
+    log_directory : path
+        Where each process's standard error goes.
+    on_event : callable, optional
+        Called with (child, event) for each event line, from a reader thread.
+    """
+
+    def __init__(
+        self,
+        commands: Sequence[tuple[str, int, list[str]]],
+        log_directory: Path,
+        on_event: Callable[[Child, dict[str, Any]], None] | None = None,
+    ) -> None:
+        self._commands = commands
+        self._logs = log_directory
+        self._on_event = on_event
+        self._stop = threading.Event()
+        self._readers: list[threading.Thread] = []
+        self.children: list[Child] = []
+        self.failure: str | None = None
+
+    def stop(self) -> None:
+        """Ask for an orderly end: no more input, drain, close files. Safe in a signal handler."""
+        self._stop.set()
+
+    def run(self, on_update: Callable[[], None] = lambda: None) -> None:
+        """Run to the end.
+
+        Parameters
+        ----------
+        on_update : callable
+            Called about five times a second while anything runs.
+
+        Raises
+        ------
+        RunFailed
+            If an engine failed; the others have been drained and the files closed.
+        """
+        self._logs.mkdir(parents=True, exist_ok=True)
+        try:
+            for stage in reversed(STAGES):
+                if stage != "simulate":
+                    self._start(stage)
+            self._wait_ready(on_update)
+            if self.failure is None and not self._stop.is_set():
+                self._start("simulate")
+            for stage in STAGES:
+                self._finish(stage, on_update)
+        finally:
+            for child in self.children:
+                if child.exit_code is None:
+                    child.process.kill()
+                child.process.wait()
+            for reader in self._readers:
+                reader.join(timeout=5)
+            on_update()
+        if self.failure is not None:
+            raise RunFailed(self.failure)
+
+    # -- one stage after the other ----------------------------------------------------------------------------------
+
+    def _stage(self, stage: str) -> list[Child]:
+        return [c for c in self.children if c.role == stage]
+
+    def _finish(self, stage: str, on_update: Callable[[], None]) -> None:
+        """Let a stage run as long as it should, then see it end."""
+        head = next((s for s in STAGES if self._stage(s)), None)
+        while any(c.exit_code is None for c in self._stage(stage)):
+            self._watch(on_update)
+            if stage != head or self._stop.is_set() or self.failure is not None:
+                self._drain(stage)
+        self._watch(lambda: None)
+
+    def _drain(self, stage: str) -> None:
+        now = time.monotonic()
+        for child in self._stage(stage):
+            if child.exit_code is not None:
+                continue
+            if not child.told_to_drain and (stage == STAGES[0] or now - child.last_change > _QUIET):
+                child.told_to_drain = True
+                child.last_change = now
+                self._tell(child, "drain\n")
+            elif child.told_to_drain and now - child.last_change > _PATIENCE:
+                self._fail(f"{child.name} did not end within {_PATIENCE:g} s of being told to; killed")
+                child.process.kill()
+
+    def _watch(self, on_update: Callable[[], None]) -> None:
+        on_update()
+        time.sleep(0.1)
+        for child in self.children:
+            if child.failed and child.status.get("state") != "reported":
+                code = child.exit_code
+                assert code is not None
+                how = f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
+                last = "\n".join(f"    {w}" for w in child.words) or "    (nothing)"
+                self._fail(f"{child.name} {how}. Its last words:\n{last}\n  All of them: {self._log_path(child.role, child.index)}")
+                child.status["state"] = "reported"
+
+    def _wait_ready(self, on_update: Callable[[], None]) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while self.failure is None and not self._stop.is_set():
+            waiting = [c for c in self.children if c.status.get("state") == "starting"]
+            if not waiting:
+                return
+            if time.monotonic() > deadline:
+                self._fail(f"not ready after {_PATIENCE:g} s: {', '.join(c.name for c in waiting)}")
+            self._watch(on_update)
+
+    def _fail(self, why: str) -> None:
+        self.failure = why if self.failure is None else self.failure + "\n" + why
+
+    # -- one process ------------------------------------------------------------------------------------------------
+
+    def _log_path(self, role: str, index: int) -> Path:
+        return self._logs / f"{role}{index}.log"
+
+    def _start(self, stage: str) -> None:
+        for role, index, argv in self._commands:
+            if role != stage:
+                continue
+            process = subprocess.Popen(
+                [sys.executable, "-m", "ryle", *argv],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                bufsize=1,
+                start_new_session=True,  # Ctrl-C reaches the supervisor alone
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )
+            child = Child(role, index, process)
+            self.children.append(child)
+            for target in (self._read_status, self._read_words):
+                thread = threading.Thread(target=target, args=(child,), daemon=True)
+                thread.start()
+                self._readers.append(thread)
+
+    def _tell(self, child: Child, text: str) -> None:
+        try:
+            assert child.process.stdin is not None
+            child.process.stdin.write(text)
+            child.process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            pass  # it has just ended; its exit status says how
+
+    def _read_status(self, child: Child) -> None:
+        assert child.process.stdout is not None
+        for line in child.process.stdout:
+            try:
+                figures = json.loads(line)
+            except json.JSONDecodeError:
+                child.words.append(line.rstrip())
+                continue
+            if "event" in figures:
+                if self._on_event is not None:
+                    self._on_event(child, figures)
+                continue
+            if figures.get("received") != child.status.get("received") or figures["state"] != child.status.get("state"):
+                child.last_change = time.monotonic()
+            child.status = figures
+
+    def _read_words(self, child: Child) -> None:
+        assert child.process.stderr is not None
+        with self._log_path(child.role, child.index).open("w") as log:
+            for line in child.process.stderr:
+                log.write(line)
+                log.flush()
+                child.words.append(line.rstrip())

@@ -1,0 +1,130 @@
+"""From a stream of sample chunks to the windows that the channelizer reads.
+
+A spectrum reads samples before and after its time stamp (delays, taps), so consecutive batches of spectra need
+overlapping stretches of samples. `SampleBuffer` keeps the overlap; every other part can then be stateless in time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..chunk import SampleChunk
+
+
+@dataclass(frozen=True)
+class WindowShape:
+    """How batches of spectra lie in time, in samples.
+
+    Parameters
+    ----------
+    step : int
+        From one spectrum to the next.
+    window : int
+        That one spectrum reads.
+    max_delay : int
+        Largest delay of either sign.
+    batch : int
+        Spectra of one batch; batches start at its multiples since sync.
+    """
+
+    step: int
+    window: int
+    max_delay: int
+    batch: int
+
+    def span(self, first_spectrum: int) -> tuple[int, int]:
+        """First sample that the batch starting at `first_spectrum` can read, and the one after the last."""
+        low = self.step * first_spectrum - self.max_delay
+        return low, self.step * (first_spectrum + self.batch - 1) + self.window + self.max_delay
+
+
+class SampleBuffer:
+    """Collects sample chunks and gives windows, one a batch of spectra.
+
+    Chunks come in time order; what lies between two of them is missing. A gap longer than two windows is jumped over:
+    the batches that end in it are given, those wholly inside it are not.
+
+    Parameters
+    ----------
+    shape : WindowShape
+        How batches lie.
+    """
+
+    def __init__(self, shape: WindowShape) -> None:
+        self.shape = shape
+        self._chunks: deque[SampleChunk] = deque()
+        self._next: int | None = None  # first spectrum of the next batch
+
+    def push(self, chunk: SampleChunk) -> Iterator[tuple[int, SampleChunk]]:
+        """Add a chunk; give each batch that is now complete.
+
+        Parameters
+        ----------
+        chunk : SampleChunk
+            Must not be written to until the windows that need it have been given.
+
+        Yields
+        ------
+        first_spectrum : int
+            First spectrum of a batch.
+        window : SampleChunk
+            Freshly allocated; holds every sample that the batch may read, missing ones marked.
+
+        Raises
+        ------
+        ValueError
+            If the chunk starts before the end of the last one.
+        """
+        if self._chunks and chunk.timestamp < self._chunks[-1].end:
+            raise ValueError(f"chunk at sample {chunk.timestamp} starts before the last one ends ({self._chunks[-1].end})")
+        if self._next is not None:
+            low, high = self.shape.span(self._next)
+            if chunk.timestamp > high + 2 * (high - low):
+                yield from self.flush()
+        if self._next is None:
+            # The first batch that this chunk can contribute to: a positive delay reads earlier samples.
+            earliest = max(0, chunk.timestamp - self.shape.window - self.shape.max_delay)
+            self._next = earliest // self.shape.step // self.shape.batch * self.shape.batch
+            while self.shape.span(self._next)[1] <= chunk.timestamp:
+                self._next += self.shape.batch
+        self._chunks.append(chunk)
+        while self.shape.span(self._next)[1] <= self._chunks[-1].end:
+            yield self._batch()
+
+    def flush(self) -> Iterator[tuple[int, SampleChunk]]:
+        """Give the batches that the samples so far contribute to, as they are, and start anew."""
+        while self._chunks and self._next is not None:
+            if self.shape.span(self._next)[0] >= self._chunks[-1].end:
+                break
+            yield self._batch()
+        self._chunks.clear()
+        self._next = None
+
+    def _batch(self) -> tuple[int, SampleChunk]:
+        assert self._next is not None
+        first = self._next
+        low, high = self.shape.span(first)
+        window = self._cut(low, high)
+        self._next = first + self.shape.batch
+        keep = self.shape.span(self._next)[0]
+        while len(self._chunks) > 1 and self._chunks[0].end <= keep:
+            self._chunks.popleft()
+        return first, window
+
+    def _cut(self, low: int, high: int) -> SampleChunk:
+        size = self._chunks[-1].packet_samples
+        start, stop = low // size, -(-high // size)  # packets since sync; floor also below zero
+        inputs, _, packet_bytes = self._chunks[-1].data.shape
+        data = np.empty((inputs, stop - start, packet_bytes), np.uint8)
+        present = np.zeros((inputs, stop - start), np.uint8)
+        for chunk in self._chunks:
+            first = chunk.timestamp // size
+            a, b = max(start, first), min(stop, first + chunk.data.shape[1])
+            if a < b:
+                data[:, a - start : b - start] = chunk.data[:, a - first : b - first]
+                present[:, a - start : b - start] = chunk.present[:, a - first : b - first]
+        return SampleChunk(start * size, data, present, size)

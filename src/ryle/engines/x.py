@@ -1,0 +1,81 @@
+"""The X-engine: blocks of spectra of all antennas in, integrations out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..chunk import BLOCK, Integration, SpectraChunk
+from ..config import Observation
+from ..correlate import make_correlator
+
+
+class XEngine:
+    """Integrates a run of channels over stretches aligned to multiples of their length since sync.
+
+    Parameters
+    ----------
+    observation : Observation
+        What is observed.
+    first_channel, channels : int
+        The run of channels.
+    groups : int
+        Channel groups that the chunks' validity words distinguish.
+    """
+
+    def __init__(self, observation: Observation, first_channel: int, channels: int, groups: int) -> None:
+        self.first_channel = first_channel
+        self._spectra = observation.integration_spectra
+        self._blocks = self._spectra // BLOCK
+        self._correlator = make_correlator(
+            inputs=observation.n_inputs,
+            channels=channels,
+            polarizations=observation.pols,
+            groups=groups,
+            threads=observation.xengine.threads,
+            backend=observation.xengine.backend,
+        )
+        self._open: int | None = None  # index since sync of the integration being summed
+
+    @property
+    def clamped(self) -> int:
+        """Values of -128 or -8 that foreign data held and that were clamped."""
+        return int(self._correlator.clamped)
+
+    def push(self, chunk: SpectraChunk) -> Iterator[Integration]:
+        """Add a chunk; give each integration that it completes.
+
+        An integration is complete when a chunk reaches past its end. One to which nothing contributed is not given.
+
+        Parameters
+        ----------
+        chunk : SpectraChunk
+            In time order.
+
+        Raises
+        ------
+        ValueError
+            If the chunk lies before the integration that is open.
+        """
+        block = 0
+        while block < chunk.blocks:
+            index = (chunk.first_block + block) // self._blocks
+            if self._open is not None and index < self._open:
+                raise ValueError(f"spectra chunk at block {chunk.first_block} is older than integration {self._open}")
+            if self._open is not None and index > self._open:
+                yield from self.flush()
+            self._open = index
+            count = min(chunk.blocks - block, (index + 1) * self._blocks - (chunk.first_block + block))
+            self._correlator.accumulate(chunk, block, count)
+            block += count
+        if self._open is not None and chunk.first_block + chunk.blocks == (self._open + 1) * self._blocks:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[Integration]:
+        """Give the integration that is open, as it is, unless it is empty."""
+        if self._open is None:
+            return
+        first, self._open = self._open * self._spectra, None
+        integration = self._correlator.read(first, self._spectra, self.first_channel)
+        self._correlator.reset()
+        if integration.counts.any():
+            yield integration

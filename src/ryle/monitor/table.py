@@ -1,0 +1,110 @@
+"""The live table of a run: one row a process, with what came in, what was lost and what went out."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from ..config import show
+
+_STATES = {
+    "starting": "dim",
+    "ready": "cyan",
+    "running": "green",
+    "draining": "yellow",
+    "done": "dim green",
+    "failed": "bold red",
+    "reported": "bold red",
+}
+#: Classes of datagram and of loss, in the order of the columns; None in an account means that the source cannot see it.
+LOSSES = ("missing", "late", "duplicate", "malformed", "foreign")
+
+
+class _Rate:
+    """Rate of a counter over the last few seconds."""
+
+    def __init__(self, span: float = 3.0) -> None:
+        self._span = span
+        self._points: deque[tuple[float, float]] = deque()
+
+    def update(self, when: float, count: float) -> float:
+        if not self._points or when > self._points[-1][0]:
+            self._points.append((when, count))
+        while len(self._points) > 2 and self._points[-1][0] - self._points[0][0] > self._span:
+            self._points.popleft()
+        (t0, c0), (t1, c1) = self._points[0], self._points[-1]
+        return (c1 - c0) / (t1 - t0) if t1 > t0 else 0.0
+
+
+class RunTable:
+    """Renders the states of a run's processes.
+
+    Parameters
+    ----------
+    title : str
+        Stands above the table.
+    duration : float or None
+        Seconds of signal in the whole run, for the progress bar.
+    """
+
+    def __init__(self, title: str, duration: float | None) -> None:
+        self._title = title
+        self._rates: dict[tuple[str, str], _Rate] = {}
+        self._started = time.monotonic()
+        self._progress = Progress(
+            TextColumn("[bold]signal"), BarColumn(40), TextColumn("{task.fields[text]}"), TimeRemainingColumn()
+        )
+        self._task = self._progress.add_task("signal", total=duration, text="")
+        self._duration = duration
+
+    def render(self, rows: list[tuple[str, dict[str, Any]]], written: int) -> RenderableType:
+        """One picture of the run.
+
+        Parameters
+        ----------
+        rows : list of (name, status)
+            The last status of each process.
+        written : int
+            Integrations safely in the file.
+        """
+        table = Table(title=self._title, title_justify="left", expand=False)
+        for column in ("process", "state", "position", "in", "packets/s", *LOSSES, "saturated"):
+            table.add_column(column, justify="left" if column in ("process", "state") else "right")
+        for name, status in rows:
+            state = str(status.get("state", "?"))
+            when = float(status.get("time", 0.0))
+            account = status.get("account") or {}
+            cells: list[Text | str] = [name, Text(state, _STATES.get(state, ""))]
+            cells.append(f"{status['position']:.2f} s" if "position" in status else "")
+            if "bytes" in status:
+                rate = self._rate(name, "bytes", when, 8.0 * status["bytes"])
+                cells.append(show(rate, "b/s"))
+                cells.append(f"{self._rate(name, 'received', when, status.get('received', 0)):.0f}")
+            else:
+                cells += ["", ""]
+            cells += [self._loss(account, key) for key in LOSSES]
+            cells.append(f"{status['saturated']:.1e}" if status.get("saturated") is not None else "")
+            table.add_row(*cells)
+        position = max((s.get("position", 0.0) for _, s in rows), default=0.0)
+        text = f"{position:.2f} s" + (f" of {self._duration:.2f} s" if self._duration else "")
+        text += f" · {written} integrations written · {time.monotonic() - self._started:.0f} s"
+        self._progress.update(self._task, completed=min(position, self._duration or position), text=text)
+        return Group(table, self._progress)
+
+    def _rate(self, name: str, key: str, when: float, count: float) -> float:
+        return self._rates.setdefault((name, key), _Rate()).update(when, count)
+
+    @staticmethod
+    def _loss(account: dict[str, Any], key: str) -> Text:
+        if key not in account:
+            return Text("")
+        count = account[key]
+        if count is None:
+            return Text("unknown", "dim")
+        return Text(f"{count}", "bold red" if count else "green")
