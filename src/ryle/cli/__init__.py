@@ -1,5 +1,56 @@
-"""The `ryle` command."""
+"""The `ryle` command: one file a subcommand, nothing but argument parsing."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+app = typer.Typer(
+    name="ryle",
+    help="A real-time FX correlator for radio telescopes: packets in, visibilities out.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _register() -> None:
+    from . import check, correlate, demo, engine, example, files, run, simulate
+
+    app.command()(check.check)
+    app.command()(run.run)
+    app.command()(correlate.correlate)
+    app.command()(simulate.simulate)
+    app.command()(demo.demo)
+    app.command()(example.example)
+    app.command()(files.export)
+    app.command()(files.recover)
+    app.command()(files.plot)
+    app.command()(files.image)
+    app.add_typer(engine.app, name="engine", hidden=True)
+
+
+@app.callback(invoke_without_command=True)
+def _options(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+    if version:
+        from .. import __version__
+
+        typer.echo(f"ryle {__version__}")
+        raise typer.Exit
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; mistakes of the user end with a message, not with a traceback."""
+    from ..config import ConfigError
+    from ..engines.supervisor import RunFailed
+
+    _register()
+    try:
+        app()
+    except (ConfigError, RunFailed, FileNotFoundError) as error:
+        from rich.console import Console
+
+        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {error}", markup=True)
+        sys.exit(1)

@@ -1,0 +1,5 @@
+"""``python -m ryle``."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,17 @@
+"""`ryle demo`: the first ten minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Directory for everything made.")] = Path("demo-output"),
+) -> None:
+    """Observe a simulated sky with ten antennas over real UDP packets: visibilities, pictures, a table of what was found."""
+    from ..engines.demo import run_demo
+
+    raise typer.Exit(0 if run_demo(output) else 1)

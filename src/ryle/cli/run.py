@@ -1,0 +1,34 @@
+"""`ryle run`: the whole correlator."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .arguments import ObservationFile, OutputDirectory
+
+
+def run(
+    file: ObservationFile,
+    output: OutputDirectory = None,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Everything in one process, without sockets; needs [simulate].")
+    ] = False,
+    simulate: Annotated[
+        bool, typer.Option(help="Start the simulator if the file has [simulate]; else wait for packets.")
+    ] = True,
+) -> None:
+    """Run the correlator that an observation file describes, until its end or Ctrl-C.
+
+    Starts the simulator (if the file asks for one), the F-engines, the X-engines and the catcher as processes over UDP,
+    and shows a live table of rates, losses and states.
+    """
+    from ..config import load
+    from ..engines.run import run_in_process, run_processes
+
+    observation = load(file)
+    if in_process:
+        run_in_process(observation, output)
+    else:
+        run_processes(observation, output, simulate=simulate)
