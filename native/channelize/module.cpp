@@ -1,6 +1,282 @@
-// ryle.channelize._native: CPU hot loops.
+// ryle.channelize._native: CPU hot loops of the F-engine.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "channelize/kernels.h"
 
 namespace nb = nanobind;
 
-NB_MODULE(_native, m) { m.doc() = "CPU hot loops"; }
+namespace ryle {
+namespace {
+
+// Best first.
+std::vector<const ChannelizeKernels*> available() {
+    std::vector<const ChannelizeKernels*> found;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd") &&
+        __builtin_cpu_supports("avx512vbmi"))
+        found.push_back(&channelize_avx512);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+        found.push_back(&channelize_avx2);
+#endif
+    found.push_back(&channelize_portable);
+    return found;
+}
+
+const ChannelizeKernels& kernels(const std::string& isa) {
+    static const std::vector<const ChannelizeKernels*> found = available();
+    if (isa.empty()) return *found.front();
+    for (const ChannelizeKernels* one : found)
+        if (isa == one->name) return *one;
+    throw std::invalid_argument("this machine has no instruction set '" + isa + "'");
+}
+
+template <typename T>
+using Vector1 = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// FIR of the spectra whose windows start at samples[starts[row]]; a negative start leaves its row as it is.
+void fir(Vector1<const float> samples, Vector1<const int64_t> starts, Vector1<const float> weights, int taps,
+         nb::ndarray<float, nb::ndim<2>, nb::device::cpu> out, int step, const std::string& isa) {
+    const int64_t rows = int64_t(starts.size());
+    const int64_t blocks = (step + kColumns - 1) / kColumns;
+    if (taps < 1 || taps > 256) throw std::invalid_argument("taps must be 1 to 256");
+    if (int64_t(weights.size()) != blocks * taps * kColumns) throw std::invalid_argument("weights of the wrong length");
+    if (int64_t(out.shape(0)) < rows || int64_t(out.shape(1)) < step || out.stride(1) != 1)
+        throw std::invalid_argument("output of the wrong shape");
+    for (int64_t row = 0; row < rows; row++)
+        if (starts.data()[row] > int64_t(samples.size()) - int64_t(taps) * step)
+            throw std::invalid_argument("a window leaves the samples");
+    const ChannelizeKernels& chosen = kernels(isa);
+    for (int64_t row = 0; row < rows;) {
+        const int64_t start = starts.data()[row];
+        if (start < 0) {
+            row++;
+            continue;
+        }
+        int64_t end = row + 1;
+        while (end < rows && starts.data()[end] == start + (end - row) * step) end++;
+        chosen.fir({samples.data() + start, weights.data(), out.data() + row * out.stride(0), ptrdiff_t(out.stride(0)),
+                    int(end - row), taps, step});
+        row = end;
+    }
+}
+
+// Turns e^{j(phase + slope·fine·(k - channels/2))}·j^quarters as a product of two factors, e^{j·slope·fine·(k mod 64)}
+// and the turn of each 64th channel: both are made in double precision and rounded once, so the product is within
+// 2^-23 of the truth for any number of channels.
+struct Turns {
+    std::vector<float> lane_re, lane_im, base_re, base_im;
+
+    void make(int rows, int tiles, double slope, int channels, const double* fine, const double* phase,
+              const int64_t* quarters) {
+        lane_re.resize(rows * kTile), lane_im.resize(rows * kTile);
+        base_re.resize(rows * tiles), base_im.resize(rows * tiles);
+        static constexpr double quarter_re[4] = {1, 0, -1, 0}, quarter_im[4] = {0, 1, 0, -1};
+        for (int row = 0; row < rows; row++) {
+            const double angle = slope * fine[row];
+            double re[kTile], im[kTile];
+            re[0] = 1.0, im[0] = 0.0;
+            double step_re = std::cos(angle), step_im = std::sin(angle);
+            for (int half = 1; half < kTile; half *= 2) {
+                for (int i = 0; i < half; i++) {
+                    re[half + i] = re[i] * step_re - im[i] * step_im;
+                    im[half + i] = re[i] * step_im + im[i] * step_re;
+                }
+                const double square = step_re * step_re - step_im * step_im;
+                step_im = 2 * step_re * step_im;
+                step_re = square;
+            }
+            for (int i = 0; i < kTile; i++) {
+                lane_re[row * kTile + i] = float(re[i]);
+                lane_im[row * kTile + i] = float(im[i]);
+            }
+            const double first = phase[row] - angle * (channels / 2);
+            const double c = std::cos(first), s = std::sin(first);
+            const int quarter = int(quarters[row] & 3);
+            double at_re = c * quarter_re[quarter] - s * quarter_im[quarter];
+            double at_im = c * quarter_im[quarter] + s * quarter_re[quarter];
+            for (int tile = 0; tile < tiles; tile++) {
+                base_re[row * tiles + tile] = float(at_re);
+                base_im[row * tiles + tile] = float(at_im);
+                const double next = at_re * step_re - at_im * step_im;
+                at_im = at_re * step_im + at_im * step_re;
+                at_re = next;
+            }
+        }
+    }
+};
+
+// Where the value of channel k and spectrum s (from the first of the output) lies.
+enum class Form { blocks, heaps, packed_heaps };
+struct Output {
+    Form form;
+    uint8_t* base;
+    ptrdiff_t channel_stride;   // bytes between channels
+    ptrdiff_t group_stride;     // bytes between K-blocks or heaps
+    ptrdiff_t spectrum_stride;  // heaps: bytes between spectra
+    int64_t group;              // spectra of a K-block (64) or a heap
+};
+
+void write_tile(const Output& out, int64_t first_channel, int channels, int64_t first_spectrum, int rows,
+                const int8_t* turned) {
+    for (int c = 0; c < channels; c++) {
+        const int8_t* re = turned + c * 2 * kTile;
+        const int8_t* im = re + kTile;
+        uint8_t* row = out.base + (first_channel + c) * out.channel_stride;
+        if (out.form == Form::blocks) {
+            std::memcpy(row + first_spectrum / kTile * out.group_stride, re, 2 * kTile);
+            continue;
+        }
+        int64_t heap = first_spectrum / out.group, within = first_spectrum % out.group;
+        for (int s = 0; s < rows; heap++, within = 0) {
+            uint8_t* to = row + heap * out.group_stride + within * out.spectrum_stride;
+            const int end = int(std::min<int64_t>(rows, s + out.group - within));
+            if (out.form == Form::heaps) {
+                for (; s < end; s++, to += out.spectrum_stride) to[0] = uint8_t(re[s]), to[1] = uint8_t(im[s]);
+            } else {
+                for (; s < end; s++, to += out.spectrum_stride) *to = uint8_t(re[s] << 4 | (im[s] & 15));
+            }
+        }
+    }
+}
+
+struct Post {
+    Vector1<const uint8_t> valid;
+    Vector1<const double> fine, phase;
+    Vector1<const int64_t> quarters;
+};
+
+using Spectra = nb::ndarray<const std::complex<float>, nb::ndim<2>, nb::device::cpu>;
+
+Tile make_tile(const Spectra& spectra, const Turns& turns, const uint8_t* valid, const std::vector<float>& gain_re,
+               const std::vector<float>& gain_im, int first_row, int rows, int tile, int tiles, int channels) {
+    Tile t{};
+    t.spectra = reinterpret_cast<const float*>(spectra.data() + first_row * spectra.stride(0) + tile * kTile);
+    t.row_stride = 2 * spectra.stride(0);
+    t.valid = valid + first_row;
+    t.lane_re = turns.lane_re.data() + first_row * kTile;
+    t.lane_im = turns.lane_im.data() + first_row * kTile;
+    t.base_re = turns.base_re.data() + first_row * tiles + tile;
+    t.base_im = turns.base_im.data() + first_row * tiles + tile;
+    t.base_stride = tiles;
+    t.gain_re = gain_re.data() + tile * kTile;
+    t.gain_im = gain_im.data() + tile * kTile;
+    t.rows = rows;
+    t.channels = std::min(kTile, channels - tile * kTile);
+    return t;
+}
+
+void split_gains(const std::complex<float>* gains, int channels, int tiles, std::vector<float>& re,
+                 std::vector<float>& im) {
+    re.assign(tiles * kTile, 0.0f), im.assign(tiles * kTile, 0.0f);
+    for (int c = 0; c < channels; c++) re[c] = gains[c].real(), im[c] = gains[c].imag();
+}
+
+void check_post(const Spectra& spectra, const Vector1<const uint8_t>& valid, const Vector1<const double>& fine,
+                const Vector1<const double>& phase, const Vector1<const int64_t>& quarters, int tiles) {
+    const size_t rows = valid.size();
+    if (fine.size() != rows || phase.size() != rows || quarters.size() != rows || spectra.shape(0) < rows)
+        throw std::invalid_argument("arrays of different numbers of spectra");
+    if (int64_t(spectra.shape(1)) < tiles * kTile || spectra.stride(1) != 1)
+        throw std::invalid_argument("rows of spectra must be padded to whole tiles of 64 channels");
+}
+
+int64_t quantize(Spectra spectra, Vector1<const uint8_t> valid, Vector1<const double> fine, Vector1<const double> phase,
+                 Vector1<const int64_t> quarters, double slope, Vector1<const std::complex<float>> gains, bool dither,
+                 uint64_t seed, uint64_t first_spectrum, uint32_t input, int limit, int form, Vector1<uint8_t> out,
+                 int64_t offset, int64_t channel_stride, int64_t group_stride, int64_t spectrum_stride, int64_t group,
+                 int64_t out_spectrum, const std::string& isa) {
+    const int rows = int(valid.size()), channels = int(gains.size()), tiles = (channels + kTile - 1) / kTile;
+    check_post(spectra, valid, fine, phase, quarters, tiles);
+    const Output output{Form(form), out.data() + offset, channel_stride, group_stride, spectrum_stride, group};
+    const int64_t width = output.form == Form::blocks ? 2 * kTile : output.form == Form::heaps ? 2 : 1;
+    if (output.form == Form::blocks && (out_spectrum % kTile || rows % kTile))
+        throw std::invalid_argument("K-blocks are written 64 spectra at a time");
+    const int64_t last = out_spectrum + rows - 1;
+    const int64_t end = offset + (channels - 1) * channel_stride + last / group * group_stride +
+                        (output.form == Form::blocks ? 0 : (rows >= group ? group - 1 : last % group)) * spectrum_stride +
+                        width;
+    if (rows > 0 && (offset < 0 || end > int64_t(out.size()))) throw std::invalid_argument("output too small");
+    const ChannelizeKernels& chosen = kernels(isa);
+    thread_local Turns turns;
+    thread_local std::vector<float> gain_re, gain_im;
+    turns.make(rows, tiles, slope, channels, fine.data(), phase.data(), quarters.data());
+    split_gains(gains.data(), channels, tiles, gain_re, gain_im);
+    alignas(64) int8_t turned[kTile * 2 * kTile] = {};
+    int64_t saturated = 0;
+    for (int row = 0; row < rows; row += kTile) {
+        for (int tile = 0; tile < tiles; tile++) {
+            Tile t = make_tile(spectra, turns, valid.data(), gain_re, gain_im, row, std::min(kTile, rows - row), tile,
+                               tiles, channels);
+            t.dither = dither;
+            t.key[0] = uint32_t(seed), t.key[1] = uint32_t(seed >> 32);
+            t.first_counter = uint32_t(tile * kTile / 4);
+            t.first_spectrum = first_spectrum + row;
+            t.input = input;
+            t.limit = float(limit);
+            saturated += chosen.tile(t, turned);
+            write_tile(output, tile * kTile, t.channels, out_spectrum + row, t.rows, turned);
+        }
+    }
+    return saturated;
+}
+
+void rotate(Spectra spectra, Vector1<const uint8_t> valid, Vector1<const double> fine, Vector1<const double> phase,
+            Vector1<const int64_t> quarters, double slope, Vector1<const std::complex<float>> gains,
+            nb::ndarray<std::complex<float>, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, const std::string& isa) {
+    const int rows = int(valid.size()), channels = int(gains.size()), tiles = (channels + kTile - 1) / kTile;
+    check_post(spectra, valid, fine, phase, quarters, tiles);
+    if (int(out.shape(0)) != rows || int(out.shape(1)) != channels)
+        throw std::invalid_argument("output of the wrong shape");
+    const ChannelizeKernels& chosen = kernels(isa);
+    Turns turns;
+    std::vector<float> gain_re, gain_im;
+    turns.make(rows, tiles, slope, channels, fine.data(), phase.data(), quarters.data());
+    split_gains(gains.data(), channels, tiles, gain_re, gain_im);
+    for (int row = 0; row < rows; row += kTile) {
+        for (int tile = 0; tile < tiles; tile++) {
+            Tile t = make_tile(spectra, turns, valid.data(), gain_re, gain_im, row, std::min(kTile, rows - row), tile,
+                               tiles, channels);
+            t.floats = reinterpret_cast<float*>(out.data() + int64_t(row) * channels + tile * kTile);
+            t.floats_stride = 2 * channels;
+            chosen.tile(t, nullptr);
+        }
+    }
+}
+
+std::vector<std::string> instruction_sets() {
+    std::vector<std::string> names;
+    for (const ChannelizeKernels* one : available()) names.emplace_back(one->name);
+    return names;
+}
+
+}  // namespace
+}  // namespace ryle
+
+NB_MODULE(_native, m) {
+    using release = nb::call_guard<nb::gil_scoped_release>;
+    using nb::arg;
+    m.doc() = "CPU hot loops of the F-engine";
+    m.attr("COLUMNS") = ryle::kColumns;
+    m.attr("TILE") = ryle::kTile;
+    m.def("instruction_sets", &ryle::instruction_sets);
+    m.def("fir", &ryle::fir, arg("samples"), arg("starts"), arg("weights"), arg("taps"), arg("out"), arg("step"),
+          arg("isa") = "", release());
+    m.def("quantize", &ryle::quantize, arg("spectra"), arg("valid"), arg("fine"), arg("phase"), arg("quarters"),
+          arg("slope"), arg("gains"), arg("dither"), arg("seed"), arg("first_spectrum"), arg("input"), arg("limit"),
+          arg("form"), arg("out"), arg("offset"), arg("channel_stride"), arg("group_stride"), arg("spectrum_stride"),
+          arg("group"), arg("out_spectrum"), arg("isa") = "", release());
+    m.def("rotate", &ryle::rotate, arg("spectra"), arg("valid"), arg("fine"), arg("phase"), arg("quarters"),
+          arg("slope"), arg("gains"), arg("out"), arg("isa") = "", release());
+}

@@ -1,0 +1,59 @@
+// The F-engine's two hot loops. One source (kernels_body.h) is compiled once for each instruction set.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace ryle {
+
+constexpr int kTile = 64;     // channels and spectra of one tile of the post-processing
+constexpr int kColumns = 16;  // columns that one block of FIR weights covers
+
+// Weighted sums of `taps` frames of `step` floats, for `rows` spectra whose windows follow one another.
+struct Fir {
+    const float* samples;  // first sample of the first window
+    const float* weights;  // [column block][tap][kColumns], zeros past the last column
+    float* out;
+    ptrdiff_t out_stride;  // floats between successive spectra
+    int rows;
+    int taps;
+    int step;
+};
+
+// 64 channels of up to 64 spectra: delay, phase, gain, dither, quantization and corner turn.
+struct Tile {
+    const float* spectra;   // interleaved complex, first channel of the tile
+    ptrdiff_t row_stride;   // floats between successive spectra
+    const uint8_t* valid;   // [rows]
+    const float* lane_re;   // [rows][kTile]: turn of each channel against the tile's first
+    const float* lane_im;
+    const float* base_re;   // [rows], base_stride apart: turn of the tile's first channel
+    const float* base_im;
+    ptrdiff_t base_stride;
+    const float* gain_re;   // [kTile]
+    const float* gain_im;
+    int rows;
+    int channels;  // <= kTile
+    bool dither;
+    uint32_t key[2];
+    uint32_t first_counter;  // first channel of the tile / 4
+    uint64_t first_spectrum;
+    uint32_t input;
+    float limit;             // 127 or 7
+    float* floats;           // if set: values before dither as interleaved complex, nothing else is done
+    ptrdiff_t floats_stride;
+};
+
+struct ChannelizeKernels {
+    const char* name;
+    void (*fir)(const Fir&);
+    // turned: [kTile channels][64 re | 64 im], rows past `rows` undefined; returns the saturated values.
+    int64_t (*tile)(const Tile&, int8_t* turned);
+};
+
+extern const ChannelizeKernels channelize_portable;
+#if defined(__x86_64__)
+extern const ChannelizeKernels channelize_avx2;
+extern const ChannelizeKernels channelize_avx512;
+#endif
+
+}  // namespace ryle

@@ -1,0 +1,276 @@
+"""The channelizer on a CPU.
+
+An input's spectra are worked on in batches small enough to stay in cache: unpack the samples that the batch reads,
+filter and transform a few rows at a time, then turn, scale, dither, quantize and transpose tiles of 64 channels by 64
+spectra straight into the output. No value depends on which batch or row it falls in, so that a stream cut into chunks
+gives the same bits as the whole; the Fourier transform is always given a multiple of 16 rows because the library
+vectorizes over rows and treats a remainder differently.
+
+Turns are products of two single-precision factors rounded from double precision, each within 2^-24, so that their
+error does not grow with the number of channels. The whole chain is within 1e-6 (relative r.m.s.) of the oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import ducc0
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ryle.channelize import _native
+from ryle.channelize.channelizer import (
+    Blocks,
+    ChannelizerConfig,
+    Delays,
+    Layout,
+    Spectra,
+    check_arguments,
+    checked_gains,
+    prepared_output,
+)
+from ryle.chunk import BLOCK, SampleChunk
+from ryle.wire import _native as wire_native
+
+_ROWS = 16  # the Fourier transform's rows come in multiples of this, the widest vector the library uses
+_FFT_SAMPLES = 1 << 17  # samples that are filtered and transformed together: half a megabyte
+
+
+def instruction_sets() -> tuple[str, ...]:
+    """Forms of the hot loops that this machine can run, the fastest first."""
+    return tuple(_native.instruction_sets())
+
+
+def _round_up(number: int, unit: int) -> int:
+    return -(-number // unit) * unit
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Rows [row, row + rows) of one input, filtered and transformed: spectra is complex64 (at least rows, padded)."""
+
+    row: int
+    rows: int
+    spectra: NDArray[np.complex64]
+
+
+class _Workspace:
+    """Buffers of one thread."""
+
+    def __init__(self, config: ChannelizerConfig, fft_rows: int, batch_rows: int) -> None:
+        floats = 2 * config.channels
+        self.samples = np.empty(0, np.float32)
+        # Rows a power of two apart would evict one another from the first-level cache, where the transform reads
+        # sixteen of them at a time; 64 bytes more keep them apart.
+        self.filtered = np.zeros((fft_rows, floats + 16), np.float32)
+        self.spectra = np.zeros((batch_rows, _round_up(config.channels + 1, _native.TILE) + 8), np.complex64)
+
+    def sample_buffer(self, count: int) -> NDArray[np.float32]:
+        if self.samples.size < count:
+            self.samples = np.empty(count, np.float32)
+        return self.samples[:count]
+
+
+class CpuChannelizer:
+    """Fast form of `ryle.channelize.Channelizer` for a CPU.
+
+    Parameters
+    ----------
+    config : ChannelizerConfig
+        What to compute.
+    isa : str
+        Instruction set to use, one of `instruction_sets`; the fastest by default.
+    """
+
+    def __init__(self, config: ChannelizerConfig, isa: str = "") -> None:
+        if isa and isa not in instruction_sets():
+            raise ValueError(f"this machine has no instruction set {isa!r}; use one of {', '.join(instruction_sets())}")
+        self.config = config
+        self.isa = isa
+        self.gains = checked_gains(config, 1.0)
+        self._parts = 2 if config.complex_input else 1  # values of a sample
+        self._step = config.step * self._parts  # values from one spectrum to the next, always 2·channels
+        self._fft_rows = max(_ROWS, _FFT_SAMPLES // self._step // _ROWS * _ROWS)
+        self._batch_rows = _round_up(self._fft_rows, BLOCK)
+        self._weights = self._weight_blocks()
+        self._pool = ThreadPoolExecutor(config.threads, "channelize") if config.threads > 1 else None
+        self._workspaces: list[_Workspace] = []
+
+    def set_gains(self, gains: ArrayLike) -> None:
+        """Set the complex gains, broadcast to (input, channel)."""
+        self.gains = checked_gains(self.config, gains)
+
+    def process(
+        self,
+        chunk: SampleChunk,
+        first_spectrum: int,
+        spectra: int,
+        delays: Delays,
+        layout: Layout,
+        out: NDArray[Any] | None = None,
+    ) -> Spectra:
+        """Channelize the spectra [first_spectrum, first_spectrum + spectra); see `ryle.channelize.Channelizer`."""
+        config = self.config
+        check_arguments(config, chunk, first_spectrum, spectra, delays)
+        data = prepared_output(config, first_spectrum, spectra, layout, out)
+        starts, valid = self._windows(chunk, first_spectrum, spectra, delays)
+        saturated = np.zeros(config.inputs, np.int64)
+        power = np.zeros(config.inputs, np.float64 if config.bits == 32 else np.int64)
+        count = np.zeros(config.inputs, np.int64)
+        flat = data.reshape(-1).view(np.uint8)
+
+        def one_input(i: int) -> None:
+            workspace = self._workspaces.pop() if self._workspaces else self._workspace()
+            place = self._place(layout, data, i)
+            for batch in self._batches(workspace, chunk.data[i].reshape(-1), starts[i], valid[i]):
+                saturated[i] += _native.quantize(
+                    batch.spectra,
+                    *self._turns(delays, valid, i, batch),
+                    config.slope,
+                    self.gains[i],
+                    config.dither == "uniform",
+                    config.seed,
+                    first_spectrum + batch.row,
+                    config.input_offset + i,
+                    config.limit,
+                    *place[:1],
+                    flat,
+                    *place[1:],
+                    batch.row,
+                    self.isa,
+                )
+            power[i], count[i] = self._input_power(chunk, first_spectrum, spectra, i)
+            self._workspaces.append(workspace)
+
+        self._each_input(one_input)
+        return Spectra(first_spectrum, data, valid, saturated, power, count, layout)
+
+    def spectra_float(
+        self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays
+    ) -> tuple[NDArray[np.complexfloating[Any, Any]], NDArray[np.bool_]]:
+        """Values before dither and quantization, complex64 (input, spectrum, channel), and validity."""
+        config = self.config
+        check_arguments(config, chunk, first_spectrum, spectra, delays)
+        starts, valid = self._windows(chunk, first_spectrum, spectra, delays)
+        values = np.empty((config.inputs, spectra, config.channels), np.complex64)
+
+        def one_input(i: int) -> None:
+            for batch in self._batches(self._workspace(), chunk.data[i].reshape(-1), starts[i], valid[i]):
+                turns = self._turns(delays, valid, i, batch)
+                to = values[i, batch.row : batch.row + batch.rows]
+                _native.rotate(batch.spectra, *turns, config.slope, self.gains[i], to, self.isa)
+
+        self._each_input(one_input)
+        return values, valid
+
+    def _each_input(self, work: Any) -> None:
+        inputs = range(self.config.inputs)
+        for _ in self._pool.map(work, inputs) if self._pool else map(work, inputs):
+            pass
+
+    def _workspace(self) -> _Workspace:
+        return _Workspace(self.config, self._fft_rows, self._batch_rows)
+
+    def _weight_blocks(self) -> NDArray[np.float32]:
+        """Weights in the order the filter reads them, [column block][tap][column], padded with zeros.
+
+        Complex samples meet each weight twice, for their two parts; the alternating sign puts frequency 0 at channel
+        n/2 (n is even, so the sign depends on the column alone).
+        """
+        config = self.config
+        weights = config.prototype()
+        if config.complex_input:
+            weights = np.repeat(weights * np.where(np.arange(weights.size) % 2, -1.0, 1.0), 2)
+        columns = _native.COLUMNS
+        padded = np.zeros((config.taps, _round_up(self._step, columns)), np.float32)
+        padded[:, : self._step] = weights.reshape(config.taps, self._step)
+        return np.ascontiguousarray(padded.reshape(config.taps, -1, columns).swapaxes(0, 1)).reshape(-1)
+
+    def _windows(
+        self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """First sample of each spectrum's window, counted from the chunk's first, and whether all of it is there."""
+        config = self.config
+        indices = np.arange(first_spectrum, first_spectrum + spectra, dtype=np.int64)
+        starts = config.step * indices - delays.coarse - chunk.timestamp
+        inside = (starts >= 0) & (starts + config.window_samples <= chunk.samples)
+        missing = np.zeros((config.inputs, chunk.present.shape[1] + 1), np.int64)  # before each packet
+        np.cumsum(chunk.present == 0, axis=1, out=missing[:, 1:])
+        first = np.where(inside, starts // chunk.packet_samples, 0)
+        last = np.where(inside, (starts + config.window_samples - 1) // chunk.packet_samples, 0)
+        lost = np.take_along_axis(missing, last + inside, axis=1) - np.take_along_axis(missing, first, axis=1)
+        return starts, inside & (lost == 0)
+
+    def _batches(
+        self, workspace: _Workspace, packed: NDArray[np.uint8], starts: NDArray[np.int64], valid: NDArray[np.bool_]
+    ) -> Iterator[_Batch]:
+        config, parts, step = self.config, self._parts, self._step
+        for row in range(0, starts.size, self._batch_rows):
+            rows = min(self._batch_rows, starts.size - row)
+            wanted = valid[row : row + rows]
+            if wanted.any():
+                values = starts[row : row + rows] * parts
+                low = int(values[wanted].min())
+                samples = workspace.sample_buffer(int(values[wanted].max()) + config.taps * step - low)
+                wire_native.unpack(packed, config.bits, low, samples, self.isa)
+                values = np.where(wanted, values - low, -1)
+                for r in range(0, rows, self._fft_rows):
+                    some = min(self._fft_rows, rows - r)
+                    _native.fir(
+                        samples, values[r : r + some], self._weights, config.taps, workspace.filtered, step, self.isa
+                    )
+                    self._transform(workspace, r, _round_up(some, _ROWS))
+            yield _Batch(row, rows, workspace.spectra)
+
+    def _transform(self, workspace: _Workspace, row: int, rows: int) -> None:
+        frames = workspace.filtered[:rows, : self._step]
+        to = workspace.spectra[row : row + rows]
+        if self.config.complex_input:
+            ducc0.fft.c2c(frames.view(np.complex64), axes=(1,), out=to[:, : self.config.channels])
+        else:
+            ducc0.fft.r2c(frames, axes=(1,), out=to[:, : self.config.channels + 1])
+
+    def _turns(
+        self, delays: Delays, valid: NDArray[np.bool_], i: int, batch: _Batch
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        """Validity, fine delay, phase and quarter turns of a batch's spectra."""
+        span = slice(batch.row, batch.row + batch.rows)
+        coarse = np.asarray(delays.coarse[i, span], np.int64)
+        return (
+            valid[i, span].view(np.uint8),
+            np.ascontiguousarray(delays.fine[i, span], np.float64),
+            np.ascontiguousarray(delays.phase[i, span], np.float64),
+            np.zeros_like(coarse) if self.config.complex_input else coarse & 3,
+        )
+
+    def _place(self, layout: Layout, data: NDArray[Any], i: int) -> tuple[int, int, int, int, int, int]:
+        """Form of the output and where an input's values lie: offset, strides of channel, group and spectrum, group."""
+        strides = data.strides
+        if isinstance(layout, Blocks):
+            return 0, strides[2] * i, strides[0], strides[1], 0, BLOCK
+        form = 1 if self.config.output_bits == 8 else 2
+        offset = i // layout.pols * strides[0] + i % layout.pols * strides[4]
+        return form, offset, strides[2], strides[1], strides[3], layout.spectra
+
+    def _input_power(self, chunk: SampleChunk, first: int, spectra: int, i: int) -> tuple[float, int]:
+        """Sum of squares and number of the present samples that the spectra advance over."""
+        begin = max(0, self.config.step * first - chunk.timestamp)
+        end = min(chunk.samples, self.config.step * (first + spectra) - chunk.timestamp)
+        if begin >= end:
+            return 0, 0
+        size = chunk.packet_samples
+        packed, parts, bits = chunk.data[i].reshape(-1), self._parts, self.config.bits
+        packets = np.arange(begin // size, -(-end // size))
+        here = np.concatenate(([0], chunk.present[i, packets] != 0, [0]))
+        edges = packets[0] + np.flatnonzero(np.diff(here))
+        power: float = 0
+        count = 0
+        for run_begin, run_end in zip(edges[::2] * size, edges[1::2] * size, strict=True):
+            run = max(begin, int(run_begin)), min(end, int(run_end))
+            total = wire_native.sum_squares(packed, bits, run[0] * parts, (run[1] - run[0]) * parts, self.isa)
+            power += total if bits == 32 else int(total)
+            count += run[1] - run[0]
+        return power, count
