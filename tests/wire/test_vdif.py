@@ -189,7 +189,7 @@ def test_seconds_since_counts_leap_seconds():
     assert vdif.seconds_since(sync + Fraction(1, 3), 34, 0) == 11 - Fraction(1, 3)
     words = vdif.Header(epoch=33, seconds=days * 86400 + 7, length8=20).pack()
     header = oracle.VDIFHeader.fromfile(io.BytesIO(words))
-    since = header.time - Time(float(sync), format="unix")
+    since = header.time - Time("2016-12-31T23:59:50", scale="utc")
     assert float(vdif.seconds_since(sync, 33, days * 86400 + 7)) == pytest.approx(since.to_value("s"), abs=1e-6)
 
 

@@ -188,7 +188,8 @@ class FrameScanner:
         offset = self.position + length * np.arange(good, dtype=np.int64)
         self.position += good * length
         if not sound.all():
-            found = self._resynchronise(self.position + 1)
+            # The next header may lie within the last frame: then that frame lost its tail.
+            found = self._resynchronise(self.position - length + 16 if good else self.position + 1)
             lost = found - self.position
             if found < len(self.data) and lost % length and good:
                 # Frames go on off the grid: bytes went missing or came in, most likely within the last frame.
