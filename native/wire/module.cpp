@@ -4,8 +4,10 @@
 namespace nb = nanobind;
 
 void bind_samples(nb::module_& m);
+void bind_vdif(nb::module_& m);
 
 NB_MODULE(_native, m) {
     m.doc() = "Sample codecs";
     bind_samples(m);
+    bind_vdif(m);
 }
