@@ -1,0 +1,122 @@
+"""The F-engine: digitizer samples of some antennas in, delayed and quantized spectra out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ..array.delays import DelaySchedule, evaluate_inputs, window_centres
+from ..array.observed import phase_tracker
+from ..channelize import ChannelizerConfig, Delays, Layout, Spectra, make_channelizer
+from ..chunk import SampleChunk
+from ..config import Observation
+from .window import SampleBuffer, WindowShape
+
+#: Samples of one input that a batch should hold: enough that overlaps cost little, not so many that caches overflow.
+_BATCH_SAMPLES = 1 << 19
+
+
+class FEngine:
+    """Channelizes some antennas and tracks the phase centre with them.
+
+    Delay models are made from geometry and loaded a segment or more ahead of the samples that they apply to.
+
+    Parameters
+    ----------
+    observation : Observation
+        What is observed.
+    antennas : sequence of int
+        Consecutive antennas; input = position in this sequence · pols + pol.
+    layout : Blocks or Heaps
+        How the spectra are laid out.
+
+    Attributes
+    ----------
+    shape : WindowShape
+        Spectra come in batches of ``shape.batch``, aligned to its multiples since sync.
+    saturated, values : ndarray of int64, shape (input,)
+        Output values that saturated, and all valid ones, so far.
+    power, samples : ndarray, shape (input,)
+        Sum of squares of the input samples present, and their number, so far.
+    """
+
+    def __init__(self, observation: Observation, antennas: Sequence[int], layout: Layout) -> None:
+        f, pols = observation.fengine, observation.pols
+        inputs = len(antennas) * pols
+        self._observation = observation
+        self._layout = layout
+        unit = observation.batch_spectra
+        self.shape = WindowShape(
+            step=observation.step,
+            window=observation.window,
+            max_delay=observation.max_delay_samples,
+            batch=unit * max(1, round(_BATCH_SAMPLES / (unit * observation.step))),
+        )
+        self._buffer = SampleBuffer(self.shape)
+        first_input = antennas[0] * pols
+        self._channelizer = make_channelizer(
+            ChannelizerConfig(
+                inputs=inputs,
+                channels=f.channels,
+                taps=f.taps,
+                window=f.window,
+                w_cutoff=f.w_cutoff,
+                bits=observation.digitizer.bits,
+                complex_input=observation.digitizer.complex,
+                output_bits=f.output_bits,
+                dither=f.dither,
+                seed=f.seed,
+                input_offset=first_input,
+                threads=f.threads,
+            ),
+            f.backend,
+        )
+        self._channelizer.set_gains(observation.gains[first_input : first_input + inputs])
+        self._tracker = phase_tracker(observation, antennas)
+        self._schedules = [DelaySchedule() for _ in range(inputs)]
+        self._loaded = (0, 0)  # samples that the schedules cover
+        self.saturated = np.zeros(inputs, np.int64)
+        self.values = np.zeros(inputs, np.int64)
+        self.power = np.zeros(inputs, np.float64)
+        self.samples = np.zeros(inputs, np.int64)
+        #: Sample count up to which spectra have been given.
+        self.position = 0
+
+    def push(self, chunk: SampleChunk) -> Iterator[Spectra]:
+        """Add samples; give each batch of spectra that they complete.
+
+        Parameters
+        ----------
+        chunk : SampleChunk
+            In time order; must not be written to until the next call.
+        """
+        for first, window in self._buffer.push(chunk):
+            yield self._channelize(first, window)
+
+    def flush(self) -> Iterator[Spectra]:
+        """Give the spectra that the samples so far still contribute to; what they lack counts as missing."""
+        for first, window in self._buffer.flush():
+            yield self._channelize(first, window)
+
+    def _channelize(self, first: int, window: SampleChunk) -> Spectra:
+        spectra = self._channelizer.process(window, first, self.shape.batch, self._delays(first), self._layout)
+        self.saturated += spectra.saturated
+        self.values += spectra.valid.sum(axis=1, dtype=np.int64) * self._observation.fengine.channels
+        self.power += spectra.input_power
+        self.samples += spectra.input_samples
+        self.position = (first + self.shape.batch) * self.shape.step
+        return spectra
+
+    def _delays(self, first: int) -> Delays:
+        o = self._observation
+        centres = window_centres(first, self.shape.batch, o.fengine.channels, o.fengine.taps, not o.digitizer.complex)
+        low, high = int(centres[0]), int(centres[-1]) + 1
+        if not (self._loaded[0] <= low and high <= self._loaded[1]):
+            ahead = max(2 * (high - low), 2 * self._tracker.segment)
+            self._tracker.load(self._schedules, low, high + ahead)
+            self._loaded = (low, high + ahead)
+            for schedule in self._schedules:
+                schedule.prune(low)
+        found = evaluate_inputs(self._schedules, centres)
+        return Delays(found.coarse, found.fine, found.phase)

@@ -1,0 +1,125 @@
+"""A whole run with a person watching: as processes over UDP, or in this process."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+
+from ..config import Observation
+from ..monitor.table import LOSSES, RunTable
+from .supervisor import Child, RunFailed, Supervisor
+
+
+@dataclass
+class RunResult:
+    """What a run left behind.
+
+    Attributes
+    ----------
+    file : Path
+        The UVH5 file.
+    integrations : int
+        Integrations reported written.
+    accounts : dict of str to dict
+        Last account of each process, by name.
+    statuses : dict of str to dict
+        Last status of each process, by name.
+    """
+
+    file: Path
+    integrations: int = 0
+    accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    statuses: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def losses(self) -> int:
+        """Packets and heaps lost at all hand-overs together, of any class that is known."""
+        return sum(account.get(key) or 0 for account in self.accounts.values() for key in LOSSES)
+
+
+def output_file(observation: Observation, output: Path | None) -> Path:
+    """Where the visibilities go."""
+    directory = Path(observation.output.directory) if output is None else output
+    return directory / f"{observation.observation.name}.uvh5"
+
+
+def run_processes(
+    observation: Observation, output: Path | None, simulate: bool = True, console: Console | None = None
+) -> RunResult:
+    """Run an observation as processes over UDP, with a live table.
+
+    Parameters
+    ----------
+    observation : Observation
+        Must have been read from a file: each process reads it again.
+    output : Path, optional
+        Directory for what is written, instead of the file's own.
+    simulate : bool
+        Whether to start the simulator if the file has one.
+
+    Returns
+    -------
+    RunResult
+
+    Raises
+    ------
+    RunFailed
+        If a process died; the others have been drained and the file closed.
+    """
+    console = console or Console(stderr=True)
+    file = output_file(observation, output)
+    directory = file.parent
+    directory.mkdir(parents=True, exist_ok=True)
+    source = observation.source
+    commands: list[tuple[str, int, list[str]]] = []
+    if simulate and observation.simulate is not None:
+        commands.append(("simulate", 0, ["simulate", source, "--supervised"]))
+    for i in range(observation.f_engines):
+        commands.append(("f", i, ["engine", "f", source, "--index", str(i), "--supervised"]))
+    for i in range(observation.substreams):
+        commands.append(("x", i, ["engine", "x", source, "--index", str(i), "--supervised"]))
+    commands.append(("catcher", 0, ["engine", "catcher", source, "--output", str(directory), "--supervised"]))
+
+    result = RunResult(file)
+
+    def on_event(_: Child, event: dict[str, Any]) -> None:
+        if event["event"] == "written":
+            result.integrations += 1
+
+    supervisor = Supervisor(commands, directory / "logs", on_event)
+    end = observation.end_sample
+    table = RunTable(
+        f"{observation.observation.name}: {len(observation.antennas)} antennas, {observation.fengine.channels} channels "
+        f"→ {file}",
+        None if end is None else float(end / observation.sample_rate),
+    )
+    previous = _on_interrupt(supervisor.stop)
+    try:
+        with Live(console=console, refresh_per_second=4, transient=False) as live:
+
+            def update() -> None:
+                result.statuses = {c.name: c.status for c in supervisor.children}
+                result.accounts = {n: s["account"] for n, s in result.statuses.items() if s.get("account")}
+                live.update(table.render(list(result.statuses.items()), result.integrations))
+
+            supervisor.run(update)
+    except RunFailed as error:
+        where = f"{result.integrations} integrations are safe in {file}" if result.integrations else "nothing was written"
+        raise RunFailed(f"{error}\n{where}") from None
+    finally:
+        if previous is not None:
+            signal.signal(signal.SIGINT, previous)
+    return result
+
+
+def _on_interrupt(stop: Any) -> Any:
+    """Call `stop` on Ctrl-C; give the handler that was there (None outside the main thread)."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.signal(signal.SIGINT, lambda *_: stop())
