@@ -88,6 +88,15 @@ def test_time_agrees_with_astropy(rng: np.random.Generator) -> None:
         assert SyncTime(text, 1).iso(0, 2) == text + "Z"
 
 
+def test_days_begin_at_utc_midnight_whatever_the_leap_seconds_then() -> None:
+    # TAI−UTC was 10 s in early 1972 and 25 s in 1990.
+    for start in ("1972-01-01", "1990-03-01", "2026-03-01"):
+        for second in ("00", "09", "59"):
+            assert SyncTime(f"{start}T00:00:{second}Z", 1).iso(0, 0) == f"{start}T00:00:{second}Z"
+    assert parse_utc("1972-01-01") == 730 * 86400 + 10
+    assert parse_utc("1990-03-01") == 7364 * 86400 + 25
+
+
 def test_scalar_and_empty_counts() -> None:
     sync = SyncTime("2026-03-20T20:00:00Z", 1000)
     assert sync.time(1500).isot == "2026-03-20T20:00:01.500"

@@ -174,6 +174,9 @@ class Sidereal(Direction):
 class Fixed(Direction):
     """A direction fixed to the ground (drift scan). Its v axis points to the Earth's north pole.
 
+    Off the meridian, pyuvdata 3.2.8 derives a ``driftscan`` centre's apparent right ascension as LST + hour angle
+    instead of LST − hour angle, east and west exchanged: files should carry what `apparent` gives.
+
     Parameters
     ----------
     azimuth, elevation : float
