@@ -11,7 +11,7 @@ Working with ITRF vectors throughout, with no hour angle or sidereal time in bet
 geometric delay (times c) by construction.
 
 pyuvdata differs in one thing: its ``frame_pa`` (the angle of ICRS north against north of date) is the position angle
-of a 1° arc at the arc's southern end, so that it is off by about ``0.5° tan(dec) sin(frame_pa)``, 0.1″ at mid
+of a 1° arc at the arc's southern end, so that it is off by about ``−0.5° tan(dec) sin(frame_pa)``, 0.1″ at mid
 declinations. It turns u and v (6 mm on 10 km) and leaves w alone. Here v points to ICRS north at the phase centre
 itself.
 """
@@ -173,6 +173,9 @@ class Sidereal(Direction):
 @dataclass(frozen=True)
 class Fixed(Direction):
     """A direction fixed to the ground (drift scan). Its v axis points to the Earth's north pole.
+
+    Off the meridian, pyuvdata 3.2.8 derives a ``driftscan`` centre's apparent right ascension as LST + hour angle
+    instead of LST − hour angle, east and west exchanged: files should carry what `apparent` gives.
 
     Parameters
     ----------

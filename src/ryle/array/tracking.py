@@ -138,7 +138,7 @@ class PhaseTracker:
 
     @property
     def _largest_curvature(self) -> float:
-        """Bound on the second derivative of a geometric delay, 1/s: Earth rate squared times equatorial distance over c."""
+        """Bound on the second derivative of geometric delays, 1/s: Earth rate squared, equatorial distance, over c."""
         if not isinstance(self.direction, Sidereal):
             return 0.0
         offsets = self.antennas.location.enu_to_offsets(self.antennas.enu)
