@@ -1,0 +1,67 @@
+// What a form of the X-engine's inner loop offers to the driver in accumulate.cpp.
+//
+// A kernel turns K-blocks of one channel (rows of 64 real, then 64 imaginary int8 parts) into sums over time of
+// x_i conj(x_j) for the triangle i <= j, tile by tile. It does so in two steps: pack() zeroes what is missing, clamps -128 and
+// arranges `blocks` blocks as the multiplier wants to read them ("panels"); multiply() adds their products to int32
+// tiles. The driver adds the tiles to int64 visibilities before they can overflow.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ryle::correlate {
+
+constexpr int kSpectra = 64;           // spectra in a K-block
+constexpr int kRowBytes = 2 * kSpectra;  // bytes of one input in a K-block
+
+// One K-block adds at most 2·64·127² in magnitude to the real or imaginary part of a product, so this many fit in int32.
+// Intermediate sums may wrap (all arithmetic is modulo 2³²): only what a tile holds between calls must fit.
+constexpr std::int64_t kBlockBound = std::int64_t{2} * kSpectra * 127 * 127;
+constexpr int kRunBlocks = static_cast<int>(INT32_MAX / kBlockBound);
+static_assert(kRunBlocks * kBlockBound <= INT32_MAX);
+
+// K-blocks of one channel, and which of their spectra are valid.
+struct Rows {
+    const std::int8_t* data;        // [block][input][128], blocks `data_stride` bytes apart
+    std::ptrdiff_t data_stride;
+    const std::uint64_t* valid;     // [block][input], blocks `valid_stride` words apart
+    std::ptrdiff_t valid_stride;
+    int inputs;
+    int blocks;
+};
+
+struct Kernel {
+    const char* name;
+    int tile_i;  // a tile is int32 [re, im][tile_j][tile_i]; tiles are ordered by j, then i
+    int tile_j;
+    const char* (*unavailable)();  // why this CPU cannot run it, or nullptr (features.cpp)
+    std::size_t (*panel_bytes)(int inputs, int blocks);
+    std::uint64_t (*pack)(const Rows& rows, void* panels);  // returns the number of valid -128 values replaced by -127
+    void (*multiply)(const void* panels, int inputs, int blocks, std::int32_t* tiles);
+    // Adds popcount(v_i & v_j) over the blocks to counts[j(j+1)/2 + i]; words is [input][block].
+    void (*count)(const std::uint64_t* words, int inputs, int blocks, std::uint32_t* counts);
+};
+
+// These two are static because files built for other instruction sets include them.
+// Tiles that touch the triangle i <= j: how many in column jt of tiles.
+static constexpr int tiles_in_column(int jt, int inputs, int tile_i, int tile_j) {
+    int last = (jt + 1) * tile_j;
+    if (last > inputs) last = inputs;
+    return (last + tile_i - 1) / tile_i;
+}
+
+static constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+const char* without_avx2();
+const char* without_vnni();
+const char* without_amx();
+
+extern const Kernel kPortable;
+#if defined(__x86_64__)
+extern const Kernel kAvx2;
+extern const Kernel kVnni;
+extern const Kernel kAmx;
+void count_avx2(const std::uint64_t* words, int inputs, int blocks, std::uint32_t* counts);
+#endif
+
+}  // namespace ryle::correlate

@@ -1,0 +1,143 @@
+"""What every form of the X-engine's arithmetic offers: its configuration, its interface, the order of its products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ryle.chunk import Integration, SpectraChunk
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelatorConfig:
+    """Size of a correlation.
+
+    Parameters
+    ----------
+    inputs : int
+        Number of inputs; input = antenna · polarizations + polarization.
+    channels : int
+        Number of channels correlated here.
+    polarizations : int
+        Polarizations of an antenna, 1 or 2.
+    groups : int
+        Channel groups: runs of ``channels / groups`` channels that share validity words.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range or does not divide as it must.
+    """
+
+    inputs: int
+    channels: int
+    polarizations: int = 1
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("inputs", "channels", "groups"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.polarizations not in (1, 2):
+            raise ValueError(f"polarizations is {self.polarizations}; it must be 1 or 2")
+        if self.inputs % self.polarizations:
+            raise ValueError(
+                f"inputs is {self.inputs}, not a multiple of {self.polarizations} polarizations; "
+                "give every antenna all its polarizations (leave a missing one invalid)"
+            )
+        if self.channels % self.groups:
+            raise ValueError(
+                f"channels is {self.channels}, not a multiple of {self.groups} groups; choose a number of groups that divides it"
+            )
+
+    @property
+    def antennas(self) -> int:
+        """Number of antennas."""
+        return self.inputs // self.polarizations
+
+    @property
+    def products(self) -> int:
+        """Number of products, autos with all their polarization products included."""
+        return self.antennas * (self.antennas + 1) // 2 * self.polarizations**2
+
+
+def product_inputs(antennas: int, polarizations: int) -> NDArray[np.int64]:
+    """Inputs of each product, in the order of the X-engine's output.
+
+    Parameters
+    ----------
+    antennas, polarizations : int
+        Numbers of antennas and of polarizations of each.
+
+    Returns
+    -------
+    ndarray of int64, shape (product, 2)
+        Inputs ``(i, j)`` of the product ``x_i · conj(x_j)``: with ``p`` polarizations, product
+        ``p² · (a2(a2+1)/2 + a1) + p1 + p · p2`` has ``i = p · a1 + p1`` and ``j = p · a2 + p2``, ``a1 <= a2``.
+    """
+    a2, a1 = np.tril_indices(antennas)
+    p = polarizations
+    p2, p1 = np.divmod(np.arange(p * p), p)
+    return np.stack([np.add.outer(p * a1, p1).ravel(), np.add.outer(p * a2, p2).ravel()], axis=1).astype(np.int64)
+
+
+def check_chunk(config: CorrelatorConfig, chunk: SpectraChunk) -> None:
+    """Refuse a chunk that a correlator of this size cannot take.
+
+    Raises
+    ------
+    ValueError
+        Naming the array, its shape and the one expected.
+    TypeError
+        If an array has another type.
+    """
+    shape = (config.channels, chunk.blocks, config.inputs, 128)
+    if chunk.data.shape != shape:
+        raise ValueError(
+            f"data has shape {chunk.data.shape}; this correlator takes (channel, block, input, 128) = {shape}: "
+            "make the chunk and the correlator from the same configuration"
+        )
+    words = (config.groups, chunk.blocks, config.inputs)
+    if chunk.valid.shape != words:
+        raise ValueError(
+            f"valid has shape {chunk.valid.shape}; this correlator takes (channel group, block, input) = {words}: "
+            "make the chunk and the correlator from the same configuration"
+        )
+    if chunk.data.dtype != np.int8 or chunk.valid.dtype != np.uint64:
+        raise TypeError(
+            f"data is {chunk.data.dtype} and valid is {chunk.valid.dtype}; they must be int8 and uint64 in native byte order"
+        )
+
+
+class Correlator(Protocol):
+    """Sums the products of spectra over time, exactly; the interface that all backends share."""
+
+    @property
+    def config(self) -> CorrelatorConfig:
+        """Size of the correlation."""
+        ...
+
+    @property
+    def spectra(self) -> int:
+        """Spectra added since the last reset, missing ones counted."""
+        ...
+
+    @property
+    def clamped(self) -> int:
+        """Valid real or imaginary parts of -128 that were taken as -127, since construction."""
+        ...
+
+    def accumulate(self, chunk: SpectraChunk, first_block: int = 0, blocks: int | None = None) -> None:
+        """Add a run of a chunk's K-blocks; what is invalid counts as zero."""
+        ...
+
+    def read(self, first_spectrum: int, spectra: int, first_channel: int) -> Integration:
+        """Return the sums as an integration with these labels; they are kept."""
+        ...
+
+    def reset(self) -> None:
+        """Start new sums."""
+        ...

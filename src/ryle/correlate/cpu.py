@@ -1,0 +1,169 @@
+"""The X-engine on processors: exact integer products by whatever multiplier the CPU has.
+
+The work is done in ``native/correlate``: missing samples are zeroed while a block is packed for the multiplier, products are
+summed in int32 for at most `RUN_BLOCKS` blocks, then in int64. Kernels, chosen at run time: AMX int8, AVX-512 VNNI, AVX2 and
+a portable one.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from ryle.chunk import BLOCK, Integration, SpectraChunk
+from ryle.correlate import _native
+from ryle.correlate.correlator import CorrelatorConfig, check_chunk, product_inputs
+
+#: K-blocks whose products surely fit in 32 bits; longer sums pass through 64 bits.
+RUN_BLOCKS: int = _native.RUN_BLOCKS
+
+_MAX_COUNT = 2**32 - 1
+
+
+def kernel_status() -> dict[str, str | None]:
+    """Kernels of this build, fastest first, each with the reason why this CPU cannot run it, or None if it can."""
+    return dict(_native.kernels())
+
+
+def available_kernels() -> list[str]:
+    """Names of the kernels that this CPU can run, fastest first."""
+    return [name for name, reason in kernel_status().items() if reason is None]
+
+
+def choose_kernel(kernel: str | None = None) -> str:
+    """Name of the kernel to use: the one asked for, else the one that ``RYLE_CPU_KERNEL`` names, else the fastest.
+
+    Raises
+    ------
+    ValueError
+        If there is no such kernel.
+    RuntimeError
+        If this CPU cannot run it.
+    """
+    source = "kernel"
+    if kernel is None:
+        kernel, source = os.environ.get("RYLE_CPU_KERNEL"), "RYLE_CPU_KERNEL"
+    status = kernel_status()
+    if not kernel:
+        return next(name for name, reason in status.items() if reason is None)
+    if kernel not in status:
+        raise ValueError(f"{source} is {kernel!r}; this build's X-engine has the kernels {', '.join(status)}")
+    if (reason := status[kernel]) is not None:
+        raise RuntimeError(
+            f"{source} is {kernel!r}, but {reason}; choose one of {', '.join(available_kernels())} or leave the choice open"
+        )
+    return kernel
+
+
+class CpuCorrelator:
+    """Sums the products of spectra over time, exactly, on the CPU.
+
+    Parameters
+    ----------
+    config : CorrelatorConfig
+        Size of the correlation.
+    threads : int
+        Threads that share the channels.
+    kernel : str, optional
+        Kernel to use (`available_kernels`); by default see `choose_kernel`.
+
+    Raises
+    ------
+    ValueError
+        If `threads` is not positive or `kernel` unknown.
+    RuntimeError
+        If this CPU cannot run the kernel.
+    """
+
+    def __init__(self, config: CorrelatorConfig, *, threads: int = 1, kernel: str | None = None) -> None:
+        if threads < 1:
+            raise ValueError(f"threads is {threads}; it must be at least 1")
+        self.config = config
+        self.kernel = choose_kernel(kernel)
+        self.spectra = 0
+        self.clamped = 0
+        i, j = product_inputs(config.antennas, config.polarizations).T
+        direct = np.flatnonzero(i <= j)
+        # Place of each pair of inputs i <= j (pair j(j+1)/2 + i) among the products.
+        product = np.empty(config.inputs * (config.inputs + 1) // 2, np.int32)
+        product[j[direct] * (j[direct] + 1) // 2 + i[direct]] = direct
+        # Cross-polarization products of an antenna with itself come in conjugate pairs, of which one is computed.
+        self._mirrored = np.flatnonzero(i > j)
+        self._source = product[i[self._mirrored] * (i[self._mirrored] + 1) // 2 + j[self._mirrored]]
+        self._native = _native.Accumulator(self.kernel, config.inputs, product, config.products, threads)
+        self._visibilities = np.zeros((config.channels, config.products, 2), np.int64)
+        self._counts = np.zeros((config.groups, config.products), np.uint32)
+
+    def accumulate(self, chunk: SpectraChunk, first_block: int = 0, blocks: int | None = None) -> None:
+        """Add a run of a chunk's K-blocks; what is invalid counts as zero.
+
+        Parameters
+        ----------
+        chunk : SpectraChunk
+            Spectra of all inputs; rows must be contiguous, channels and blocks may lie anywhere.
+        first_block : int
+            First block to add, counted from the chunk's first.
+        blocks : int, optional
+            Number of blocks; by default all that follow.
+
+        Raises
+        ------
+        ValueError
+            If the chunk does not match the configuration or the run leaves the chunk.
+        TypeError
+            If the chunk's arrays are of another type.
+        OverflowError
+            If contributions could no longer be counted in 32 bits.
+        """
+        check_chunk(self.config, chunk)
+        count = chunk.blocks - first_block if blocks is None else blocks
+        if first_block < 0 or count < 0 or first_block + count > chunk.blocks:
+            raise ValueError(
+                f"blocks {first_block} to {first_block + count} asked for; the chunk has blocks 0 to {chunk.blocks}"
+            )
+        if self.spectra + count * BLOCK > _MAX_COUNT:
+            raise OverflowError(
+                f"{self.spectra} spectra are summed and {count * BLOCK} more would pass the limit of {_MAX_COUNT}; "
+                "read and reset, or shorten the integration"
+            )
+        if count == 0:
+            return
+        run = slice(first_block, first_block + count)
+        data, valid = chunk.data[:, run], chunk.valid[:, run]
+        if data.strides[2:] != (128, 1):
+            data = data.copy()
+        if valid.strides[2:] != (8,):
+            valid = valid.copy()
+        self.clamped += self._native.add(data, valid, self._visibilities, self._counts)
+        self.spectra += count * BLOCK
+
+    def read(self, first_spectrum: int, spectra: int, first_channel: int) -> Integration:
+        """Return the sums as an integration with these labels; they are kept.
+
+        Parameters
+        ----------
+        first_spectrum : int
+            Index since sync of the first spectrum summed.
+        spectra : int
+            Length of the integration in spectra, missing ones counted; may exceed what was added if whole blocks
+            never arrived.
+        first_channel : int
+            Index in the whole band of the first channel.
+
+        Returns
+        -------
+        Integration
+            A copy; later sums do not change it.
+        """
+        visibilities, counts = self._visibilities.copy(), self._counts.copy()
+        visibilities[:, self._mirrored, 0] = visibilities[:, self._source, 0]
+        visibilities[:, self._mirrored, 1] = -visibilities[:, self._source, 1]
+        counts[:, self._mirrored] = counts[:, self._source]
+        return Integration(first_spectrum, spectra, first_channel, visibilities, counts)
+
+    def reset(self) -> None:
+        """Start new sums."""
+        self._visibilities.fill(0)
+        self._counts.fill(0)
+        self.spectra = 0
