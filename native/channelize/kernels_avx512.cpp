@@ -1,12 +1,21 @@
 #include <immintrin.h>
 
-#define LANES 16
-#define FIR_ROWS 16
+#include <cstdint>
+
+typedef __m512 Vector;
+typedef int32_t Integers __attribute__((vector_size(64)));
+typedef uint64_t Wide __attribute__((vector_size(64)));
+
 #define LOAD(p) _mm512_loadu_ps(p)
 #define STORE(p, v) _mm512_storeu_ps(p, v)
 #define MULTIPLY_ADD(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define MULTIPLY_ADD_1(a, b, c) __builtin_fmaf(a, b, c)
-typedef __m512 Vector;
+#define MULTIPLY_LOW_HALVES(a, b) Wide(_mm512_mul_epu32(__m512i(a), __m512i(b)))
+#define LANES 16
+#define FIR_ROWS 16
+#define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+#define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
+#define INTERLEAVE_FRONT(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define INTERLEAVE_BACK(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 
 #include "channelize/kernels_body.h"
 

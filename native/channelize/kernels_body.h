@@ -1,5 +1,8 @@
 // Body of kernels_*.cpp, which define the vector type and its width for their instruction set:
-//   Vector, LANES, LOAD(pointer), STORE(pointer, vector), MULTIPLY_ADD(a, b, c), MULTIPLY_ADD_1(a, b, c), FIR_ROWS
+//   Vector, Integers, Wide: LANES floats, LANES int32, LANES/2 uint64
+//   LOAD(pointer), STORE(pointer, vector), MULTIPLY_ADD(a, b, c), EVEN(a, b), ODD(a, b)
+//   MULTIPLY_LOW_HALVES, INTERLEAVE_FRONT, INTERLEAVE_BACK of Wide
+//   FIR_ROWS: spectra that the filter sums at once, as many as there are registers for
 // Everything here has internal linkage, so that no function compiled for one instruction set can stand in for another.
 #include <cstring>
 
@@ -64,29 +67,34 @@ void fir(const Fir& f) {
     for (; row < f.rows; row++) fir_rows<1>(f, row);
 }
 
-// Philox4x32-7 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") of 16 successive first counter words.
-void philox(const Tile& t, uint64_t spectrum, uint32_t words[4][16]) {
-    uint32_t c0[16], c1[16], c2[16], c3[16];
-    for (int i = 0; i < 16; i++) {
-        c0[i] = t.first_counter + i;
-        c1[i] = uint32_t(spectrum);
-        c2[i] = uint32_t(spectrum >> 32);
-        c3[i] = t.input;
-    }
-    uint32_t key0 = t.key[0], key1 = t.key[1];
-    for (int round = 0; round < 7; round++) {
-        for (int i = 0; i < 16; i++) {
-            const uint64_t product0 = uint64_t(0xD2511F53u) * c0[i];
-            const uint64_t product1 = uint64_t(0xCD9E8D57u) * c2[i];
-            c0[i] = uint32_t(product1 >> 32) ^ c1[i] ^ key0;
-            c1[i] = uint32_t(product1);
-            c2[i] = uint32_t(product0 >> 32) ^ c3[i] ^ key1;
-            c3[i] = uint32_t(product0);
+// Philox4x32-7 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") of the 16 counters that serve a tile's
+// channels; word 4i + w of the result is word w of counter i. Each counter word lies in the low half of a 64-bit lane,
+// where the widening multiplication finds it; what is in the high half does not matter.
+void philox(const Tile& t, uint64_t spectrum, uint32_t* words) {
+    constexpr int lanes = LANES / 2;
+    for (int first = 0; first < 16; first += lanes) {
+        Wide c0, c1, c2, c3;
+        for (int i = 0; i < lanes; i++) c0[i] = t.first_counter + first + i;
+        c1 = Wide{} + uint64_t(uint32_t(spectrum));
+        c2 = Wide{} + (spectrum >> 32);
+        c3 = Wide{} + uint64_t(t.input);
+        uint32_t key0 = t.key[0], key1 = t.key[1];
+#pragma GCC unroll 7
+        for (int round = 0; round < 7; round++) {
+            const Wide product0 = MULTIPLY_LOW_HALVES(c0, Wide{} + uint64_t(0xD2511F53u));
+            const Wide product1 = MULTIPLY_LOW_HALVES(c2, Wide{} + uint64_t(0xCD9E8D57u));
+            c0 = (product1 >> 32) ^ c1 ^ (Wide{} + uint64_t(key0));
+            c1 = product1;
+            c2 = (product0 >> 32) ^ c3 ^ (Wide{} + uint64_t(key1));
+            c3 = product0;
+            key0 += 0x9E3779B9u;
+            key1 += 0xBB67AE85u;
         }
-        key0 += 0x9E3779B9u;
-        key1 += 0xBB67AE85u;
+        const Wide low = (c0 & 0xFFFFFFFFu) | (c1 << 32), high = (c2 & 0xFFFFFFFFu) | (c3 << 32);
+        const Wide front = INTERLEAVE_FRONT(low, high), back = INTERLEAVE_BACK(low, high);
+        std::memcpy(words + 4 * first, &front, sizeof front);
+        std::memcpy(words + 4 * first + LANES, &back, sizeof back);
     }
-    for (int i = 0; i < 16; i++) words[0][i] = c0[i], words[1][i] = c1[i], words[2][i] = c2[i], words[3][i] = c3[i];
 }
 
 // 16 rows of 16 bytes, `in_stride` apart, to 16 columns `out_stride` apart: four rounds of byte interleaving.
@@ -110,14 +118,36 @@ void transpose16(const int8_t* in, ptrdiff_t in_stride, int8_t* out, ptrdiff_t o
     for (int i = 0; i < 16; i++) std::memcpy(out + i * out_stride, &a[i], 16);
 }
 
-// Adding this to a float below 2^22 leaves it rounded half to even.
+// Adding this to a float below 2^22 and taking it away again leaves it rounded half to even.
 constexpr float kRound = 12582912.0f;
+
+// Greatest and least written so that NaN becomes the limit and saturates.
+inline Vector clamp(Vector value, float limit) {
+    const Vector high = Vector{} + limit, low = -high;
+    value = value < high ? value : high;
+    return value > low ? value : low;
+}
+
+inline Vector dither(Integers halves) {
+    // (r + 0.5)/65536 - 0.5, in which every step is exact.
+    return MULTIPLY_ADD(__builtin_convertvector(halves, Vector), Vector{} + 1.0f / 65536,
+                        Vector{} + (0.5f / 65536 - 0.5f));
+}
+
+inline void store_bytes(int8_t* to, Vector values) {
+    typedef int8_t Bytes __attribute__((vector_size(LANES)));
+    const Bytes bytes = __builtin_convertvector(__builtin_convertvector(values, Integers), Bytes);
+    std::memcpy(to, &bytes, sizeof bytes);
+}
 
 int64_t tile(const Tile& t, int8_t* turned) {
     alignas(64) int8_t parts[2][kTile][kTile];  // [re, im][spectrum][channel]
-    int64_t saturated = 0;
-    float enabled[kTile];
-    for (int c = 0; c < kTile; c++) enabled[c] = c < t.channels;
+    alignas(64) uint32_t words[kTile] = {};
+    alignas(64) int32_t channel[LANES];
+    for (int lane = 0; lane < LANES; lane++) channel[lane] = lane;
+    Integers channels, saturated = {};
+    std::memcpy(&channels, channel, sizeof channels);
+    const float limit = t.limit;
     for (int row = 0; row < t.rows; row++) {
         if (!t.valid[row]) {
             std::memset(parts[0][row], 0, kTile);
@@ -128,52 +158,38 @@ int64_t tile(const Tile& t, int8_t* turned) {
         const float* spectrum = t.spectra + row * t.row_stride;
         const float* lane_re = t.lane_re + row * kTile;
         const float* lane_im = t.lane_im + row * kTile;
-        const float base_re = t.base_re[row * t.base_stride], base_im = t.base_im[row * t.base_stride];
-        alignas(64) float re[kTile], im[kTile];
-        for (int c = 0; c < kTile; c++) {
-            const float turn_re = MULTIPLY_ADD_1(lane_re[c], base_re, -(lane_im[c] * base_im));
-            const float turn_im = MULTIPLY_ADD_1(lane_re[c], base_im, lane_im[c] * base_re);
-            const float factor_re = MULTIPLY_ADD_1(turn_re, t.gain_re[c], -(turn_im * t.gain_im[c]));
-            const float factor_im = MULTIPLY_ADD_1(turn_re, t.gain_im[c], turn_im * t.gain_re[c]);
-            const float x = spectrum[2 * c], y = spectrum[2 * c + 1];
-            re[c] = MULTIPLY_ADD_1(x, factor_re, -(y * factor_im));
-            im[c] = MULTIPLY_ADD_1(x, factor_im, y * factor_re);
-        }
-        if (t.floats) {
-            for (int c = 0; c < t.channels; c++) {
-                t.floats[row * t.floats_stride + 2 * c] = re[c];
-                t.floats[row * t.floats_stride + 2 * c + 1] = im[c];
+        const Vector base_re = Vector{} + t.base_re[row * t.base_stride];
+        const Vector base_im = Vector{} + t.base_im[row * t.base_stride];
+        if (t.dither) philox(t, t.first_spectrum + row, words);
+        for (int c = 0; c < kTile; c += LANES) {
+            const Vector turn_re = MULTIPLY_ADD(LOAD(lane_re + c), base_re, -(LOAD(lane_im + c) * base_im));
+            const Vector turn_im = MULTIPLY_ADD(LOAD(lane_re + c), base_im, LOAD(lane_im + c) * base_re);
+            const Vector gain_re = LOAD(t.gain_re + c), gain_im = LOAD(t.gain_im + c);
+            const Vector factor_re = MULTIPLY_ADD(turn_re, gain_re, -(turn_im * gain_im));
+            const Vector factor_im = MULTIPLY_ADD(turn_re, gain_im, turn_im * gain_re);
+            const Vector front = LOAD(spectrum + 2 * c), back = LOAD(spectrum + 2 * c + LANES);
+            const Vector x = EVEN(front, back), y = ODD(front, back);
+            Vector re = MULTIPLY_ADD(x, factor_re, -(y * factor_im));
+            Vector im = MULTIPLY_ADD(x, factor_im, y * factor_re);
+            if (t.floats) {
+                for (int lane = 0; lane < LANES && c + lane < t.channels; lane++) {
+                    t.floats[row * t.floats_stride + 2 * (c + lane)] = re[lane];
+                    t.floats[row * t.floats_stride + 2 * (c + lane) + 1] = im[lane];
+                }
+                continue;
             }
-            continue;
-        }
-        if (t.dither) {
-            uint32_t words[4][16];
-            philox(t, t.first_spectrum + row, words);
-            alignas(64) uint32_t ordered[kTile];
-            for (int i = 0; i < 16; i++)
-                for (int w = 0; w < 4; w++) ordered[4 * i + w] = words[w][i];
-            // (r + 0.5)/65536 - 0.5 in steps that are all exact.
-            for (int c = 0; c < kTile; c++) {
-                re[c] += float(int32_t(ordered[c] >> 16)) * (1.0f / 65536) + (0.5f / 65536 - 0.5f);
-                im[c] += float(int32_t(ordered[c] & 0xFFFF)) * (1.0f / 65536) + (0.5f / 65536 - 0.5f);
+            if (t.dither) {
+                Integers word;
+                std::memcpy(&word, words + c, sizeof word);
+                re += dither((word >> 16) & 0xFFFF);
+                im += dither(word & 0xFFFF);
             }
-        }
-        const float limit = t.limit, beyond = t.limit + 1.0f;
-        float count = 0.0f;
-        for (int c = 0; c < kTile; c++) {
-            // The comparisons are written so that NaN saturates.
-            float a = re[c] < beyond ? re[c] : beyond, b = im[c] < beyond ? im[c] : beyond;
-            a = a > -beyond ? a : -beyond, b = b > -beyond ? b : -beyond;
-            a = (a + kRound) - kRound, b = (b + kRound) - kRound;
-            const float p = a < limit ? a : limit, q = b < limit ? b : limit;
-            re[c] = p > -limit ? p : -limit, im[c] = q > -limit ? q : -limit;
-            enabled[c] = (re[c] != a) | (im[c] != b) ? 1.0f : 0.0f;
-        }
-        for (int c = 0; c < t.channels; c++) count += enabled[c];
-        saturated += int64_t(count);
-        for (int c = 0; c < kTile; c++) {
-            parts[0][row][c] = int8_t(int32_t(re[c]));
-            parts[1][row][c] = int8_t(int32_t(im[c]));
+            re = (clamp(re, limit + 1.0f) + kRound) - kRound;
+            im = (clamp(im, limit + 1.0f) + kRound) - kRound;
+            const Vector clamped_re = clamp(re, limit), clamped_im = clamp(im, limit);
+            saturated -= ((clamped_re != re) | (clamped_im != im)) & (channels < t.channels - c);
+            store_bytes(&parts[0][row][c], clamped_re);
+            store_bytes(&parts[1][row][c], clamped_im);
         }
     }
     if (t.floats) return 0;
@@ -181,7 +197,9 @@ int64_t tile(const Tile& t, int8_t* turned) {
         for (int row = 0; row < t.rows; row += 16)
             for (int c = 0; c < t.channels; c += 16)
                 transpose16(&parts[part][row][c], kTile, turned + c * 2 * kTile + part * kTile + row, 2 * kTile);
-    return saturated;
+    int64_t total = 0;
+    for (int lane = 0; lane < LANES; lane++) total += saturated[lane];
+    return total;
 }
 
 }  // namespace

@@ -35,8 +35,23 @@ void unpack(const uint8_t* data, size_t count, int bits, float* out) {
     for (size_t rest = 0; i < count; i++, rest++) out[i] = sample_at(data + used, rest, bits);
 }
 
+double sum_squares(const float* samples, size_t count) {
+    __m256d sums[4] = {};
+    size_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        for (int v = 0; v < 4; v++) {
+            const __m256d values = _mm256_cvtps_pd(_mm_loadu_ps(samples + i + 4 * v));
+            sums[v] = _mm256_fmadd_pd(values, values, sums[v]);
+        }
+    }
+    const __m256d sum = _mm256_add_pd(_mm256_add_pd(sums[0], sums[1]), _mm256_add_pd(sums[2], sums[3]));
+    double total = 0.0;
+    for (int lane = 0; lane < 4; lane++) total += sum[lane];
+    return total + sum_squares_plain(samples + i, count - i);
+}
+
 }  // namespace
 
-const SampleKernels samples_avx2 = {"avx2", unpack, sum_squares_plain};
+const SampleKernels samples_avx2 = {"avx2", unpack, sum_squares};
 
 }  // namespace ryle

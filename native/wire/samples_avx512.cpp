@@ -33,8 +33,23 @@ void unpack(const uint8_t* data, size_t count, int bits, float* out) {
     for (size_t rest = 0; i < count; i++, rest++) out[i] = sample_at(data, rest, bits);
 }
 
+double sum_squares(const float* samples, size_t count) {
+    __m512d sums[4] = {};
+    size_t i = 0;
+    for (; i + 32 <= count; i += 32) {
+        for (int v = 0; v < 4; v++) {
+            const __m512d values = _mm512_cvtps_pd(_mm256_loadu_ps(samples + i + 8 * v));
+            sums[v] = _mm512_fmadd_pd(values, values, sums[v]);
+        }
+    }
+    const __m512d sum = _mm512_add_pd(_mm512_add_pd(sums[0], sums[1]), _mm512_add_pd(sums[2], sums[3]));
+    double total = 0.0;
+    for (int lane = 0; lane < 8; lane++) total += sum[lane];
+    return total + sum_squares_plain(samples + i, count - i);
+}
+
 }  // namespace
 
-const SampleKernels samples_avx512 = {"avx512", unpack, sum_squares_plain};
+const SampleKernels samples_avx512 = {"avx512", unpack, sum_squares};
 
 }  // namespace ryle
