@@ -1,6 +1,13 @@
-// ryle.net._native: CPU hot loops.
+// ryle.net._native: where received heaps go, and the transposition of F-heaps to K-blocks.
 #include <nanobind/nanobind.h>
 
 namespace nb = nanobind;
 
-NB_MODULE(_native, m) { m.doc() = "CPU hot loops"; }
+void bind_place(nb::module_& m);
+void bind_kblocks(nb::module_& m);
+
+NB_MODULE(_native, m) {
+    m.doc() = "Heap placement for spead2's chunk streams; F-heaps to K-blocks";
+    bind_place(m);
+    bind_kblocks(m);
+}

@@ -1,0 +1,141 @@
+"""UDP sockets, unicast or multicast; for receivers with a large buffer and sight of what the kernel drops."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+import struct
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import spead2
+import spead2.send
+
+from ..config.tables import Endpoint, NetworkTable
+
+_SO_RCVBUFFORCE = 33
+_IP_MULTICAST_ALL = 49
+
+
+class SmallBufferWarning(UserWarning):
+    """The kernel granted a smaller socket buffer than was asked for."""
+
+
+def receive_socket(endpoint: Endpoint, interface: str, buffer_size: int) -> socket.socket:
+    """Open a UDP socket that receives what is sent to `endpoint`.
+
+    Parameters
+    ----------
+    endpoint : Endpoint
+        Own address, or multicast group to join, and port.
+    interface : str
+        Address of the interface on which to join a multicast group.
+    buffer_size : int
+        Bytes of socket buffer asked for; a warning says how to allow it if the kernel grants less.
+
+    Raises
+    ------
+    OSError
+        If the address is not this host's or the port is taken; the message names both.
+    """
+    address = ipaddress.ip_address(endpoint.host)
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        _grow_buffer(s, buffer_size)
+        if address.is_multicast:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind((endpoint.host, endpoint.port))
+        if address.is_multicast and family == socket.AF_INET:
+            s.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+            request = address.packed + socket.inet_aton(interface)
+            s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, request)
+        elif address.is_multicast:
+            request = address.packed + struct.pack("@I", interface_index(interface))
+            s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, request)
+    except OSError as error:
+        s.close()
+        where = f"{endpoint}" + (f" on interface {interface}" if address.is_multicast else "")
+        raise OSError(
+            error.errno,
+            f"cannot receive at {where}: {os.strerror(error.errno or 0)}. Is the address one of this host's, and is "
+            f"no other process on port {endpoint.port}?",
+        ) from None
+    return s
+
+
+def send_stream(
+    endpoints: Sequence[Endpoint], network: NetworkTable, packet_size: int, rate: float
+) -> spead2.send.UdpStream:
+    """Open a spead2 stream that sends to several endpoints, its substreams.
+
+    Parameters
+    ----------
+    endpoints : sequence of Endpoint
+        Where to; all unicast or all multicast.
+    network : NetworkTable
+        Interface and time to live of multicast.
+    packet_size : int
+        Largest datagram in bytes, SPEAD header counted.
+    rate : float
+        Bytes a second on the wire; 0 is not paced.
+    """
+    if rate < 0:
+        raise ValueError(f"rate = {rate} B/s must not be negative; 0 sends as fast as possible")
+    # Small bursts: a receiver's socket buffer takes only so much at once.
+    burst = min(spead2.send.StreamConfig.DEFAULT_BURST_SIZE, max(packet_size, int(rate * 1e-3))) if rate else 65536
+    config = spead2.send.StreamConfig(max_packet_size=packet_size, rate=rate, max_heaps=1 << 20, burst_size=burst)
+    addresses = [(e.host, e.port) for e in endpoints]
+    pool = spead2.ThreadPool()
+    if not endpoints[0].multicast:
+        return spead2.send.UdpStream(pool, addresses, config)
+    if ":" in endpoints[0].host:
+        index = interface_index(network.interface)
+        return spead2.send.UdpStream(pool, addresses, config, ttl=network.ttl, interface_index=index)
+    return spead2.send.UdpStream(pool, addresses, config, ttl=network.ttl, interface_address=network.interface)
+
+
+def interface_index(address: str) -> int:
+    """Index of the interface that has an IPv6 `address`."""
+    wanted = ipaddress.ip_address(address)
+    for line in Path("/proc/net/if_inet6").read_text().splitlines():
+        packed, index, *_ = line.split()
+        if ipaddress.ip_address(bytes.fromhex(packed)) == wanted:
+            return int(index, 16)
+    raise OSError(f"no interface has the address {address}; see 'ip -6 address'")
+
+
+def _grow_buffer(s: socket.socket, size: int) -> None:
+    try:
+        s.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, size)
+    except OSError:  # not root
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+    granted = s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2  # Linux reports twice what was asked for
+    if granted < size:
+        warnings.warn(
+            f"the kernel granted {granted} B of socket buffer, not {size} B; packets will be lost at high rates. "
+            f"Allow it with: sysctl net.core.rmem_max={size}",
+            SmallBufferWarning,
+            stacklevel=4,
+        )
+
+
+def kernel_drops(sockets: Iterable[socket.socket]) -> int | None:
+    """Datagrams that the kernel dropped at full buffers since `sockets` were opened; None if unknown."""
+    inodes = set()
+    for s in sockets:
+        if s.fileno() < 0:
+            return None
+        inodes.add(str(os.fstat(s.fileno()).st_ino))
+    drops, found = 0, set()
+    for table in ("/proc/net/udp", "/proc/net/udp6"):
+        with contextlib.suppress(OSError):
+            for line in Path(table).read_text().splitlines()[1:]:
+                words = line.split()
+                if words[9] in inodes:
+                    found.add(words[9])
+                    drops += int(words[12])
+    return drops if found == inodes else None

@@ -1,0 +1,316 @@
+"""F-heaps by UDP: spectra of one antenna and one substream, split so that a packet holds whole channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import spead2
+import spead2.recv
+import spead2.send
+from numpy.typing import NDArray
+
+from ..chunk import BLOCK, SpectraChunk
+from ..config import Observation
+from ..wire import spead
+from ._native import SpectraPlace, to_kblocks
+from .accounting import Account
+from .chunks import ChunkReceiver, Pool, Span
+from .sockets import send_stream
+
+
+def packet_bytes(observation: Observation) -> int:
+    """Payload of one packet of an F-heap: `packet_channels` whole channels."""
+    o = observation
+    return o.packet_channels * o.fengine.spectra_per_heap * o.pols * o.value_bytes
+
+
+class SpectraSender:
+    """Sends the spectra of some antennas to every substream, as MeerKAT's F-engines do.
+
+    A heap of which every spectrum is invalid is withheld; one of which some are carries `feng_valid`.
+
+    Parameters
+    ----------
+    observation : Observation
+        Sizes and endpoints.
+    antennas : sequence of int, optional
+        Antennas that this sender speaks for; all if absent.
+    rate : float, optional
+        Bytes a second on the wire, all antennas and substreams together; 0 sends as fast as possible. 1.1 times real
+        time if absent.
+    """
+
+    def __init__(
+        self, observation: Observation, antennas: Sequence[int] | None = None, *, rate: float | None = None
+    ) -> None:
+        o = observation
+        self.antennas = list(range(len(o.antennas)) if antennas is None else antennas)
+        self._n_antennas = len(o.antennas)
+        self._pols, self._value_bytes = o.pols, o.value_bytes
+        self._spectra = o.fengine.spectra_per_heap
+        self._channels, self._sub_channels, self._substreams = o.fengine.channels, o.substream_channels, o.substreams
+        self._step = o.step
+        self._network = o.network
+        self._endpoints = [o.spectra_endpoint(s) for s in range(o.substreams)]
+        self._packet = packet_bytes(o)
+        packets = len(self.antennas) * o.substreams * o.groups * float(o.sample_rate) / (o.step * self._spectra)
+        self._heaps = -1
+        #: Heaps sent, of them with `feng_valid`, and withheld because nothing in them was valid; packets sent.
+        self.sent = self.flagged = self.withheld = self.packets = 0
+        self._groups = o.groups
+        self.rate = 1.1 * packets * (self._packet + spead.preamble(4)) if rate is None else rate
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second that are offered; 0 if not paced."""
+        return self._rate
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        # spead2 fills packets as far as it may, so heaps with one item more need packets larger by one pointer.
+        self._plain = send_stream(self._endpoints, self._network, self._packet + spead.preamble(4), rate)
+        self._tailed = send_stream(self._endpoints, self._network, self._packet + spead.preamble(5), rate)
+        self._rate = rate
+
+    def _prepare(self, heaps: int) -> None:
+        """Build the heaps of `heaps` heap lengths once; sending changes what they refer to."""
+        antennas, value = len(self.antennas), (self._pols, self._value_bytes)
+        self._payload = np.zeros((antennas, heaps, self._channels, self._spectra, *value), np.uint8)
+        self._valid = np.zeros((antennas, heaps, self._pols, self._spectra // 8), np.uint8)
+        self._timestamps = np.zeros(heaps, ">u8")
+        ids = np.array(self.antennas, ">u8")
+        first_channels = (self._sub_channels * np.arange(self._substreams)).astype(">u8")
+        self._plain_heaps, self._tailed_heaps = [], []
+        for h in range(heaps):
+            for s in range(self._substreams):
+                for a in range(antennas):
+                    channels = slice(s * self._sub_channels, (s + 1) * self._sub_channels)
+                    items = [
+                        spead.immediate(spead.TIMESTAMP, self._timestamps[h, ...]),
+                        spead.immediate(spead.FENG_ID, ids[a, ...]),
+                        spead.immediate(spead.FREQUENCY, first_channels[s, ...]),
+                        spead.array(spead.FENG_RAW, self._payload[a, h, channels]),
+                    ]
+                    self._plain_heaps.append(spead2.send.HeapReference(spead.heap(items), substream_index=s))
+                    items.append(spead.array(spead.FENG_VALID, self._valid[a, h]))
+                    self._tailed_heaps.append(spead2.send.HeapReference(spead.heap(items), substream_index=s))
+        self._heaps = heaps
+
+    def send(self, heaps: NDArray[np.int8 | np.uint8], valid: NDArray[np.bool_], first_spectrum: int) -> None:
+        """Send some heap lengths of spectra to all substreams; blocks for as long as the rate asks.
+
+        The arrays may be used again when this returns.
+
+        Parameters
+        ----------
+        heaps : ndarray, shape (antenna, heap, channel, spectrum, pol, 2) int8, or without the last axis uint8 if 4 bit
+            Quantized spectra, every channel of the band.
+        valid : ndarray of bool, shape (input, spectrum)
+            Which spectra are valid.
+        first_spectrum : int
+            Index since sync of the first spectrum, a multiple of the spectra per heap.
+
+        Raises
+        ------
+        ValueError
+            If shapes or the first spectrum do not fit the observation.
+        """
+        antennas, count = len(self.antennas), heaps.shape[1]
+        shape = (antennas, count, self._channels, self._spectra, self._pols) + (2,) * (self._value_bytes == 2)
+        if heaps.shape != shape or heaps.dtype.itemsize != 1:
+            raise ValueError(f"heaps are {heaps.dtype} {heaps.shape}; this sender takes bytes of shape {shape}")
+        if valid.shape != (antennas * self._pols, count * self._spectra):
+            raise ValueError(f"valid has shape {valid.shape}, not {(antennas * self._pols, count * self._spectra)}")
+        if first_spectrum % self._spectra:
+            raise ValueError(f"first_spectrum {first_spectrum} must be a multiple of {self._spectra}, the heap length")
+        if count != self._heaps:
+            self._prepare(count)
+        self._payload.reshape(shape)[...] = heaps.view(np.uint8)
+        first_heap = first_spectrum // self._spectra
+        self._timestamps[...] = self._step * self._spectra * (first_heap + np.arange(count))
+        by_heap = valid.reshape(antennas, self._pols, count, self._spectra).transpose(0, 2, 1, 3)
+        self._valid[...] = np.packbits(by_heap, axis=-1, bitorder="little")
+        whole = np.asarray(by_heap.all(axis=(2, 3)))
+        some = np.asarray(by_heap.any(axis=(2, 3)))
+        per_time = self._substreams * antennas
+        if whole.all():
+            self._send(self._plain, self._plain_heaps, range(count * per_time), first_heap)
+            return
+        for h in range(count):  # in time order, so that heaps with and without a tail stay together
+            pick = [h * per_time + i for i in range(per_time)]
+            self._send(self._plain, self._plain_heaps, [i for i in pick if whole[i % antennas, h]], first_heap)
+            tailed = [i for i in pick if some[i % antennas, h] and not whole[i % antennas, h]]
+            self._send(self._tailed, self._tailed_heaps, tailed, first_heap)
+            self.flagged += len(tailed)
+            self.packets += len(tailed)
+            self.withheld += self._substreams * int((~some[:, h]).sum())
+
+    def _send(
+        self,
+        stream: spead2.send.UdpStream,
+        heaps: list[spead2.send.HeapReference],
+        which: Sequence[int],
+        first_heap: int,
+    ) -> None:
+        antennas = len(self.antennas)
+        for i in which:  # heap IDs: antenna + k · antennas, k counting heap lengths since sync
+            heaps[i].cnt = (
+                self.antennas[i % antennas] + (first_heap + i // (antennas * self._substreams)) * self._n_antennas
+            )
+        if which:
+            stream.send_heaps([heaps[i] for i in which], spead2.send.GroupMode.SERIAL)
+        self.sent += len(which)
+        self.packets += len(which) * self._groups
+
+    def end(self) -> None:
+        """Send a stop heap of every antenna to every substream."""
+        for s in range(self._substreams):
+            for antenna in self.antennas:
+                self._plain.send_heap(spead.end_heap(spead.FENG_ID, antenna), substream_index=s)
+
+
+class SpectraReceiver(ChunkReceiver[SpectraChunk]):
+    """Receives one substream's spectra of all antennas as K-blocks in time order.
+
+    A lost packet costs its channel group; if the packet that holds `feng_valid` is lost, all of its heap is invalid,
+    because it is not known which spectra are not. A chunk in which nothing arrived is not yielded.
+
+    Parameters
+    ----------
+    observation : Observation
+        Sizes and endpoints.
+    substream : int
+        Which share of the band.
+    batches : int, optional
+        Length of a chunk in batches of lcm(64, spectra per heap) spectra.
+    window : int, optional
+        Chunks open at once: a packet may come this many chunks late, less one.
+    spare : int, optional
+        Chunks that may wait to be taken.
+    end_after : int, optional
+        End by itself when this many antennas have sent stop heaps; never if absent.
+    """
+
+    _items = (
+        spead.HEAP_LENGTH,
+        spead.PAYLOAD_OFFSET,
+        spead.PAYLOAD_LENGTH,
+        spead.STREAM_CONTROL,
+        spead.TIMESTAMP,
+        spead.FENG_ID,
+        spead.FREQUENCY,
+    )
+
+    def __init__(
+        self,
+        observation: Observation,
+        substream: int,
+        *,
+        batches: int = 1,
+        window: int = 4,
+        spare: int = 4,
+        end_after: int | None = None,
+        name: str = "spectra",
+    ) -> None:
+        o = observation
+        if not 0 <= substream < o.substreams:
+            raise ValueError(f"substream {substream} must be from 0 to {o.substreams - 1}")
+        self.substream = substream
+        self.first_channel = substream * o.substream_channels
+        self._antennas, self._pols, self._value_bytes = len(o.antennas), o.pols, o.value_bytes
+        self._spectra, self._groups = o.fengine.spectra_per_heap, o.groups
+        spectra = o.batch_spectra * batches
+        self._blocks, self._chunk_heaps = spectra // BLOCK, spectra // self._spectra
+        packet = packet_bytes(o)
+        tail = o.pols * self._spectra // 8
+        slot = -(-(o.spectra_heap_bytes + tail) // 64) * 64
+        heaps = (self._antennas, self._chunk_heaps)
+        self._data = Pool((o.substream_channels, self._blocks, o.n_inputs, 2 * BLOCK), np.int8)
+        self._valid = Pool((self._groups, self._blocks, o.n_inputs), np.uint64)
+        self._span = Span()
+        self._placed = self._tails = 0
+        super().__init__(
+            name,
+            [o.spectra_endpoint(substream)],
+            interface=o.network.interface,
+            buffer_size=o.network.receive_buffer,
+            max_packet=packet + 512,
+            place=SpectraPlace(
+                antennas=self._antennas,
+                first_channel=self.first_channel,
+                heap_samples=o.step * self._spectra,
+                heap_bytes=o.spectra_heap_bytes,
+                tail_bytes=tail,
+                packet_bytes=packet,
+                slot_bytes=slot,
+                chunk_heaps=self._chunk_heaps,
+                window=window,
+            ),
+            make_chunk=lambda: spead2.recv.Chunk(
+                data=np.full((*heaps, slot), 0xA5, np.uint8),
+                present=np.zeros((*heaps, self._groups + 1), np.uint8),
+                extra=np.zeros(heaps, np.uint8),
+            ),
+            window=window,
+            spare=spare,
+            # Heap IDs count antennas fastest, so each antenna has live heaps of its own.
+            stream_config=spead2.recv.StreamConfig(
+                stop_on_stop_item=False, substreams=self._antennas, max_heaps=8, allow_out_of_order=True
+            ),
+            presence_bytes=packet,
+            extra_bytes=1,
+            end_after=end_after,
+        )
+
+    def _take(self, chunk: spead2.recv.Chunk) -> SpectraChunk | None:
+        present, kind = np.asarray(chunk.present), np.asarray(chunk.extra)
+        columns = np.flatnonzero(present.any(axis=(0, 2)))
+        if not columns.size:
+            self._stream.add_free_chunk(chunk)
+            return None
+        kind[~present.any(axis=2)] = 0  # what an earlier chunk left
+        epoch, number = self._place.chunk(chunk.chunk_id)
+        first = number * self._chunk_heaps
+        self._span.extend(epoch, first + int(columns[0]), first + int(columns[-1]))
+        self._placed += int(present.sum())
+        self._tails += int((kind == 2).sum())
+        data, valid = self._data.take(), self._valid.take()
+        to_kblocks(np.asarray(chunk.data), present, kind, self._spectra, self._pols, self._value_bytes, data, valid)
+        self._stream.add_free_chunk(chunk)
+        return SpectraChunk(number * self._blocks, data, valid)
+
+    def account(self) -> Account:
+        """Say what became of every packet so far; packets in chunks that were not yet taken are left out.
+
+        spead2 shows the first packet of a heap only, and nothing of packets that it drops inside a heap. How many
+        packets were not placed is exact once the stream has ended (`Account.unplaced`). Foreign and malformed ones are
+        known unless a heap of several packets was refused as such; late and duplicate ones only if there are none.
+        """
+        p, undecoded = self._place, self.undecoded_packets
+        split = p.split
+        foreign = None if split[2] else p.foreign
+        malformed = None if split[1] or undecoded is None else p.malformed + undecoded
+        datagrams = late = duplicate = None
+        if self._closed and undecoded is not None:
+            datagrams = self._stream.stats.packets + undecoded
+            if foreign is not None and malformed is not None and datagrams == self._placed + foreign + malformed:
+                late = duplicate = 0
+        expected = self._span.slots * self._antennas * self._groups + self._tails
+        return Account(
+            self.name,
+            datagrams=datagrams,
+            placed=self._placed,
+            late=late,
+            duplicate=duplicate,
+            malformed=malformed,
+            foreign=foreign,
+            expected=expected,
+            missing=expected - self._placed,
+            kernel_drops=self.dropped_by_kernel,
+        )
+
+    @property
+    def refused_heaps(self) -> dict[str, int]:
+        """Heaps refused at their first packet, by class."""
+        return {"late": self._place.late, "malformed": self._place.malformed, "foreign": self._place.foreign}

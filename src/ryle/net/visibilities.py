@@ -1,0 +1,299 @@
+"""X-heaps by UDP: the visibilities of one integration and substream, from X-engines to the catcher."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import time
+from collections.abc import Iterator
+from typing import Any, Literal, Self
+
+import numpy as np
+import spead2
+import spead2.recv
+import spead2.send
+from numpy.typing import NDArray
+
+from ..chunk import Integration
+from ..config import Observation
+from ..wire import spead
+from .accounting import Account, undecoded
+from .chunks import Span
+from .sockets import kernel_drops, receive_socket, send_stream
+
+#: Least rate of a paced sender in B/s: small heaps need not be stretched over an integration.
+_LEAST_RATE = 50e6
+
+
+def meerkat_values(integration: Integration) -> NDArray[np.int32]:
+    """Visibilities as MeerKAT's X-heaps hold them: saturated at ±(2³¹ − 1), (−2³¹, 1) where nothing contributed.
+
+    Returns
+    -------
+    ndarray of int32, shape (channel, product, 2)
+    """
+    most = 2**31 - 1
+    values = np.clip(integration.visibilities, -most, most).astype(np.int32)
+    group = integration.channels // integration.counts.shape[0]
+    values[np.repeat(integration.counts == 0, group, axis=0)] = spead.MISSING
+    return values
+
+
+class VisibilitySender:
+    """Sends integrations of one substream as heaps.
+
+    Parameters
+    ----------
+    observation : Observation
+        Sizes and endpoint.
+    substream : int
+        Which share of the band; heap IDs are substream + k · substreams.
+    rate : float, optional
+        Bytes a second on the wire; 0 sends as fast as possible. If absent, a heap takes half of an integration's time,
+        or less if that is slower than 50 MB/s.
+    layout : "native" or "meerkat"
+        int64 sums with counts, or MeerKAT's int32.
+    """
+
+    def __init__(
+        self,
+        observation: Observation,
+        substream: int,
+        *,
+        rate: float | None = None,
+        layout: Literal["native", "meerkat"] = "native",
+    ) -> None:
+        o = observation
+        if layout not in ("native", "meerkat"):
+            raise ValueError(f'layout {layout!r} must be "native" or "meerkat"')
+        if not 0 <= substream < o.substreams:
+            raise ValueError(f"substream {substream} must be from 0 to {o.substreams - 1}")
+        self._layout = layout
+        self._substream, self._substreams = substream, o.substreams
+        self._step, self._integration = o.step, o.integration_spectra
+        self._shape = (o.substream_channels, o.products, 2)
+        self._counts = (o.groups, o.products)
+        self._first_channel = substream * o.substream_channels
+        size = o.substream_channels * o.products * (16 if layout == "native" else 8) + o.groups * o.products * 4
+        #: Bytes a second that are offered; 0 if not paced.
+        self.rate = max(_LEAST_RATE, 2 * size / o.integration_time) if rate is None else rate
+        self._out = send_stream(
+            [o.network.visibilities], o.network, o.network.packet_size + spead.preamble(5), self.rate
+        )
+        #: Heaps sent so far.
+        self.sent = 0
+
+    def send(self, integration: Integration) -> None:
+        """Send one integration; blocks until it is on the wire, for as long as the rate asks.
+
+        Raises
+        ------
+        ValueError
+            If shapes, channel or length are not those of the observation.
+        """
+        i = integration
+        found = (i.visibilities.shape, i.counts.shape, i.first_channel, i.spectra)
+        wanted = (self._shape, self._counts, self._first_channel, self._integration)
+        if found != wanted:
+            raise ValueError(
+                "visibilities, counts, first channel and spectra of the integration are "
+                f"{', '.join(map(str, found))}; this sender's are {', '.join(map(str, wanted))}"
+            )
+        items = [
+            spead.immediate(spead.TIMESTAMP, np.array(self._step * i.first_spectrum, ">u8")),
+            spead.immediate(spead.FREQUENCY, np.array(i.first_channel, ">u8")),
+        ]
+        if self._layout == "native":
+            items += [
+                spead.immediate(spead.SPECTRA, np.array(i.spectra, ">u8")),
+                spead.array(spead.XENG_SUMS, i.visibilities.astype(">i8")),
+                spead.array(spead.XENG_COUNTS, i.counts.astype(">u4")),
+            ]
+        else:
+            items.append(spead.array(spead.XENG_RAW, meerkat_values(i).astype(">i4")))
+        count = i.first_spectrum // self._integration
+        self._out.send_heap(spead.heap(items), cnt=self._substream + count * self._substreams)
+        self.sent += 1
+
+    def end(self) -> None:
+        """Send a stop heap."""
+        self._out.send_heap(spead.end_heap(spead.FREQUENCY, self._first_channel))
+
+
+class VisibilityReceiver:
+    """Receives the integrations of all substreams, in the order in which their heaps are complete.
+
+    The arrays of an integration belong to whoever takes it. `stop` works as in `ChunkReceiver`.
+
+    Parameters
+    ----------
+    observation : Observation
+        Sizes and endpoint.
+    end_after : int, optional
+        End by itself when this many substreams have sent stop heaps; never if absent.
+    """
+
+    def __init__(self, observation: Observation, *, end_after: int | None = None, name: str = "visibilities") -> None:
+        o = observation
+        self.name = name
+        self._end_after = end_after
+        self._end_at: float | None = None
+        self._stops: set[int] = set()
+        self._step, self._integration = o.step, o.integration_spectra
+        self._channels, self._products, self._groups = o.substream_channels, o.products, o.groups
+        self._substreams = o.substreams
+        self._span = Span()
+        self._counts = dict.fromkeys(("placed", "duplicate", "malformed", "foreign", "incomplete"), 0)
+        self._recent: dict[tuple[int, int], None] = {}
+        self._ended = self._closed = False
+        self._undecoded: int | None = 0
+        self._drops: int | None = None
+        self._socket = receive_socket(o.network.visibilities, o.network.interface, o.network.receive_buffer)
+        self._stream = spead2.recv.Stream(
+            spead2.ThreadPool(),
+            spead2.recv.StreamConfig(
+                stop_on_stop_item=False, substreams=o.substreams, max_heaps=2, allow_out_of_order=True
+            ),
+            spead2.recv.RingStreamConfig(heaps=2 * o.substreams + 2, contiguous_only=False),
+        )
+        self._control = spead2.InprocQueue()
+        self._stream.add_inproc_reader(self._control)
+        undecoded.watch(self)
+        self._stream.add_udp_reader(self._socket, o.network.packet_size + 512)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the stream was stopped and everything in it has been taken."""
+        return self._ended
+
+    @property
+    def stops(self) -> int:
+        """Substreams that have sent a stop heap and nothing since."""
+        return len(self._stops)
+
+    def poll(self, timeout: float | None = None) -> Integration | None:
+        """Next integration; None if none is complete within `timeout` seconds or the stream has `ended`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self._ended:
+            try:
+                heap = self._stream.get_nowait()
+            except spead2.Empty:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                if left == 0.0:
+                    return None
+                self._end_if_senders_did()
+                if self._end_after is not None:
+                    left = 0.1 if left is None else min(left, 0.1)
+                select.select([self._stream.fd], [], [], left)
+                continue
+            except spead2.Stopped:
+                self._ended = True
+                self.close()
+                break
+            integration = self._read(heap)
+            if integration is not None:
+                return integration
+        return None
+
+    def __iter__(self) -> Iterator[Integration]:
+        return self
+
+    def __next__(self) -> Integration:
+        integration = self.poll()
+        if integration is None:
+            raise StopIteration
+        return integration
+
+    def _end_if_senders_did(self) -> None:
+        if self._end_after is None or len(self._stops) < self._end_after:
+            self._end_at = None
+        elif self._end_at is None:
+            self._end_at = time.monotonic() + 0.3
+        elif time.monotonic() >= self._end_at:
+            self.stop()
+
+    def _read(self, heap: spead2.recv.Heap | spead2.recv.IncompleteHeap) -> Integration | None:
+        if isinstance(heap, spead2.recv.IncompleteHeap):
+            self._counts["incomplete"] += 1
+            return None
+        items: dict[int, Any] = {item.id: item for item in heap.get_items()}
+
+        def number(item: int) -> int:
+            return int(items[item].immediate_value) if item in items and items[item].is_immediate else -1
+
+        first = number(spead.FREQUENCY)
+        if heap.is_end_of_stream():
+            self._stops.add(first)
+        if heap.is_end_of_stream() or not ({spead.XENG_SUMS, spead.XENG_COUNTS} & set(items)):
+            self._counts["foreign"] += 1
+            return None
+        timestamp, spectra = number(spead.TIMESTAMP), number(spead.SPECTRA)
+        sums = self._values(items, spead.XENG_SUMS, ">i8", (self._channels, self._products, 2))
+        counts = self._values(items, spead.XENG_COUNTS, ">u4", (self._groups, self._products))
+        whole = self._step * self._integration
+        if sums is None or counts is None or spectra != self._integration or timestamp < 0 or timestamp % whole:
+            self._counts["malformed"] += 1
+            return None
+        if first % self._channels or not 0 <= first < self._channels * self._substreams:
+            self._counts["foreign"] += 1
+            return None
+        key = (timestamp, first)
+        if key in self._recent:
+            self._counts["duplicate"] += 1
+            return None
+        self._recent[key] = None
+        while len(self._recent) > 8 * self._substreams:
+            del self._recent[next(iter(self._recent))]
+        self._stops.discard(first)
+        self._counts["placed"] += 1
+        index = timestamp // whole
+        self._span.extend(0, index, index)
+        return Integration(timestamp // self._step, spectra, first, sums.astype(np.int64), counts.astype(np.uint32))
+
+    def _values(self, items: dict[int, Any], item: int, dtype: str, shape: tuple[int, ...]) -> NDArray[Any] | None:
+        with contextlib.suppress(KeyError, ValueError, BufferError, TypeError):
+            return np.frombuffer(items[item], np.uint8).view(dtype).reshape(shape)
+        return None
+
+    def stop(self) -> None:
+        """Receive no more; what is complete is still yielded. From any thread or signal handler, repeatedly."""
+        self._control.stop()
+
+    def close(self) -> None:
+        """Free socket and thread at once; what is not yet taken is lost unless the stream has `ended`."""
+        if self._closed:
+            return
+        self._closed = True
+        self._drops = kernel_drops([self._socket])
+        self._stream.stop()
+        time.sleep(0.05)  # spead2 hands its log over in a thread of its own
+        self._undecoded = undecoded.unwatch(self)
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def account(self) -> Account:
+        """Say what became of every heap so far; incomplete ones are missing, their packets are not in `datagrams`."""
+        expected = self._span.slots * self._substreams
+        c = self._counts
+        return Account(
+            self.name,
+            unit="heaps",
+            datagrams=c["placed"] + c["duplicate"] + c["malformed"] + c["foreign"],
+            placed=c["placed"],
+            duplicate=c["duplicate"],
+            malformed=c["malformed"],
+            foreign=c["foreign"],
+            expected=expected,
+            missing=expected - c["placed"],
+            kernel_drops=self._drops if self._closed else kernel_drops([self._socket]),
+        )
+
+    @property
+    def incomplete(self) -> int:
+        """Heaps that lost packets."""
+        return self._counts["incomplete"]

@@ -1,0 +1,84 @@
+"""SPEAD heaps as data: item IDs, flavour and sizes of what passes between digitizers, F-engines, X-engines and catcher.
+
+All are SPEAD-64-48 with every immediate repeated in every packet, as MeerKAT sends them. Timestamps are ADC samples
+since sync of the first sample that the heap's first datum is stamped with.
+
+============  =====================================================  =============================================
+heap          immediates, in order                                   array items, in order
+============  =====================================================  =============================================
+digitizer     timestamp, digitiser_id, status                        adc_samples: packed big-endian samples
+F (spectra)   timestamp, feng_id (antenna), frequency                feng_raw int8 [channel][spectrum][pol][re,im];
+                                                                     feng_valid, if some spectra are invalid
+X (native)    timestamp, frequency, spectra                          xeng_sums int64 [channel][product][re,im];
+                                                                     xeng_counts uint32 [channel group][product]
+X (MeerKAT)   timestamp, frequency                                   xeng_raw int32 [channel][product][re,im]
+============  =====================================================  =============================================
+
+frequency is the index in the whole band of the heap's first channel.
+Numbers of more than a byte are big-endian (network order). With 4-bit output feng_raw is uint8
+[channel][spectrum][pol], the real part in the high nibble. feng_valid is uint8 [pol][spectra / 8], bit = spectrum,
+least significant first; readers that do not know it reject the heap by its length.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import spead2
+import spead2.send
+from numpy.typing import NDArray
+
+TIMESTAMP = 0x1600
+DIGITISER_ID = 0x3101
+STATUS = 0x3102
+ADC_SAMPLES = 0x3300
+FENG_ID = 0x4101
+FREQUENCY = 0x4103
+SPECTRA = 0x4104
+FENG_RAW = 0x4300
+FENG_VALID = 0x4301
+XENG_RAW = 0x1800
+XENG_SUMS = 0x1801
+XENG_COUNTS = 0x1802
+
+#: SPEAD's own items, always present (but STREAM_CONTROL: 2 ends the stream).
+HEAP_COUNT, HEAP_LENGTH, PAYLOAD_OFFSET, PAYLOAD_LENGTH, STREAM_CONTROL = 1, 2, 3, 4, 6
+
+FLAVOUR = spead2.Flavour(4, 64, 48, 0)
+
+#: MeerKAT's marker of a visibility to which nothing contributed.
+MISSING = (-(2**31), 1)
+
+
+def preamble(items: int) -> int:
+    """Bytes before the payload of a packet that carries `items` items besides SPEAD's own four."""
+    return 8 + 8 * (4 + items)
+
+
+def immediate(item: int, value: NDArray[np.uint64]) -> spead2.Item:
+    """Immediate item that reads `value` (0-d, dtype ``>u8``) when the heap is sent, so that heaps can be sent again."""
+    if value.dtype != np.dtype(">u8") or value.shape != ():
+        raise ValueError(f"an immediate needs a 0-d array of dtype >u8, not {value.dtype} {value.shape}")
+    low = value.reshape(1).view(np.uint8)[2:]  # 48 bits
+    return spead2.Item(item, "", "", shape=low.shape, dtype=low.dtype, value=low)
+
+
+def array(item: int, value: NDArray[np.generic]) -> spead2.Item:
+    """Array item that reads C-contiguous `value` when the heap is sent; never sent as an immediate, however short."""
+    flat = value.reshape(-1).view(np.uint8)
+    return spead2.Item(item, "", "", shape=(None,), format=[("u", 8)], value=flat)
+
+
+def heap(items: list[spead2.Item]) -> spead2.send.Heap:
+    """Heap of `items` whose packets all carry all item pointers."""
+    made = spead2.send.Heap(FLAVOUR)
+    made.repeat_pointers = True
+    for item in items:
+        made.add_item(item)
+    return made
+
+
+def end_heap(item: int, value: int) -> spead2.send.Heap:
+    """Stop heap that says whose stream ends: immediate `item` = `value`."""
+    made = heap([immediate(item, np.array(value, ">u8")), array(ADC_SAMPLES, np.zeros(8, np.uint8))])
+    made.add_end()
+    return made
