@@ -155,7 +155,9 @@ def test_baseband_reads_what_we_write(bits, complex_data, log2_channels, threads
             assert frame.header["thread_id"] == thread and frame.header["frame_nr"] == start // 64
             ours = samples[index, start : start + 64]
             # Compare with what baseband itself would have written: samples on a threshold aside, code for code.
-            theirs = oracle.VDIFPayload.fromdata(ours.astype(np.complex64 if complex_data else np.float32), frame.header)
+            theirs = oracle.VDIFPayload.fromdata(
+                ours.astype(np.complex64 if complex_data else np.float32), frame.header
+            )
             assert np.mean(frame.payload.data != theirs.data) < 0.01
             number += 1
     assert file.read() == b"" and number == 2 * len(threads)

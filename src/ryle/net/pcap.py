@@ -1,7 +1,7 @@
 """Packet captures: UDP datagrams out of pcap and pcapng files, and pcap files written.
 
-References: the pcap and pcapng Internet-Drafts (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng) and the tcpdump.org list
-of link-layer header types. The file is mapped and datagrams are views of it; nothing is copied. Where consecutive
+References: the pcap and pcapng Internet-Drafts (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng) and the tcpdump.org
+list of link-layer header types. The file is mapped and datagrams are views of it; nothing is copied. Where consecutive
 records have the same layout, as in any capture of one instrument, they are read as one strided array.
 """
 
@@ -32,7 +32,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Datagram(NamedTuple):
-    """One UDP datagram: capture time in ns since 1970 (Unix time), where it went, and its payload, a view of the file."""
+    """One UDP datagram: capture time in ns since 1970 (Unix time), destination, and payload, a view of the file."""
 
     time: int
     address: Address

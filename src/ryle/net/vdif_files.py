@@ -56,7 +56,9 @@ class VdifInput:
 
 @dataclass(slots=True)
 class FileAccount:
-    """What became of one file's frames: ``frames`` is the sum of the next seven; ``expected = placed + invalid + missing``.
+    """What became of one file's frames.
+
+    ``frames`` is the sum of the next seven, and ``expected = placed + invalid + missing``.
 
     Parameters
     ----------
@@ -246,9 +248,10 @@ class _File:
             self._read(_BATCH, end, begin, end)
 
     def valid(self, thread: int) -> NDArray[np.void]:
-        """Valid frames of one thread in the window, in time order."""
+        """Give the valid frames of one thread in the window, in time order."""
         window = self._window
-        return window[(window["thread"] == thread) & ~window["invalid"]]
+        mine: NDArray[np.void] = window[(window["thread"] == thread) & ~window["invalid"]]
+        return mine
 
     def fill(self, row: NDArray[np.uint8], frames: NDArray[np.void], channel: int, start: int, stop: int) -> None:
         """Decode one channel of `frames` into a row that begins with sample ``start``."""
@@ -266,7 +269,8 @@ class _File:
         index = np.searchsorted(frames["time"], edges, side="right")  # frames begun by each edge
         into = edges - frames["time"][np.maximum(index - 1, 0)]
         before = np.where(index > 0, (index - 1) * self.samples + np.minimum(into, self.samples), 0)
-        return (np.diff(before) == packet).astype(np.uint8)
+        whole: NDArray[np.uint8] = (np.diff(before) == packet).astype(np.uint8)
+        return whole
 
     def release(self) -> None:
         """Give back the memory of the pages behind the window."""
@@ -304,8 +308,8 @@ class VdifSource:
     clock_offsets : sequence of float or Fraction, optional
         For each file, seconds to add to its time stamps to have true time.
     timestamp_of : callable, optional
-        ``timestamp_of(epoch, seconds)``: the exact count of samples from sync to the start of a VDIF second. The default
-        counts elapsed SI seconds (leap seconds included) times `sample_rate`.
+        ``timestamp_of(epoch, seconds)``: the exact count of samples from sync to the start of a VDIF second. The
+        default counts elapsed SI seconds (leap seconds included) times `sample_rate`.
     chunk_samples : int
         Samples of each input in a chunk, rounded up to whole packets; the last chunk may be shorter.
     packet_samples : int, optional
@@ -361,7 +365,9 @@ class VdifSource:
             raise ValueError("no VDIF inputs are named; map at least one file, thread and channel to an antenna")
         if sample_rate <= 0 or sample_rate != int(sample_rate):
             raise ValueError(f"sample rate {sample_rate} Hz: VDIF needs a positive whole number of samples a second")
-        offsets = [Fraction(0)] * len(files) if clock_offsets is None else [Fraction(offset) for offset in clock_offsets]
+        offsets = (
+            [Fraction(0)] * len(files) if clock_offsets is None else [Fraction(offset) for offset in clock_offsets]
+        )
         if len(offsets) != len(files):
             raise ValueError(f"{len(offsets)} clock offsets for {len(files)} files; give one for each")
         for entry in inputs:
@@ -405,7 +411,8 @@ class VdifSource:
                 raise ValueError(f"{name} has channels 0 to {header.channels - 1}, not {entry.channel}")
             if not (0 <= entry.antenna < self._antennas and 0 <= entry.polarization < self._polarizations):
                 raise ValueError(
-                    f"{entry}: allowed are antennas below {self._antennas} and polarizations below {self._polarizations}"
+                    f"{entry}: allowed are antennas below {self._antennas} and polarizations below "
+                    f"{self._polarizations}"
                 )
             band = bands.setdefault(entry.band, _Band(entry.band, header.parts))
             if band.parts != header.parts:
@@ -429,8 +436,8 @@ class VdifSource:
         if end <= begin:
             listing = "\n".join(f"  {name} thread {t}: {a} to {b}" for (name, t), (a, b) in spans.items())
             raise ValueError(
-                f"no whole packet of {packet} samples lies between samples {first} and {last}; the inputs cover\n{listing}\n"
-                "Check the clock offsets and times, or take the union of their times (overlap=False)"
+                f"no whole packet of {packet} samples lies between samples {first} and {last}; the inputs cover\n"
+                f"{listing}\nCheck the clock offsets and times, or take the union of their times (overlap=False)"
             )
         return begin, end
 
