@@ -267,7 +267,7 @@ def test_any_damage_ends_without_error_and_every_byte_is_accounted(seed):
     data, length = recording(12)
     broken = bytearray(data)
     for _ in range(int(rng.integers(1, 6))):
-        at, size = int(rng.integers(2 * length, len(broken))), int(rng.integers(1, 100))
+        at, size = int(rng.integers(3 * length, len(broken))), int(rng.integers(1, 100))
         kind = rng.integers(3)
         if kind == 0:
             broken[at : at + size] = rng.bytes(size)

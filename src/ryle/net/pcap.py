@@ -111,6 +111,12 @@ class _Found(NamedTuple):
     alike: list[int]  # bytes of the packet that like packets share
 
 
+class _Layout(NamedTuple):
+    found: _Found
+    columns: NDArray[np.intp]  # bytes of a record that tell its layout, and what they hold
+    pattern: NDArray[np.uint8]
+
+
 class PcapFile:
     """UDP datagrams of a pcap or pcapng file in file order. Iterating gives `Datagram`; `batches` is the fast way.
 
@@ -173,21 +179,25 @@ class PcapFile:
         self.account = CaptureAccount()
         position = 0 if self._next_generation else 24
         freed = 0
+        layouts: dict[tuple[int, int, int], _Layout] = {}
         while True:
             record = self._pcapng_record(position) if self._next_generation else self._pcap_record(position)
             if record is None:
                 self.bytes_done = self.bytes_total
                 return
-            found = self._dissect(record)
-            if found is None:
-                self.account.records += 1
-                position = record.start + record.size
-            else:
-                count = self._run(record, found)
-                self.account.records += count
-                self.account.datagrams += count
-                position = record.start + count * record.size
-                yield self._batch(record, found, count)
+            key = record.size, record.packet - record.start, record.link
+            layout = layouts.get(key)
+            count = self._run(record, layout) if layout else 0
+            if not count and (found := self._dissect(record)):
+                if len(layouts) > 4096:
+                    layouts.clear()
+                layout = layouts[key] = self._layout(record, found)
+                count = self._run(record, layout)
+            self.account.records += max(count, 1)
+            self.account.datagrams += count
+            position = record.start + max(count, 1) * record.size
+            if layout and count:
+                yield self._batch(record, layout.found, count)
             self.bytes_done = position
             page = position // mmap.PAGESIZE * mmap.PAGESIZE
             if page - freed >= 1 << 24 and hasattr(mmap, "MADV_DONTNEED"):
@@ -341,23 +351,28 @@ class PcapFile:
         """View ``width`` bytes at the same place in each of ``count`` records."""
         return np.ndarray((count, width), np.uint8, buffer=self._bytes, offset=start, strides=(stride, 1))
 
-    def _run(self, record: _Record, found: _Found) -> int:
-        """Count the records from this one on that have its size and layout."""
-        most, count, reach = min(_MOST, (self.bytes_total - record.start) // record.size), 1, 16
+    def _layout(self, record: _Record, found: _Found) -> _Layout:
+        """Note the bytes by which a record like this one is known."""
         head = record.packet - record.start
-        alike = [*range(*record.alike), *(head + at for at in found.alike)]
+        alike = {*range(*record.alike), *(head + at for at in found.alike)}
         if self._next_generation and head == 28:
-            alike += range(20, 24)
-        columns = np.array(sorted(set(alike)))
-        width = int(columns[-1]) + 1
-        pattern = self._bytes[record.start : record.start + width][columns]
+            alike |= set(range(20, 24))
+        columns = np.array(sorted(alike))
+        return _Layout(found, columns, self._bytes[record.start + columns])
+
+    def _run(self, record: _Record, layout: _Layout) -> int:
+        """Count the records from this one on that have its size and this layout."""
+        most, count, reach = min(_MOST, (self.bytes_total - record.start) // record.size), 0, 4
+        width = int(layout.columns[-1]) + 1
+        if width > record.size:
+            return 0
         while count < most:  # look further ahead as long as it pays
             n = min(reach, most - count)
             rows = self._rows(record.start + count * record.size, record.size, n, width)
-            same = (rows[:, columns] == pattern).all(axis=1)
+            same = (rows[:, layout.columns] == layout.pattern).all(axis=1)
             if not same.all():
                 return count + int(np.argmin(same))
-            count, reach = count + n, 4 * reach
+            count, reach = count + n, 8 * reach
         return count
 
     def _batch(self, record: _Record, found: _Found, count: int) -> Batch:
