@@ -160,6 +160,29 @@ def test_gaps_invalid_duplicate_and_unordered_frames(tmp_path):
     assert account.frames == 57 * 3 + 12
 
 
+@pytest.mark.parametrize("paused", [False, True])
+def test_threads_in_blocks(tmp_path, paused):
+    """Half a second of one thread, then of the other; and a thread that is away for longer than that."""
+    codes = random_codes(np.random.default_rng(), 2, 320 * 1200)
+    path = write(tmp_path / "a", codes, threads=(0, 1))
+    frames = np.frombuffer(path.read_bytes(), np.uint8).reshape(12, 100, 2, -1).transpose(0, 2, 1, 3)
+    frames = frames.reshape(24, 100, -1)
+    if paused:
+        frames = np.delete(frames, range(5, 18, 2), axis=0)
+    path.write_bytes(frames.tobytes())
+    inputs = [VdifInput(0, 0, 0, 0, 0), VdifInput(0, 1, 0, 1, 0)]
+    source = VdifSource([path], inputs, RATE, SYNC, packet_samples=320, chunk_samples=3200)
+    _, data, present = collect(source)
+    expected = np.ones((2, 1200), np.uint8)
+    if paused:
+        expected[1, 200:900] = 0
+    assert np.array_equal(present, expected)
+    truth = levels(8)[codes[:, :, 0, 0]] * np.repeat(expected, 320, axis=1)
+    assert np.array_equal(data, truth)
+    check(source.accounts[0])
+    assert source.accounts[0].late == 0 and source.accounts[0].missing == 700 * paused
+
+
 def test_a_lone_damaged_time_stamp_moves_nothing(tmp_path):
     codes = random_codes(np.random.default_rng(), 1, 320 * 400)
     path = write(tmp_path / "a", codes)

@@ -1,7 +1,7 @@
 """VDIF recordings as a source of sample chunks: many files, threads and channels on one clock.
 
-Every file is mapped and walked once. Frames are put in time order by their header, not by their place in the file, so
-threads may be interleaved in any way and files may start, pause and end at different times.
+Every file is mapped and walked once. Frames are put in time order by their header, not by their place in the file:
+threads may be interleaved in any way within about a second, and files may start, pause and end at different times.
 
 Samples become the packed 32-bit big-endian floats of `ryle.wire.samples` (re, im alternating if complex); each output
 packet is present only if valid frames cover all of it.
@@ -25,6 +25,7 @@ from ryle.wire.vdif_frames import Frames, FrameScanner, concatenate, map_file
 
 _EDGE = 1024  # frames looked at, at each end of a file, to find its times and threads
 _BATCH = 1 << 16  # most frames read at once
+_RECENT = 8  # latest frames of a thread that tell how far it has come
 _PACKET = 256  # least samples of a packet unless asked otherwise
 
 _PENDING = np.dtype(
@@ -134,7 +135,7 @@ class _File:
         self.account = FileAccount()
         self._pending = np.zeros(0, _PENDING)
         self._window = self._pending
-        self._recent = np.zeros(0, np.int64)
+        self._recent = {thread: np.zeros(0, np.int64) for thread in self.threads.tolist()}
         self._done = False
         self._freed = 0
         first, last = self.scanner.first_frames(_EDGE), self.scanner.last_frames(_EDGE)
@@ -189,8 +190,11 @@ class _File:
         """Collect the frames that touch samples ``start`` to ``stop`` of a run from ``begin`` to ``end``."""
         batch = min(max((stop - start) // self.samples * max(len(self.threads), 1), 64), _BATCH)
         arrived = [self._pending]
-        while not self._done and (len(self._recent) == 0 or int(self._recent.min()) < stop):
+        ahead = int((self._pending["time"] >= stop).sum())
+        most = len(self.threads) * (self._rate + stop - start) // self.samples + batch
+        while not self._done and ahead < most and self._behind(stop):
             arrived.append(self._read(batch, start, begin, end))
+            ahead += int((arrived[-1]["time"] >= stop).sum())
         pending = np.concatenate(arrived)
         pending = pending[pending["time"] + self.samples > start]
         now = pending["time"] < stop
@@ -209,6 +213,14 @@ class _File:
         self._pending = np.concatenate([window[window["time"] + self.samples > stop], later])
         self._count_expected(begin, stop)
 
+    def _behind(self, stop: int) -> bool:
+        """Whether a thread may still have frames before ``stop`` to come.
+
+        The least of a thread's latest times says how far it has come, so that neither frames out of step nor a damaged
+        time stamp in the far future end the reading. A thread that pauses is waited for by a second of frames.
+        """
+        return any(len(times) == 0 or int(times.min()) < stop for times in self._recent.values())
+
     def _read(self, batch: int, start: int, begin: int, end: int) -> NDArray[np.void]:
         frames = self.scanner.read(batch)
         account, scanner = self.account, self.scanner
@@ -219,10 +231,8 @@ class _File:
             return np.zeros(0, _PENDING)
         account.frames += len(frames)
         times = self._times(frames)
-        # The least of the latest times says how far the file has come: threads may be out of step, and a damaged
-        # header in the far future must not end the reading.
-        reorder = max(16, 4 * len(np.unique(frames.thread)))
-        self._recent = np.concatenate([self._recent, times])[-reorder:]
+        for thread, latest in self._recent.items():
+            self._recent[thread] = np.concatenate([latest, times[frames.thread == thread]])[-_RECENT:]
         left = np.ones(len(frames), np.bool_)
         for name, rejected in (
             ("bad_time", frames.frame >= self._rate // self.samples),
