@@ -32,10 +32,10 @@ std::uint32_t little_endian_word(const std::uint8_t* p) {
 
 // Where the elements (a real value, or one part of a complex one) of one channel lie in a payload.
 struct Layout {
-    unsigned bits, parts;          // bits an element; 1 real, 2 complex
-    std::uint64_t channels;        // channels interleaved in the frame
-    std::uint64_t channel;         // the one wanted
-    std::uint64_t per_word;        // elements in a 32-bit word: elements never cross words
+    unsigned bits, parts;    // bits an element; 1 real, 2 complex
+    std::uint64_t channels;  // channels interleaved in the frame
+    std::uint64_t channel;   // the one wanted
+    std::uint64_t per_word;  // elements in a 32-bit word: elements never cross words
     std::uint64_t first_element(std::uint64_t sample) const { return (sample * channels + channel) * parts; }
 };
 
@@ -86,7 +86,8 @@ void decode(Bytes file, Index payloads, Index firsts, Index counts, Index destin
     const std::uint64_t capacity = std::uint64_t(payload_bytes) / 4 * per_word / (std::uint64_t{channels} * parts);
     const std::uint64_t row_samples = row.size() / parts;
     for (std::size_t f = 0; f < frames; ++f) {
-        const std::int64_t p = payloads.data()[f], a = firsts.data()[f], n = counts.data()[f], d = destinations.data()[f];
+        const std::int64_t p = payloads.data()[f], a = firsts.data()[f], n = counts.data()[f],
+                           d = destinations.data()[f];
         if (p < 0 || a < 0 || n < 0 || d < 0 || std::uint64_t(p) + std::uint64_t(payload_bytes) > file.size() ||
             std::uint64_t(a) + std::uint64_t(n) > capacity || std::uint64_t(d) + std::uint64_t(n) > row_samples)
             throw std::out_of_range("a frame reaches beyond the file, its payload or the output row");
@@ -94,7 +95,7 @@ void decode(Bytes file, Index payloads, Index firsts, Index counts, Index destin
 
     // A table over bytes, when bytes divide evenly into elements: which of a byte's elements are the wanted channel's?
     std::uint32_t table[256 * 8];
-    const std::uint64_t sample_bits = std::uint64_t{channels} * parts * bits;   // one sample of all channels
+    const std::uint64_t sample_bits = std::uint64_t{channels} * parts * bits;  // one sample of all channels
     const bool by_bytes = power_of_two && bits <= 8;
     unsigned values = 0, samples_a_byte = 1;
     std::uint64_t run = 1, stride = 1, byte_offset = 0;
@@ -146,10 +147,18 @@ void decode(Bytes file, Index payloads, Index firsts, Index counts, Index destin
         const std::uint64_t steps = count / samples_a_byte;
         const std::uint8_t* p = payload + first / samples_a_byte * stride + byte_offset;
         switch (values) {
-            case 1: decode_bytes<1>(p, run, stride, steps, table, out); break;
-            case 2: decode_bytes<2>(p, run, stride, steps, table, out); break;
-            case 4: decode_bytes<4>(p, run, stride, steps, table, out); break;
-            default: decode_bytes<8>(p, run, stride, steps, table, out); break;
+            case 1:
+                decode_bytes<1>(p, run, stride, steps, table, out);
+                break;
+            case 2:
+                decode_bytes<2>(p, run, stride, steps, table, out);
+                break;
+            case 4:
+                decode_bytes<4>(p, run, stride, steps, table, out);
+                break;
+            default:
+                decode_bytes<8>(p, run, stride, steps, table, out);
+                break;
         }
         const std::uint64_t done = steps * samples_a_byte;
         decode_elements(payload, at, first + done, count - done, out + done * parts, looked_up);

@@ -1,7 +1,7 @@
 """VDIF recordings as a source of sample chunks: many files, threads and channels on one clock.
 
-Every file is mapped and walked once. Frames are put in time order by their header, not by their place in the file, so
-threads may be interleaved in any way and files may start, pause and end at different times.
+Every file is mapped and walked once. Frames are put in time order by their header, not by their place in the file:
+threads may be interleaved in any way within about a second, and files may start, pause and end at different times.
 
 Samples become the packed 32-bit big-endian floats of `ryle.wire.samples` (re, im alternating if complex); each output
 packet is present only if valid frames cover all of it.
@@ -25,6 +25,7 @@ from ryle.wire.vdif_frames import Frames, FrameScanner, concatenate, map_file
 
 _EDGE = 1024  # frames looked at, at each end of a file, to find its times and threads
 _BATCH = 1 << 16  # most frames read at once
+_RECENT = 8  # latest frames of a thread that tell how far it has come
 _PACKET = 256  # least samples of a packet unless asked otherwise
 
 _PENDING = np.dtype(
@@ -56,7 +57,9 @@ class VdifInput:
 
 @dataclass(slots=True)
 class FileAccount:
-    """What became of one file's frames: ``frames`` is the sum of the next seven; ``expected = placed + invalid + missing``.
+    """What became of one file's frames.
+
+    ``frames`` is the sum of the next seven, and ``expected = placed + invalid + missing``.
 
     Parameters
     ----------
@@ -132,7 +135,7 @@ class _File:
         self.account = FileAccount()
         self._pending = np.zeros(0, _PENDING)
         self._window = self._pending
-        self._recent = np.zeros(0, np.int64)
+        self._recent = {thread: np.zeros(0, np.int64) for thread in self.threads.tolist()}
         self._done = False
         self._freed = 0
         first, last = self.scanner.first_frames(_EDGE), self.scanner.last_frames(_EDGE)
@@ -187,8 +190,11 @@ class _File:
         """Collect the frames that touch samples ``start`` to ``stop`` of a run from ``begin`` to ``end``."""
         batch = min(max((stop - start) // self.samples * max(len(self.threads), 1), 64), _BATCH)
         arrived = [self._pending]
-        while not self._done and (len(self._recent) == 0 or int(self._recent.min()) < stop):
+        ahead = int((self._pending["time"] >= stop).sum())
+        most = len(self.threads) * (self._rate + stop - start) // self.samples + batch
+        while not self._done and ahead < most and self._behind(stop):
             arrived.append(self._read(batch, start, begin, end))
+            ahead += int((arrived[-1]["time"] >= stop).sum())
         pending = np.concatenate(arrived)
         pending = pending[pending["time"] + self.samples > start]
         now = pending["time"] < stop
@@ -207,6 +213,14 @@ class _File:
         self._pending = np.concatenate([window[window["time"] + self.samples > stop], later])
         self._count_expected(begin, stop)
 
+    def _behind(self, stop: int) -> bool:
+        """Whether a thread may still have frames before ``stop`` to come.
+
+        The least of a thread's latest times says how far it has come, so that neither frames out of step nor a damaged
+        time stamp in the far future end the reading. A thread that pauses is waited for by a second of frames.
+        """
+        return any(len(times) == 0 or int(times.min()) < stop for times in self._recent.values())
+
     def _read(self, batch: int, start: int, begin: int, end: int) -> NDArray[np.void]:
         frames = self.scanner.read(batch)
         account, scanner = self.account, self.scanner
@@ -217,10 +231,8 @@ class _File:
             return np.zeros(0, _PENDING)
         account.frames += len(frames)
         times = self._times(frames)
-        # The least of the latest times says how far the file has come: threads may be out of step, and a damaged
-        # header in the far future must not end the reading.
-        reorder = max(16, 4 * len(np.unique(frames.thread)))
-        self._recent = np.concatenate([self._recent, times])[-reorder:]
+        for thread, latest in self._recent.items():
+            self._recent[thread] = np.concatenate([latest, times[frames.thread == thread]])[-_RECENT:]
         left = np.ones(len(frames), np.bool_)
         for name, rejected in (
             ("bad_time", frames.frame >= self._rate // self.samples),
@@ -246,9 +258,10 @@ class _File:
             self._read(_BATCH, end, begin, end)
 
     def valid(self, thread: int) -> NDArray[np.void]:
-        """Valid frames of one thread in the window, in time order."""
+        """Give the valid frames of one thread in the window, in time order."""
         window = self._window
-        return window[(window["thread"] == thread) & ~window["invalid"]]
+        mine: NDArray[np.void] = window[(window["thread"] == thread) & ~window["invalid"]]
+        return mine
 
     def fill(self, row: NDArray[np.uint8], frames: NDArray[np.void], channel: int, start: int, stop: int) -> None:
         """Decode one channel of `frames` into a row that begins with sample ``start``."""
@@ -266,7 +279,8 @@ class _File:
         index = np.searchsorted(frames["time"], edges, side="right")  # frames begun by each edge
         into = edges - frames["time"][np.maximum(index - 1, 0)]
         before = np.where(index > 0, (index - 1) * self.samples + np.minimum(into, self.samples), 0)
-        return (np.diff(before) == packet).astype(np.uint8)
+        whole: NDArray[np.uint8] = (np.diff(before) == packet).astype(np.uint8)
+        return whole
 
     def release(self) -> None:
         """Give back the memory of the pages behind the window."""
@@ -304,8 +318,8 @@ class VdifSource:
     clock_offsets : sequence of float or Fraction, optional
         For each file, seconds to add to its time stamps to have true time.
     timestamp_of : callable, optional
-        ``timestamp_of(epoch, seconds)``: the exact count of samples from sync to the start of a VDIF second. The default
-        counts elapsed SI seconds (leap seconds included) times `sample_rate`.
+        ``timestamp_of(epoch, seconds)``: the exact count of samples from sync to the start of a VDIF second. The
+        default counts elapsed SI seconds (leap seconds included) times `sample_rate`.
     chunk_samples : int
         Samples of each input in a chunk, rounded up to whole packets; the last chunk may be shorter.
     packet_samples : int, optional
@@ -361,7 +375,9 @@ class VdifSource:
             raise ValueError("no VDIF inputs are named; map at least one file, thread and channel to an antenna")
         if sample_rate <= 0 or sample_rate != int(sample_rate):
             raise ValueError(f"sample rate {sample_rate} Hz: VDIF needs a positive whole number of samples a second")
-        offsets = [Fraction(0)] * len(files) if clock_offsets is None else [Fraction(offset) for offset in clock_offsets]
+        offsets = (
+            [Fraction(0)] * len(files) if clock_offsets is None else [Fraction(offset) for offset in clock_offsets]
+        )
         if len(offsets) != len(files):
             raise ValueError(f"{len(offsets)} clock offsets for {len(files)} files; give one for each")
         for entry in inputs:
@@ -405,7 +421,8 @@ class VdifSource:
                 raise ValueError(f"{name} has channels 0 to {header.channels - 1}, not {entry.channel}")
             if not (0 <= entry.antenna < self._antennas and 0 <= entry.polarization < self._polarizations):
                 raise ValueError(
-                    f"{entry}: allowed are antennas below {self._antennas} and polarizations below {self._polarizations}"
+                    f"{entry}: allowed are antennas below {self._antennas} and polarizations below "
+                    f"{self._polarizations}"
                 )
             band = bands.setdefault(entry.band, _Band(entry.band, header.parts))
             if band.parts != header.parts:
@@ -429,8 +446,8 @@ class VdifSource:
         if end <= begin:
             listing = "\n".join(f"  {name} thread {t}: {a} to {b}" for (name, t), (a, b) in spans.items())
             raise ValueError(
-                f"no whole packet of {packet} samples lies between samples {first} and {last}; the inputs cover\n{listing}\n"
-                "Check the clock offsets and times, or take the union of their times (overlap=False)"
+                f"no whole packet of {packet} samples lies between samples {first} and {last}; the inputs cover\n"
+                f"{listing}\nCheck the clock offsets and times, or take the union of their times (overlap=False)"
             )
         return begin, end
 

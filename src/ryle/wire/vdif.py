@@ -1,7 +1,7 @@
 """VDIF 1.1.1 data frames: header fields as data, sample codec, and a writer.
 
-Reference: *VLBI Data Interchange Format (VDIF) Specification, Release 1.1.1* (2014), https://vlbi.org/vdif. Header words
-and payload words are 32-bit little-endian; samples fill a word from its low bits up and never cross words.
+Reference: *VLBI Data Interchange Format (VDIF) Specification, Release 1.1.1* (2014), https://vlbi.org/vdif. Words of
+header and payload are 32-bit little-endian; samples fill a word from its low bits up and never cross words.
 
 Levels. VDIF codes are offset binary: all zeros is the most negative sample. Codes of 1, 2, 4 and 8 bits become the
 levels that the VLBI software correlators agreed on (2 bits: ±1 and ±3.316505, so that low values are 1 for a Gaussian
@@ -23,7 +23,7 @@ import erfa
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.wire._native import decode_vdif
+from ryle.wire import _native
 
 #: Extended-data version of Mark 5B payloads carried in VDIF frames: their codes are sign and magnitude.
 MARK5B = 0xAB
@@ -135,11 +135,12 @@ class Header:
             raise ValueError(f"a VDIF header is 32 bytes (legacy: 16), but only {len(data)} bytes are left")
         words = [int(word) for word in np.frombuffer(data, "<u4", min(len(data) // 4, 8))]
         values = {field.name: (words[field.word] >> field.shift) & field.mask for field in FIELDS}
-        if values["legacy"]:
-            return cls(**values)
-        if len(words) < 8:
-            raise ValueError(f"a VDIF header is 32 bytes, but only {len(data)} bytes are left")
-        return cls(**values, extended=(words[4], words[5], words[6], words[7]))
+        extended = (0, 0, 0, 0)
+        if not values["legacy"]:
+            if len(words) < 8:
+                raise ValueError(f"a VDIF header is 32 bytes, but only {len(data)} bytes are left")
+            extended = (words[4], words[5], words[6], words[7])
+        return cls(**values, extended=extended)
 
     def pack(self) -> bytes:
         """Give the header's 32 (legacy: 16) bytes.
@@ -277,12 +278,11 @@ def decode(payload: NDArray[np.uint8] | bytes, header: Header) -> NDArray[np.flo
     codes = (words[:, None] >> shifts) & np.uint32((1 << header.bits) - 1)
     elements = codes.reshape(-1)[: header.samples * header.channels * header.parts]
     if header.bits <= 8:
-        values = levels(header.bits, header.edv)[elements]
+        values: NDArray[np.float32] = levels(header.bits, header.edv)[elements]
     else:
         values = (elements.astype(np.int64) - (1 << (header.bits - 1))).astype(np.float32)
-    if header.complex_data:
-        return values.view(np.complex64).reshape(header.samples, header.channels)
-    return values.reshape(header.samples, header.channels)
+    shape = (header.samples, header.channels)
+    return values.view(np.complex64).reshape(shape) if header.complex_data else values.reshape(shape)
 
 
 class Decoder:
@@ -337,7 +337,7 @@ class Decoder:
             If a frame reaches beyond the file, its payload or the row.
         """
         header = self.header
-        decode_vdif(
+        _native.decode_vdif(
             file,
             np.ascontiguousarray(frames + header.header_bytes),
             np.ascontiguousarray(firsts),
@@ -393,7 +393,8 @@ def pack(codes: NDArray[np.uint32], bits: int, complex_data: bool) -> bytes:
     padded = np.zeros((-(-len(codes) // (2 * per_word)) * 2, per_word), np.uint32)
     padded.reshape(-1)[: len(codes)] = codes
     shifts = np.arange(per_word, dtype=np.uint32) * np.uint32(bits)
-    return np.bitwise_or.reduce(padded << shifts, axis=1).astype("<u4").tobytes()
+    words: NDArray[np.uint32] = np.bitwise_or.reduce(padded << shifts, axis=1)
+    return words.astype("<u4").tobytes()
 
 
 def epoch_start(epoch: int) -> datetime:
@@ -491,7 +492,9 @@ class Writer:
         """
         header = self.header
         if np.iscomplexobj(samples) != bool(header.complex_data):
-            raise ValueError(f"the header says {'complex' if header.complex_data else 'real'} data; got {samples.dtype}")
+            raise ValueError(
+                f"the header says {'complex' if header.complex_data else 'real'} data; got {samples.dtype}"
+            )
         wide = np.complex128 if header.complex_data else np.float64
         values = np.ascontiguousarray(samples, wide).view(np.float64)
         self.write_codes(quantize(values, header.bits).reshape(*samples.shape, header.parts), invalid)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ryle.wire.vdif import FIELDS, Header, extract
 
 _SEARCH = 1 << 22  # bytes searched at once for the next sound header
+_FIRST = 1 << 26  # bytes searched for the first frame of a file
 _THREAD = next(field for field in FIELDS if field.name == "thread")
 _SIGNATURE_3 = 0xFFFFFFFF & ~(_THREAD.mask << _THREAD.shift)  # complex, bits, station: alike in all frames of a file
 
@@ -110,26 +111,35 @@ class FrameScanner:
                 fits = header.problem() is None and header.frame_bytes <= size
                 if fits and (header.frame_bytes + 16 > size or self._agree(0, header)):
                     return 0
-        for base in range(0, size, _SEARCH):
+        for base in range(0, min(size, _FIRST), _SEARCH):
             for phase in range(4):  # damage can shift frames by any number of bytes
-                start = base + phase
-                count = (min(size, base + _SEARCH + 16) - start) // 4
-                if count < 4:
-                    continue
-                words = np.frombuffer(self.data[start : start + 4 * count].tobytes(), "<u4")
-                length = (words[2:-1] & 0xFFFFFF).astype(np.int64) * 8
-                offset = start + 4 * np.arange(len(length), dtype=np.int64)
-                # A VDIF frame has room for data after its header, and the top two bits of word 1 are unassigned.
-                likely = (length >= 24) & (offset + length + 16 <= size) & (words[1:-2] >> 30 == 0)
-                for candidate in offset[likely]:
-                    header = Header.unpack(self.data[candidate : candidate + 32].tobytes().ljust(32, b"\0"))
-                    if header.problem() is None and self._agree(int(candidate), header):
-                        return int(candidate)
+                found = [at for at in self._pairs(base + phase, min(size, base + _SEARCH + 16)) if self._sound_pair(at)]
+                if found:
+                    return found[0]
         reason = Header.unpack(self.data[:32].tobytes()).problem() if size >= 32 else f"it has {size} bytes"
         raise ValueError(
-            f"{self.name} holds no VDIF frames: no two sound headers a frame length apart agree"
+            f"{self.name} holds no VDIF frames: no two sound headers a frame length apart agree "
+            f"in its first {min(size, _FIRST)} bytes"
             + (f"; read as a header, its first bytes say: {reason}" if reason else "")
         )
+
+    def _pairs(self, start: int, stop: int) -> list[int]:
+        """Find where, every 4 bytes from `start`, words 2 could be of two frames on end."""
+        count = (stop - start) // 4
+        if count < 4:
+            return []
+        words = np.frombuffer(self.data[start : start + 4 * count].tobytes(), "<u4")
+        length = (words[2:-1] & 0xFFFFFF).astype(np.int64) * 8
+        offset = start + 4 * np.arange(len(length), dtype=np.int64)
+        # There is room for data after the header, and the top two bits of word 1 are unassigned.
+        likely = np.flatnonzero((length >= 24) & (offset + length + 16 <= len(self.data)) & (words[1:-2] >> 30 == 0))
+        after = offset[likely] + length[likely] + 8
+        repeated = self.data[after[:, None] + np.arange(4)].view("<u4").reshape(-1) == words[likely + 2]
+        return [int(at) for at in offset[likely[repeated]]]
+
+    def _sound_pair(self, offset: int) -> bool:
+        header = Header.unpack(self.data[offset : offset + 32].tobytes().ljust(32, b"\0"))
+        return header.problem() is None and self._agree(offset, header)
 
     def _agree(self, offset: int, header: Header) -> bool:
         """Whether the header a frame length on belongs to the same recording."""
