@@ -1,8 +1,9 @@
 """The observation file: TOML in, one checked object out."""
 
-from .observation import Observation, changed, load, parse
+from .observation import Observation, changed
 from .problems import ConfigError, Problem
+from .reading import example, load, parse
 from .tables import Endpoint
 from .units import show
 
-__all__ = ["ConfigError", "Endpoint", "Observation", "Problem", "changed", "load", "parse", "show"]
+__all__ = ["ConfigError", "Endpoint", "Observation", "Problem", "changed", "example", "load", "parse", "show"]

@@ -1,12 +1,15 @@
 """The tables of an observation file, each with what may stand in it.
 
-Only what one table can say by itself is checked here; what two tables must agree on is checked in `observation`.
+Only what one table can say by itself is checked here; what two tables must agree on is checked in `checks`. The
+descriptions and examples stand in error messages and in ``docs/reference/observation-file.md``.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
+from datetime import datetime
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -18,9 +21,11 @@ DIGITIZER_BITS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 32)
 
 
 class Table(BaseModel):
-    """A table of the file: unknown keys are errors, values do not change after reading."""
+    """A table of the file: unknown keys are errors, ``"8"`` is no number, values do not change after reading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True, allow_inf_nan=False
+    )
 
 
 def _read_endpoint(value: Any) -> Any:
@@ -58,34 +63,56 @@ class Endpoint(BaseModel):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def _read_position(value: Any) -> Any:
+    if isinstance(value, list | tuple) and len(value) == 3:
+        return tuple(value)
+    raise ValueError('write three lengths, such as ["120 m", "-35.5 m", "0 m"]')
+
+
 EndpointText = Annotated[Endpoint, BeforeValidator(_read_endpoint)]
-Position = tuple[Length, Length, Length]
+Position = Annotated[tuple[Length, Length, Length], BeforeValidator(_read_position)]
+Polarization = Literal["x", "y", "r", "l"]
 
 
 class ObservationTable(Table):
     """``[observation]``: what it is called, when sample 0 was taken, how long it lasts."""
 
-    name: str = Field("observation", pattern=r"^[A-Za-z0-9_.+-]+$")
-    sync_time: str = Field(description='UTC of ADC sample 0: "2026-03-20T20:00:00Z", or Unix seconds in quotes')
-    duration: Duration | None = Field(None, description="how much signal; until stopped if absent")
+    name: str = Field(
+        "observation", pattern=r"^[A-Za-z0-9_.+-]+$", description="names the files: letters, digits and _ . + -"
+    )
+    sync_time: str = Field(
+        description="UTC of ADC sample 0, with a final Z, or Unix seconds in quotes",
+        examples=['"2026-03-20T20:00:00Z"'],
+    )
+    duration: Duration | None = Field(None, gt=0, description="how much signal; until stopped if absent")
 
     @field_validator("sync_time", mode="before")
     @classmethod
     def _sync_text(cls, value: Any) -> Any:
-        if not isinstance(value, str) or not re.fullmatch(
-            r"\d+(\.\d+)?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", value
-        ):
-            raise ValueError('write UTC in quotes with a final Z, such as "2026-03-20T20:00:00Z", or Unix seconds in quotes')
+        wanted = 'write UTC in quotes with a final Z, such as "2026-03-20T20:00:00Z", or Unix seconds in quotes'
+        if not isinstance(value, str):
+            raise ValueError(wanted)
+        if re.fullmatch(r"\d{1,11}(\.\d{1,12})?", value, re.ASCII):
+            return value
+        match = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d):(\d\d)(\.\d{1,12})?Z", value, re.ASCII)
+        if match is None:
+            raise ValueError(wanted)
+        try:
+            datetime.fromisoformat(match.group(1))
+        except ValueError as error:
+            raise ValueError(f"is no date and time: {error}") from None
+        if int(match.group(2)) > (60 if match.group(1).endswith("23:59") else 59):  # 60 is a leap second
+            raise ValueError(f"is no date and time: second {match.group(2)}")
         return value
 
 
 class LocationTable(Table):
     """``array.location``: WGS84 latitude, longitude and height, or ITRF x, y, z."""
 
-    latitude: Angle | None = None
-    longitude: Angle | None = None
-    height: Length | None = None
-    itrf: Position | None = None
+    latitude: Angle | None = Field(None, ge=-90, le=90, description="geodetic, WGS84, north positive")
+    longitude: Angle | None = Field(None, ge=-360, le=360, description="east positive")
+    height: Length | None = Field(None, description="above the WGS84 ellipsoid")
+    itrf: Position | None = Field(None, description="geocentric x, y, z instead of the three above")
 
     @model_validator(mode="after")
     def _one_form(self) -> LocationTable:
@@ -94,18 +121,16 @@ class LocationTable(Table):
             raise ValueError('give latitude, longitude and height, or itrf = ["x m", "y m", "z m"]')
         if self.itrf is not None and any(v is not None for v in geodetic):
             raise ValueError("give either latitude, longitude and height, or itrf, not both")
-        if self.latitude is not None and abs(self.latitude) > 90:
-            raise ValueError("latitude must be between -90 and 90 deg")
         return self
 
 
 class AntennaTable(Table):
     """``[[array.antennas]]``: a name, a position and what is known of its signal path."""
 
-    name: str = Field(pattern=r"^\S+$")
+    name: str = Field(pattern=r"^\S+$", description="without spaces, no two alike", examples=['"A0"'])
     enu: Position | None = Field(None, description="east, north, up from the array's location")
     itrf: Position | None = Field(None, description="geocentric x, y, z")
-    diameter: Length = Field(12.0, gt=0)
+    diameter: Length = Field(12.0, gt=0, description="of the dish")
     cable_delay: list[Seconds] = Field(default_factory=list, description="signal path delay, one a polarization")
 
     @model_validator(mode="after")
@@ -118,57 +143,71 @@ class AntennaTable(Table):
 class ArrayTable(Table):
     """``[array]``: where it is and what stands there."""
 
-    name: str = "array"
-    location: LocationTable
-    polarizations: list[Literal["x", "y", "r", "l"]] = Field(default=["x", "y"], min_length=1, max_length=2)
-    antennas: list[AntennaTable] = Field(default_factory=list)
-    antenna_file: str | None = Field(None, description="text file of name, east, north, up (m) a line, beside this file")
+    name: str = Field("array", description="telescope name in the files")
+    location: LocationTable = Field(
+        description="the origin of east, north, up",
+        examples=['{ latitude = "-30.7 deg", longitude = "21.4 deg", height = "1050 m" }'],
+    )
+    polarizations: list[Polarization] = Field(
+        default=["x", "y"], min_length=1, max_length=2, description="of every antenna, in input order; x, y or r, l"
+    )
+    antennas: list[AntennaTable] = Field(default_factory=list, description="the antennas, in input order")
+    antenna_file: str | None = Field(
+        None, description="instead: a text file of name, east, north, up (m) a line, beside this file"
+    )
+
+    @field_validator("polarizations")
+    @classmethod
+    def _one_basis(cls, value: list[str]) -> list[str]:
+        if len(set(value)) != len(value):
+            raise ValueError("polarizations must differ")
+        if {"x", "y"} & set(value) and {"r", "l"} & set(value):
+            raise ValueError("polarizations are linear (x, y) or circular (r, l), not mixed")
+        return value
+
+    @field_validator("antennas")
+    @classmethod
+    def _distinct(cls, value: list[AntennaTable]) -> list[AntennaTable]:
+        names = Counter(a.name for a in value)
+        if twice := sorted(name for name, count in names.items() if count > 1):
+            raise ValueError(f"antenna names must differ; more than once: {', '.join(twice)}")
+        return value
 
     @model_validator(mode="after")
-    def _distinct(self) -> ArrayTable:
-        if len(set(self.polarizations)) != len(self.polarizations):
-            raise ValueError("polarizations must differ")
-        if {"x", "y"} & set(self.polarizations) and {"r", "l"} & set(self.polarizations):
-            raise ValueError("polarizations are linear (x, y) or circular (r, l), not mixed")
+    def _described_once(self) -> ArrayTable:
         if bool(self.antennas) == bool(self.antenna_file):
             raise ValueError("describe the antennas once: [[array.antennas]] tables or antenna_file")
-        names = [a.name for a in self.antennas]
-        if len(set(names)) != len(names):
-            twice = sorted({n for n in names if names.count(n) > 1})
-            raise ValueError(f"antenna names must differ; more than once: {', '.join(twice)}")
-        for antenna in self.antennas:
-            if len(antenna.cable_delay) not in (0, len(self.polarizations)):
-                raise ValueError(
-                    f"antenna {antenna.name}: cable_delay takes one value a polarization ({len(self.polarizations)}), "
-                    f"not {len(antenna.cable_delay)}"
-                )
         return self
 
 
 class BandTable(Table):
     """``[band]``: how baseband maps to the sky."""
 
-    sample_rate: Frequency = Field(gt=0)
-    lo: Frequency = Field(Fraction(0), description="sum of the local oscillators")
-    sideband: Literal["upper", "lower"] = "upper"
-    nyquist_zone: int = Field(1, ge=1)
+    sample_rate: Frequency = Field(gt=0, description="of the ADC; complex samples count once", examples=['"1.712 GHz"'])
+    lo: Frequency = Field(
+        Fraction(0), description="sky frequency that the mixers bring to zero: the sum of the local oscillators"
+    )
+    sideband: Literal["upper", "lower"] = Field(
+        "upper", description="lower: sky frequency falls as the frequency after the mixers rises"
+    )
+    nyquist_zone: int = Field(1, ge=1, le=1000, description="of the ADC; zone 2 is sample_rate / 2 to sample_rate")
 
 
 class InputTable(Table):
     """``[[inputs]]``: which stream carries which antenna and polarization."""
 
-    stream: int = Field(ge=0, description="digitiser ID on the wire")
-    antenna: str
-    polarization: Literal["x", "y", "r", "l"]
+    stream: int = Field(ge=0, lt=1 << 48, description="digitizer ID on the wire", examples=["0"])
+    antenna: str = Field(description="name of the antenna", examples=['"A0"'])
+    polarization: Polarization = Field(description="one of array.polarizations", examples=['"x"'])
     conjugate: bool = Field(False, description="complex samples arrive conjugated (I and Q exchanged)")
 
 
 class DigitizerTable(Table):
     """``[digitizer]``: what a sample is."""
 
-    bits: int = 10
-    complex: bool = False
-    heap_samples: int = Field(4096, ge=8, le=1 << 20)
+    bits: int = Field(10, description="of a sample, or of each part of a complex one: 1 to 10, 12, 16, or 32 (float)")
+    complex: bool = Field(False, description="samples are complex, real part first")
+    heap_samples: int = Field(4096, ge=8, le=1 << 20, description="samples in a heap, which is one packet")
 
     @field_validator("bits")
     @classmethod
@@ -181,62 +220,70 @@ class DigitizerTable(Table):
 class FengineTable(Table):
     """``[fengine]``: the channelizer."""
 
-    channels: int = Field(ge=4, le=1 << 17)
-    taps: int = Field(16, ge=1, le=32)
-    window: Literal["hann", "hamming", "blackman", "rect"] = "hann"
-    w_cutoff: float = Field(1.0, gt=0, le=4)
-    gain: float = Field(1.0, gt=0)
+    channels: int = Field(ge=4, le=1 << 17, description="over the whole band, even", examples=["4096"])
+    taps: int = Field(16, ge=1, le=32, description="of the polyphase filter bank")
+    window: Literal["hann", "hamming", "blackman", "rect"] = Field("hann", description="of the prototype filter")
+    w_cutoff: float = Field(1.0, gt=0, le=4, description="width of the prototype filter's pass band in channels")
+    gain: float = Field(1.0, gt=0, description="of every input; at 1 the output power equals the input's")
     gains_file: str | None = Field(None, description=".npy, complex [input][channel], multiplied with gain")
-    output_bits: Literal[4, 8] = 8
-    dither: Literal["uniform", "none"] = "uniform"
-    seed: int = Field(1, ge=0, lt=1 << 64)
-    spectra_per_heap: int = Field(64, ge=8, le=4096)
+    output_bits: Literal[4, 8] = Field(8, description="of each part of a value")
+    dither: Literal["uniform", "none"] = Field("uniform", description="added before rounding")
+    seed: int = Field(1, ge=0, lt=1 << 63, description="of the dither; same seed, same bits")
+    spectra_per_heap: int = Field(64, ge=8, le=4096, description="spectra in an F-heap, a multiple of 8")
     max_delay: Seconds = Field(1e-6, ge=0, description="largest delay, either sign, that overlaps allow for")
-    antennas_per_engine: int = Field(1, ge=1)
-    backend: Literal["cpu", "cuda"] = "cpu"
-    threads: int = Field(1, ge=1)
+    antennas_per_engine: int = Field(1, ge=1, description="antennas that one process channelizes")
+    backend: Literal["cpu", "cuda"] = Field("cpu", description="what the arithmetic runs on")
+    threads: int = Field(1, ge=1, le=1024, description="of one process")
 
     @field_validator("channels")
     @classmethod
     def _even(cls, value: int) -> int:
         if value % 2:
-            raise ValueError("channels must be even")
+            raise ValueError(f"must be even: {value - 1} or {value + 1}")
         return value
 
     @field_validator("spectra_per_heap")
     @classmethod
     def _whole_bytes(cls, value: int) -> int:
         if value % 8:
-            raise ValueError("spectra_per_heap must be a multiple of 8")
+            raise ValueError(f"must be a multiple of 8, such as {max(8, value // 8 * 8)} or {value // 8 * 8 + 8}")
         return value
 
 
 class XengineTable(Table):
     """``[xengine]``: the correlator proper."""
 
-    integration: Duration = Field(gt=0)
+    integration: Duration = Field(
+        gt=0, description="rounded to a multiple of lcm(64, spectra_per_heap) spectra", examples=['"0.5 s"']
+    )
     channels_per_substream: int | None = Field(None, ge=1, description="channels of one X-engine; all if absent")
-    backend: Literal["cpu", "cuda"] = "cpu"
-    threads: int = Field(1, ge=1)
+    backend: Literal["cpu", "cuda"] = Field("cpu", description="what the arithmetic runs on")
+    threads: int = Field(1, ge=1, le=1024, description="of one process")
 
 
 class PhaseCentreTable(Table):
     """``[phase_centre]``: where delays are tracked to; without it data are not phase-tracked (unprojected)."""
 
-    name: str = "phase centre"
-    ra: Angle
-    dec: Angle = Field(ge=-90, le=90)
+    name: str = Field("phase centre", description="in the files")
+    ra: Angle = Field(ge=-360, le=360, description="right ascension, ICRS", examples=['"12h30m49.4s"'])
+    dec: Angle = Field(ge=-90, le=90, description="declination, ICRS", examples=['"-30d43m17.5s"'])
 
 
 class NetworkTable(Table):
     """``[network]``: addresses. Each is the first of a run: unicast counts the port up, multicast the group."""
 
-    digitizers: EndpointText = Endpoint(host="127.0.0.1", port=17100)
-    spectra: EndpointText = Endpoint(host="127.0.0.1", port=17600)
-    visibilities: EndpointText = Endpoint(host="127.0.0.1", port=17900)
+    digitizers: EndpointText = Field(
+        Endpoint(host="127.0.0.1", port=17100), description="digitizers to F-engines, one of the run an antenna"
+    )
+    spectra: EndpointText = Field(
+        Endpoint(host="127.0.0.1", port=17600), description="F-engines to X-engines, one of the run a substream"
+    )
+    visibilities: EndpointText = Field(
+        Endpoint(host="127.0.0.1", port=17900), description="X-engines to the catcher, one for all"
+    )
     interface: str = Field("127.0.0.1", description="address of the interface that sends and receives multicast")
     packet_size: Bytes = Field(8192, ge=256, le=65000, description="largest payload of a datagram")
-    ttl: int = Field(4, ge=0, le=255)
+    ttl: int = Field(4, ge=0, le=255, description="hops that a multicast packet lives")
     receive_buffer: Bytes = Field(64 << 20, ge=4096, description="socket buffer asked for")
 
     @field_validator("interface")
@@ -251,23 +298,25 @@ class NetworkTable(Table):
 class OutputTable(Table):
     """``[output]``: what is written."""
 
-    directory: str = "."
-    formats: list[Literal["uvh5", "ms", "uvfits", "miriad"]] = ["uvh5"]
-    pictures: bool = True
+    directory: str = Field(".", description="where files are written")
+    formats: list[Literal["uvh5", "ms", "uvfits", "miriad"]] = Field(
+        ["uvh5"], description="of the visibilities; all but uvh5 are exported from it at the end"
+    )
+    pictures: bool = Field(True, description="draw bandpass, fringes, losses and the like at the end")
 
 
 class SourceTable(Table):
     """``[[simulate.sources]]``: a point source with full Stokes parameters at a reference frequency."""
 
-    name: str = ""
-    ra: Angle
-    dec: Angle = Field(ge=-90, le=90)
-    flux: Flux = Field(ge=0, description="Stokes I")
-    q: Flux = 0.0
-    u: Flux = 0.0
-    v: Flux = 0.0
-    spectral_index: float = Field(0.0, ge=-5, le=5)
-    reference_frequency: Hertz | None = Field(None, description="where flux holds; band centre if absent")
+    name: str = Field("", description="for tables and pictures")
+    ra: Angle = Field(ge=-360, le=360, description="right ascension, ICRS", examples=['"12h30m49.4s"'])
+    dec: Angle = Field(ge=-90, le=90, description="declination, ICRS", examples=['"-30d43m17.5s"'])
+    flux: Flux = Field(ge=0, description="Stokes I", examples=['"2.5 Jy"'])
+    q: Flux = Field(0.0, description="Stokes Q")
+    u: Flux = Field(0.0, description="Stokes U")
+    v: Flux = Field(0.0, description="Stokes V")
+    spectral_index: float = Field(0.0, ge=-5, le=5, description="a of flux ∝ frequency to the power a")
+    reference_frequency: Hertz | None = Field(None, gt=0, description="where flux holds; band centre if absent")
 
     @model_validator(mode="after")
     def _physical(self) -> SourceTable:
@@ -279,20 +328,20 @@ class SourceTable(Table):
 class RfiTable(Table):
     """``[[simulate.rfi]]``: a tone at every antenna."""
 
-    frequency: Hertz
-    level: float = Field(gt=0, description="rms in units of the receiver noise rms")
-    antennas: list[str] = Field(default_factory=list, description="all if empty")
+    frequency: Hertz = Field(description="on the sky", examples=['"1.41 GHz"'])
+    level: float = Field(gt=0, description="rms in units of the receiver noise rms", examples=["0.5"])
+    antennas: list[str] = Field(default_factory=list, description="names of those that hear it; all if empty")
 
 
 class FaultsTable(Table):
     """``[simulate.faults]``: what happens to packets on their way, each a fraction of all packets."""
 
-    loss: float = Field(0.0, ge=0, le=1)
-    duplicate: float = Field(0.0, ge=0, le=1)
-    reorder: float = Field(0.0, ge=0, le=1)
+    loss: float = Field(0.0, ge=0, le=1, description="fraction that never arrive")
+    duplicate: float = Field(0.0, ge=0, le=1, description="fraction that arrive twice")
+    reorder: float = Field(0.0, ge=0, le=1, description="fraction that are overtaken by later ones")
     reorder_distance: int = Field(8, ge=1, le=1024, description="packets that a delayed one is overtaken by, at most")
-    corrupt: float = Field(0.0, ge=0, le=1)
-    seed: int = Field(1, ge=0)
+    corrupt: float = Field(0.0, ge=0, le=1, description="fraction that have bytes changed")
+    seed: int = Field(1, ge=0, lt=1 << 63, description="same seed, same faults")
 
     @property
     def any(self) -> bool:
@@ -303,36 +352,37 @@ class FaultsTable(Table):
 class SimulateTable(Table):
     """``[simulate]``: the sky, the receivers and the digitizers that stand in for an array."""
 
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, lt=1 << 63, description="same seed, same bits")
     speed: float | Literal["max"] = Field(1.0, description="fraction of real time; max: as fast as it can be made")
-    replay: Duration | None = Field(None, description="make this much signal once and send it again and again")
-    sources: list[SourceTable] = Field(default_factory=list)
+    replay: Duration | None = Field(None, gt=0, description="make this much signal once and send it again and again")
+    sources: list[SourceTable] = Field(default_factory=list, description="the sky")
     sefd: Flux = Field(400.0, gt=0, description="system equivalent flux density without sources, one polarization")
     rms: float = Field(30.0, gt=0, description="receiver noise rms in ADC steps")
     gain_error: float = Field(0.0, ge=0, lt=1, description="rms fractional amplitude error of an input")
-    phase_error: Angle = Field(0.0, description="rms phase error of an input")
+    phase_error: Angle = Field(0.0, ge=0, description="rms phase error of an input")
     delay_error: Seconds = Field(0.0, ge=0, description="rms delay that the F-engines do not know of")
     bandpass_ripple: float = Field(0.0, ge=0, lt=0.5, description="rms fractional ripple over the band")
-    rfi: list[RfiTable] = Field(default_factory=list)
-    faults: FaultsTable = FaultsTable()
+    rfi: list[RfiTable] = Field(default_factory=list, description="tones of interference")
+    faults: FaultsTable = Field(FaultsTable(), description="what happens to packets on their way")
 
-    @field_validator("speed")
+    @field_validator("speed", mode="before")
     @classmethod
-    def _positive(cls, value: float | str) -> float | str:
-        if not isinstance(value, str) and value <= 0:
-            raise ValueError('speed must be positive, or "max"')
-        return value
+    def _positive(cls, value: Any) -> Any:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value != "max" and not (number and 0 < value < 1e9):
+            raise ValueError('must be a fraction of real time above 0, such as 0.1, or "max"')
+        return float(value) if number else value
 
 
 class VdifInputTable(Table):
     """``[[vdif.inputs]]``: which file, thread and channel carry which antenna and polarization."""
 
     file: int = Field(0, ge=0, description="index of the file on the command line")
-    thread: int = Field(0, ge=0, le=1023)
+    thread: int = Field(0, ge=0, le=1023, description="VDIF thread ID")
     channel: int | None = Field(None, ge=0, description="VDIF channel; if absent, channel b is band b")
     band: int | None = Field(None, ge=0, description="index into [[vdif.bands]]; with channel only; 0 if absent")
-    antenna: str
-    polarization: Literal["x", "y", "r", "l"]
+    antenna: str = Field(description="name of the antenna", examples=['"A0"'])
+    polarization: Polarization = Field(description="one of array.polarizations", examples=['"x"'])
     clock_offset: Seconds = Field(0.0, description="how late the station's clock runs: subtracted from its time stamps")
 
     @model_validator(mode="after")
@@ -345,13 +395,13 @@ class VdifInputTable(Table):
 class VdifBandTable(Table):
     """``[[vdif.bands]]``: what one band of the recording is on the sky; it has the sample rate of ``[band]``."""
 
-    name: str = Field("", pattern=r"^[A-Za-z0-9_.+-]*$")
-    lo: Frequency
-    sideband: Literal["upper", "lower"] = "upper"
+    name: str = Field("", pattern=r"^[A-Za-z0-9_.+-]*$", description="stands in the file name")
+    lo: Frequency = Field(description="as in [band]", examples=['"1.4 GHz"'])
+    sideband: Literal["upper", "lower"] = Field("upper", description="as in [band]")
 
 
 class VdifTable(Table):
     """``[vdif]``: how recordings map to the array."""
 
-    inputs: list[VdifInputTable] = Field(min_length=1)
+    inputs: list[VdifInputTable] = Field(min_length=1, description="what carries which antenna and polarization")
     bands: list[VdifBandTable] = Field(default_factory=list, description="[band] alone if absent")

@@ -1,0 +1,137 @@
+"""``ryle check``: read an observation file and print what follows from it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..config import ConfigError, Observation, Problem, load, rates, show
+from ..config.cautions import cautions
+from ..config.problems import toml
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="observation file (TOML)")],
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, in Hz, s, B and bit/s")] = False,
+) -> None:
+    """Check an observation file and print its rates, sizes, memory and arithmetic."""
+    try:
+        observation = load(file)
+    except ConfigError as error:
+        if as_json:
+            typer.echo(json.dumps({"source": error.source, "problems": _plain(error.problems)}, indent=2))
+        else:
+            Console(stderr=True).print(mistakes(error))
+        raise typer.Exit(1) from None
+    if as_json:
+        found = rates.summary(observation) | {"cautions": _plain(cautions(observation))}
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        Console().print(report(observation))
+
+
+def report(observation: Observation) -> RenderableType:
+    """Lay out everything derived from an observation as tables."""
+    return Group(_overview(observation), _links(observation), _resources(observation), _notes(cautions(observation)))
+
+
+def mistakes(error: ConfigError) -> RenderableType:
+    """Lay out the mistakes of a file: key and value, below them what to write."""
+    count = "1 mistake" if len(error.problems) == 1 else f"{len(error.problems)} mistakes"
+    lines: list[RenderableType] = [Text.assemble((error.source, "bold"), ": ", (count, "bold red"))]
+    return Group(*lines, *_listed(error.problems, "red"))
+
+
+def _listed(problems: list[Problem], style: str) -> list[RenderableType]:
+    lines: list[RenderableType] = []
+    for problem in problems:
+        value = "" if problem.value is None else f" = {toml(problem.value)}"
+        lines += [Text.assemble("  ", (problem.key, style), value), Padding(Text(problem.remedy), (0, 0, 0, 6))]
+    return lines
+
+
+def _plain(problems: list[Problem]) -> list[dict[str, Any]]:
+    return [{"key": p.key, "value": None if p.value is None else str(p.value), "remedy": p.remedy} for p in problems]
+
+
+def _overview(o: Observation) -> Table:
+    title = Text(f"{o.observation.name}: {o.source}")
+    table = Table(title=title, title_justify="left", show_header=False, box=None)
+    table.add_column(style="cyan")
+    table.add_column()
+    edge, direction = o.channel_width / 2, "rises" if o.sideband_sign > 0 else "falls"
+    low, high = (o.sky_frequencies.min() - edge) / 1e6, (o.sky_frequencies.max() + edge) / 1e6
+    asked, true, spectrum = float(o.xengine.integration), o.integration_time, show(o.step / o.sample_rate, "s")
+    off = f"{1e2 * (true / asked - 1):+.3f} %"
+    sums = rates.full_scale_spectra(o, 64) / o.integration_spectra
+    tracked = f"tracks {o.phase_centre.name}" if o.phase_centre else "no phase centre: data are not phase-tracked"
+    recorded = f" (of [band]; the recording has {len(o.vdif.bands)} of its own)" if o.vdif and o.vdif.bands else ""
+    rows = {
+        "array": f"{len(o.antennas)} antennas x {o.pols} polarizations = {o.n_inputs} inputs; {tracked}",
+        "products": f"{o.baselines} baselines with autos, {o.products} products a channel",
+        "band": f"{low:.6f} to {high:.6f} MHz{recorded}; sky frequency {direction} with the channel index",
+        "channels": f"{o.fengine.channels} of {show(o.channel_width, 'Hz')}, one spectrum in {spectrum}",
+        "integration": f"{true:.9g} s = {o.integration_spectra} spectra; {asked:.9g} s asked, rounded by {off}",
+        "64-bit sums": f"hold {sums:.3g} integrations of full scale",
+    }
+    for name, text in rows.items():
+        table.add_row(name, Text(text))  # Text: names may hold what looks like markup
+    return table
+
+
+def _links(o: Observation) -> Table:
+    ip = rates.overhead(o, 0) - rates.UDP - 8
+    caption = (
+        f"wire: payload + SPEAD {8 + 8 * rates.DIGITIZER_ITEMS} B a packet"
+        f" (X-engine out {8 + 8 * rates.VISIBILITY_ITEMS} B)"
+        f" + UDP {rates.UDP} B + IP {ip} B + Ethernet {rates.ETHERNET} B, preamble and gap included"
+    )
+    table = Table(title="Each link", title_justify="left", caption=caption, caption_justify="left")
+    table.add_column("link", style="cyan")
+    for heading in ("how many", "heap", "packet", "packets/s", "payload", "wire"):
+        table.add_column(heading, justify="right")
+    for link in rates.links(o):
+        table.add_row(
+            link.name,
+            f"{link.count}",
+            f"{link.heap} B",
+            f"{link.packet} B",
+            f"{link.packets:,.2f}".replace(",", " ").removesuffix(".00"),
+            show(link.payload, "b/s"),
+            show(link.wire, "b/s"),
+        )
+    return table
+
+
+def _resources(o: Observation) -> Table:
+    table = Table(title="Memory, arithmetic, disk", title_justify="left")
+    table.add_column("what", style="cyan")
+    table.add_column("of one", justify="right")
+    table.add_column("how many", justify="right")
+    table.add_column("in all", justify="right")
+    for buffer in rates.memory(o):
+        table.add_row(buffer.name, show(buffer.bytes, "B"), f"{buffer.count}", show(buffer.bytes * buffer.count, "B"))
+    table.add_section()
+    work, f, x = rates.load(o), o.f_engines, o.substreams
+    table.add_row("F-engine input", show(work.f_samples / f, "sample/s"), f"{f}", show(work.f_samples, "sample/s"))
+    table.add_row("F-engine arithmetic, about", show(work.f_flops / f, "FLOP/s"), f"{f}", show(work.f_flops, "FLOP/s"))
+    table.add_row(
+        "X-engine, 8·N(N+1)/2 a channel-sample", show(work.x_ops / x, "OP/s"), f"{x}", show(work.x_ops, "OP/s")
+    )
+    table.add_section()
+    growth = rates.file_rate(o)
+    table.add_row("UVH5 file, not compressed", "", "", f"{growth / 1e6:.4g} MB/s, {growth * 3.6e-6:.4g} GB/h")
+    return table
+
+
+def _notes(found: list[Problem]) -> RenderableType:
+    if not found:
+        return Text("Nothing to be wary of.", style="green")
+    return Group(Text(f"To be wary of: {len(found)}", style="bold yellow"), *_listed(found, "yellow"))

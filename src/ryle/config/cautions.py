@@ -1,0 +1,145 @@
+"""What an observation file may say, but its writer may not have meant."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Iterator
+
+import erfa
+import numpy as np
+
+from . import rates
+from .observation import Observation
+from .problems import Problem
+from .units import show
+
+_C = 299792458.0
+_EPHEMERAL = range(32768, 61000)  # Linux's default range of ports for outgoing connections
+
+
+def cautions(o: Observation) -> list[Problem]:
+    """Find what works but is probably not meant; each with key, value and what to think of."""
+    finders = (_delays, _levels, _headroom, _packets, _ports, _buffers, _integration, _ends)
+    return [caution for find in finders for caution in find(o)]
+
+
+def largest_delay(o: Observation) -> float:
+    """Largest delay in s that any antenna can need: distance from the array's location over c, plus cable delay."""
+    here = o.array.location
+    if here.itrf is not None:
+        origin = np.array(here.itrf)
+    else:
+        longitude, latitude = math.radians(here.longitude or 0.0), math.radians(here.latitude or 0.0)
+        origin = erfa.gd2gc(1, longitude, latitude, here.height or 0.0)  # 1: WGS84
+    largest = 0.0
+    for antenna in o.antennas:
+        offset = np.array(antenna.enu) if antenna.enu is not None else np.array(antenna.itrf) - origin
+        cable = max((abs(d) for d in antenna.cable_delay), default=0.0)
+        largest = max(largest, float(np.linalg.norm(offset)) / _C + cable)
+    return largest
+
+
+def _delays(o: Observation) -> Iterator[Problem]:
+    needed = largest_delay(o)
+    if o.phase_centre is not None and o.fengine.max_delay < needed:
+        advice = (
+            f"antennas can need up to {show(needed, 's')}: sources low in the sky cannot be tracked; set at least that"
+        )
+        yield Problem("fengine.max_delay", show(o.fengine.max_delay, "s"), advice)
+
+
+def _levels(o: Observation) -> Iterator[Problem]:
+    gain, bits = o.fengine.gain, o.fengine.output_bits
+    if bits == 4 and gain == 1 and o.fengine.gains_file is None:
+        yield Problem(
+            "fengine.gain", gain, "4-bit output wants values of rms near 3 in each part: set the gain for that"
+        )
+    if o.simulate is None or o.digitizer.complex or o.digitizer.bits == 32:
+        return
+    rms, top = o.simulate.rms, 2 ** (o.digitizer.bits - 1)
+    if o.digitizer.bits > 2 and 4 * rms > top:
+        advice = f"{o.digitizer.bits}-bit samples end at {top}: noise beyond {top / rms:.2g} sigma saturates"
+        yield Problem("simulate.rms", rms, advice)
+    part, top = rms * gain / math.sqrt(2), 127 if bits == 8 else 7
+    best = (3.0 if bits == 4 else 20.0) * math.sqrt(2) / rms
+    if o.fengine.gains_file is None and (part > top / 2 or part < 0.7):
+        what = "saturates" if part > 1 else "is lost in rounding"
+        advice = (
+            f"noise of rms {part:.3g} in each part {what} in {bits}-bit output (±{top}); a gain near {best:.2g} suits"
+        )
+        yield Problem("fengine.gain", gain, advice)
+
+
+def _headroom(o: Observation) -> Iterator[Problem]:
+    spectra = o.integration_spectra
+    most = min(rates.full_scale_spectra(o, 64), 2**32 - 1)
+    if spectra > most:
+        longest = show(most * o.step / o.sample_rate, "s")
+        advice = f"{spectra} spectra overflow 64-bit sums or 32-bit counts; at most {longest}"
+        yield Problem("xengine.integration", show(o.xengine.integration, "s"), advice)
+
+
+def _packets(o: Observation) -> Iterator[Problem]:
+    network = o.network
+    all_links = rates.links(o)
+    ends = ((network.digitizers, all_links[0]), (network.spectra, all_links[2]), (network.visibilities, all_links[4]))
+    largest = max((end for end in ends if not _loopback(end[0].host)), key=lambda end: end[1].datagram, default=None)
+    if largest is None or largest[1].datagram <= 1500:
+        return
+    size = largest[1].datagram
+    if size > 9000:
+        advice = f"IP packets of {size} B ({largest[1].name}) exceed even jumbo frames of 9000 B and will be fragmented"
+    else:
+        advice = (
+            f"IP packets of {size} B ({largest[1].name}) need jumbo frames: an MTU of that on every card and switch"
+        )
+    yield Problem("network.packet_size", f"{network.packet_size} B", advice)
+
+
+def _loopback(host: str) -> bool:
+    return ipaddress.ip_address(host).is_loopback
+
+
+def _ports(o: Observation) -> Iterator[Problem]:
+    runs = {"digitizers": len(o.antennas), "spectra": o.substreams, "visibilities": 1}
+    for name, count in runs.items():
+        first = getattr(o.network, name)
+        last = first.port if first.multicast else first.port + count - 1
+        if first.port < 1024:
+            yield Problem(f"network.{name}", str(first), "ports below 1024 are for root alone; start at 1024 or above")
+        elif last in _EPHEMERAL or first.port in _EPHEMERAL:
+            advice = f"outgoing connections use ports {_EPHEMERAL[0]} to {_EPHEMERAL[-1]} and may be in the way"
+            yield Problem(f"network.{name}", str(first), advice)
+
+
+def _buffers(o: Observation) -> Iterator[Problem]:
+    if o.simulate is not None and o.simulate.speed == "max":
+        return  # no rate to keep up with
+    busiest = max((link for link in rates.links(o) if link.name.endswith(" in")), key=lambda link: link.payload)
+    held = o.network.receive_buffer * 8 / busiest.payload
+    if held < 5e-3:
+        advice = f"holds {show(held, 's')} of {busiest.name}; 10 ms or more ride out a busy machine"
+        yield Problem("network.receive_buffer", show(o.network.receive_buffer, "B"), advice)
+
+
+def _integration(o: Observation) -> Iterator[Problem]:
+    asked = float(o.xengine.integration)
+    if abs(o.integration_time / asked - 1) > 0.01:
+        advice = f"becomes {o.integration_time:.6g} s: a multiple of {o.batch_spectra} spectra"
+        yield Problem("xengine.integration", show(asked, "s"), advice)
+
+
+def _ends(o: Observation) -> Iterator[Problem]:
+    duration = o.observation.duration
+    if duration is None:
+        return
+    integration = o.integration_spectra * o.step / o.sample_rate
+    whole, rest = divmod(duration, integration)
+    if whole == 0:
+        advice = f"is shorter than one integration of {float(integration):.6g} s: nothing will be whole"
+        yield Problem("observation.duration", show(duration, "s"), advice)
+    elif rest > integration / 100:
+        longest = f"{float(whole * integration):.10g} s"
+        advice = f"is {int(whole)} integrations and {show(rest, 's')} that fill no other; {longest} would leave none"
+        yield Problem("observation.duration", show(duration, "s"), advice)

@@ -1,0 +1,267 @@
+"""What two tables of an observation file must agree on.
+
+Each check is small, stands alone, and names the tables that it reads: it runs if these are valid by themselves,
+whatever is wrong with the others, so that one reading of a file reports every mistake.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .problems import Problem, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from .observation import Observation
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check and the tables that it reads."""
+
+    tables: frozenset[str]
+    find: Callable[[Observation], Iterator[Problem]]
+
+
+CHECKS: list[Check] = []
+
+
+def _reads(*tables: str) -> Callable[[Callable[[Observation], Iterator[Problem]]], Check]:
+    def register(find: Callable[[Observation], Iterator[Problem]]) -> Check:
+        CHECKS.append(Check(frozenset(tables), find))
+        return CHECKS[-1]
+
+    return register
+
+
+def run(observation: Observation, valid: Collection[str] | None = None) -> list[Problem]:
+    """Find what tables do not agree on.
+
+    Parameters
+    ----------
+    observation : Observation
+        May lack tables.
+    valid : collection of str, optional
+        Names of the tables that it has; all if absent.
+    """
+    return [p for c in CHECKS if valid is None or c.tables <= set(valid) for p in c.find(observation)]
+
+
+def _no_antenna(key: str, name: str, o: Observation) -> Problem:
+    names = [a.name for a in o.antennas]
+    return Problem(key, name, f"no such antenna; {did_you_mean(name, names)}there are {listed(names)}")
+
+
+def _no_polarization(key: str, name: str, o: Observation) -> Problem:
+    return Problem(key, name, f"must be one of array.polarizations: {', '.join(o.array.polarizations)}")
+
+
+@_reads("array")
+def _cable_delays(o: Observation) -> Iterator[Problem]:
+    for i, antenna in enumerate(o.antennas):
+        if len(antenna.cable_delay) not in (0, o.pols):
+            key = f"array.antennas[{i}].cable_delay"
+            yield Problem(
+                key, len(antenna.cable_delay), f"values, but {antenna.name} needs one a polarization: {o.pols}"
+            )
+
+
+@_reads("array")
+def _antenna_positions(o: Observation) -> Iterator[Problem]:
+    seen: dict[tuple[float, ...], str] = {}
+    for i, antenna in enumerate(o.antennas):
+        position = (0.0, *antenna.enu) if antenna.enu is not None else (1.0, *(antenna.itrf or ()))
+        if position in seen:
+            remedy = f"{antenna.name} stands where {seen[position]} stands; give each its own place"
+            yield Problem(f"array.antennas[{i}]", None, remedy)
+        seen.setdefault(position, antenna.name)
+
+
+@_reads("array", "inputs")
+def _inputs_exist(o: Observation) -> Iterator[Problem]:
+    names = {a.name for a in o.antennas}
+    for i, entry in enumerate(o.inputs):
+        if entry.antenna not in names:
+            yield _no_antenna(f"inputs[{i}].antenna", entry.antenna, o)
+        if entry.polarization not in o.array.polarizations:
+            yield _no_polarization(f"inputs[{i}].polarization", entry.polarization, o)
+
+
+@_reads("array", "inputs")
+def _inputs_complete(o: Observation) -> Iterator[Problem]:
+    if o.inputs and len(o.inputs) != o.n_inputs:
+        needed = f"{len(o.antennas)} antennas x {o.pols} polarizations need {o.n_inputs}"
+        yield Problem("inputs", len(o.inputs), f"tables, but map every input or none: {needed}")
+
+
+@_reads("inputs")
+def _inputs_once(o: Observation) -> Iterator[Problem]:
+    seen: dict[str, int] = {}
+    for i, entry in enumerate(o.inputs):
+        for what in (f"stream {entry.stream}", f"{entry.antenna} {entry.polarization}"):
+            if what in seen:
+                yield Problem(f"inputs[{i}]", None, f"{what} is in inputs[{seen[what]}] already; each may stand once")
+            seen.setdefault(what, i)
+
+
+@_reads("digitizer", "inputs")
+def _conjugate_complex(o: Observation) -> Iterator[Problem]:
+    for i, entry in enumerate(o.inputs):
+        if entry.conjugate and not o.digitizer.complex:
+            remedy = "only complex samples can arrive conjugated; remove it, or set digitizer.complex = true"
+            yield Problem(f"inputs[{i}].conjugate", True, remedy)
+
+
+@_reads("band", "digitizer")
+def _zone_real(o: Observation) -> Iterator[Problem]:
+    if o.digitizer.complex and o.band.nyquist_zone != 1:
+        remedy = "must be 1 for complex samples: put the band's centre in band.lo"
+        yield Problem("band.nyquist_zone", o.band.nyquist_zone, remedy)
+
+
+@_reads("digitizer", "network")
+def _digitizer_heap(o: Observation) -> Iterator[Problem]:
+    key, samples = "digitizer.heap_samples", o.digitizer.heap_samples
+    unit = 64 // math.gcd(64, o.sample_bits)
+    most = o.network.packet_size * 8 // o.sample_bits // unit * unit
+    if samples % unit:
+        remedy = f"{o.sample_bits}-bit samples of a heap must fill whole 8-byte words: use a multiple of {unit}"
+        yield Problem(key, samples, remedy)
+    if o.digitizer_heap_bytes > o.network.packet_size:
+        remedy = (
+            f"a heap must fit one packet of network.packet_size = {o.network.packet_size} B: at most {most} samples"
+        )
+        yield Problem(key, samples, f"{remedy} of {o.sample_bits} bits")
+
+
+@_reads("fengine", "xengine")
+def _substreams_divide(o: Observation) -> Iterator[Problem]:
+    channels, share = o.fengine.channels, o.substream_channels
+    if channels % share:
+        near = min((c for c in range(1, channels + 1) if channels % c == 0), key=lambda c: abs(c - share))
+        remedy = f"must divide fengine.channels = {channels}; the nearest that does is {near}"
+        yield Problem("xengine.channels_per_substream", share, remedy)
+
+
+@_reads("array", "fengine", "network", "xengine")
+def _f_packet(o: Observation) -> Iterator[Problem]:
+    if o.packet_channels == 0:
+        most = o.network.packet_size // (o.pols * o.value_bytes) // 8 * 8
+        remedy = f"one channel of a heap must fit network.packet_size = {o.network.packet_size} B: at most {most} here"
+        yield Problem("fengine.spectra_per_heap", o.fengine.spectra_per_heap, remedy)
+
+
+@_reads("band", "digitizer", "fengine", "xengine")
+def _integration_length(o: Observation) -> Iterator[Problem]:
+    batch = o.batch_spectra * o.step / o.sample_rate
+    if o.xengine.integration < batch / 2:
+        remedy = (
+            f"must be at least lcm(64, spectra_per_heap) = {o.batch_spectra} spectra, which is {float(batch):.6g} s"
+        )
+        yield Problem("xengine.integration", f"{float(o.xengine.integration):g} s", remedy)
+
+
+@_reads("array", "fengine")
+def _gains_shape(o: Observation) -> Iterator[Problem]:
+    if o.fengine.gains_file is None:
+        return
+    key, path = "fengine.gains_file", Path(o.source).parent / o.fengine.gains_file
+    needed = (o.n_inputs, o.fengine.channels)
+    try:
+        found = np.lib.format.open_memmap(path, mode="r")  # type: ignore[no-untyped-call]
+    except (OSError, ValueError, EOFError) as error:
+        yield Problem(key, str(path), f"cannot be read: {error}; make it with numpy.save, shape {needed}")
+        return
+    if found.shape != needed or found.dtype.kind not in "iufc":
+        remedy = f"holds {found.dtype} of shape {found.shape}; needs numbers of shape (inputs, channels) = {needed}"
+        yield Problem(key, str(path), remedy)
+
+
+@_reads("array", "fengine", "network", "xengine")
+def _addresses_apart(o: Observation) -> Iterator[Problem]:
+    """Each run of endpoints stays in range and off the other runs."""
+    taken: list[tuple[str, tuple[object, ...], range]] = []
+    for name, count in (("digitizers", len(o.antennas)), ("spectra", o.substreams), ("visibilities", 1)):
+        first = getattr(o.network, name)
+        address = ipaddress.ip_address(first.host)
+        start = int(address) if first.multicast else first.port
+        run = range(start, start + count)
+        line = (address.version, first.port) if first.multicast else (first.host,)
+        if not first.multicast and run[-1] > 65535:
+            yield Problem(
+                f"network.{name}", str(first), f"{count} ports from {first.port} on run past 65535; start lower"
+            )
+        elif first.multicast and not _is_multicast(run[-1], address.version):
+            yield Problem(
+                f"network.{name}", str(first), f"{count} groups run past the multicast addresses; start lower"
+            )
+        for other, other_line, other_run in taken:
+            if line == other_line and run.start < other_run.stop and other_run.start < run.stop:
+                what = "groups" if first.multicast else "ports"
+                remedy = f"its {count} {what} run into the {len(other_run)} of network.{other}; move one of them"
+                yield Problem(f"network.{name}", str(first), remedy)
+        taken.append((name, line, run))
+
+
+def _is_multicast(address: int, version: int) -> bool:
+    if version == 4:
+        return address < 1 << 32 and ipaddress.IPv4Address(address).is_multicast
+    return address < 1 << 128 and ipaddress.IPv6Address(address).is_multicast
+
+
+@_reads("band", "digitizer", "fengine", "simulate")
+def _rfi_in_band(o: Observation) -> Iterator[Problem]:
+    half = o.channel_width / 2
+    low, high = float(o.sky_frequencies.min() - half), float(o.sky_frequencies.max() + half)
+    for i, rfi in enumerate(o.simulate.rfi if o.simulate else ()):
+        if not low <= rfi.frequency <= high:
+            remedy = f"outside the band, {low / 1e6:.10g} to {high / 1e6:.10g} MHz"
+            yield Problem(f"simulate.rfi[{i}].frequency", f"{rfi.frequency / 1e6:.10g} MHz", remedy)
+
+
+@_reads("array", "simulate")
+def _rfi_antennas(o: Observation) -> Iterator[Problem]:
+    names = {a.name for a in o.antennas}
+    for i, rfi in enumerate(o.simulate.rfi if o.simulate else ()):
+        for j, name in enumerate(rfi.antennas):
+            if name not in names:
+                yield _no_antenna(f"simulate.rfi[{i}].antennas[{j}]", name, o)
+
+
+@_reads("observation", "simulate")
+def _simulation_ends(o: Observation) -> Iterator[Problem]:
+    if o.simulate is not None and o.simulate.replay is None and o.observation.duration is None:
+        remedy = 'is missing: a simulation needs an end, such as "4 s" (or simulate.replay, a window to repeat)'
+        yield Problem("observation.duration", None, remedy)
+
+
+@_reads("array", "vdif")
+def _recordings(o: Observation) -> Iterator[Problem]:
+    names = {a.name for a in o.antennas}
+    for i, entry in enumerate(o.vdif.inputs if o.vdif else ()):
+        if entry.antenna not in names:
+            yield _no_antenna(f"vdif.inputs[{i}].antenna", entry.antenna, o)
+        if entry.polarization not in o.array.polarizations:
+            yield _no_polarization(f"vdif.inputs[{i}].polarization", entry.polarization, o)
+
+
+@_reads("vdif")
+def _recorded_bands(o: Observation) -> Iterator[Problem]:
+    if o.vdif is None:
+        return
+    bands = max(1, len(o.vdif.bands))
+    names = [band.name for band in o.vdif.bands]
+    for i, entry in enumerate(o.vdif.inputs):
+        if entry.band is not None and entry.band >= bands:
+            yield Problem(f"vdif.inputs[{i}].band", entry.band, f"there are {bands} bands, counted from 0")
+    for i, name in enumerate(names):
+        if name and name in names[:i]:
+            yield Problem(
+                f"vdif.bands[{i}].name", name, f"is the name of vdif.bands[{names.index(name)}] too; rename one"
+            )

@@ -1,0 +1,221 @@
+"""What an observation asks of network, memory, processors and disk: arithmetic on its derived sizes.
+
+Packets are counted as Ryle sends them when nothing is missing; descriptors and ARP, a few packets a second, are not.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..chunk import BLOCK
+from .observation import Observation
+
+#: Bytes on the wire around one IP packet: preamble 7 + delimiter 1, header 14, check sequence 4, gap 12 (IEEE 802.3).
+ETHERNET = 38
+UDP = 8
+#: Item pointers of a packet: heap counter, size, offset, payload length, and those of the heap's own items.
+DIGITIZER_ITEMS, SPECTRA_ITEMS, VISIBILITY_ITEMS = 8, 8, 9
+#: Chunks that a receiver holds at least: one filling, one for what comes late, one being processed, one spare.
+RING = 4
+#: Bytes of one visibility in a UVH5 file, not compressed: complex64, flag, nsamples as float32.
+FILE_VALUE = 8 + 1 + 4
+
+
+@dataclass(frozen=True)
+class Link:
+    """One kind of network link.
+
+    Attributes
+    ----------
+    name : str
+        What flows there.
+    count : int
+        How many such links there are.
+    heap : int
+        Payload of a heap in bytes.
+    packet : int
+        Payload of the largest packet in bytes.
+    datagram : int
+        Bytes of the largest IP packet, to compare with the MTU.
+    packets : float
+        Packets/s on one link.
+    payload : float
+        Payload in bit/s on one link.
+    wire : float
+        Ethernet line rate used, in bit/s on one link, preamble and gap included.
+    """
+
+    name: str
+    count: int
+    heap: int
+    packet: int
+    datagram: int
+    packets: float
+    payload: float
+    wire: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One kind of buffer: what it is for, its bytes in one process, and in how many processes it is."""
+
+    name: str
+    bytes: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Load:
+    """Arithmetic of the whole array.
+
+    Attributes
+    ----------
+    f_samples : float
+        Input samples/s of all inputs.
+    f_flops : float
+        Floating-point operations/s of all F-engines.
+    x_ops : float
+        Operations/s of all X-engines: 8 N(N+1)/2 a channel-sample for N inputs, autos included.
+    """
+
+    f_samples: float
+    f_flops: float
+    x_ops: float
+
+
+def overhead(o: Observation, items: int) -> int:
+    """Bytes of one packet besides payload and Ethernet: IP, UDP, SPEAD header and item pointers, 8 bytes each."""
+    ip = 40 if ipaddress.ip_address(o.network.digitizers.host).version == 6 else 20
+    return ip + UDP + 8 + 8 * items
+
+
+def links(o: Observation) -> list[Link]:
+    """Every kind of link, in the order of the signal path."""
+    antennas = len(o.f_engine_antennas(0))
+    heaps = float(o.sample_rate / (o.step * o.fengine.spectra_per_heap))  # a second, of one antenna and substream
+    digitized = float(o.sample_rate / o.digitizer.heap_samples)
+    f_packet = o.spectra_heap_bytes // o.groups
+    heap = visibility_heap_bytes(o)
+
+    def spectra(name: str, count: int, streams: int) -> Link:
+        return _link(o, name, count, o.spectra_heap_bytes, f_packet, streams * heaps, SPECTRA_ITEMS)
+
+    def samples(name: str, count: int, streams: int) -> Link:
+        size = o.digitizer_heap_bytes
+        return _link(o, name, count, size, size, streams * digitized, DIGITIZER_ITEMS)
+
+    def visibilities(name: str, count: int, streams: int) -> Link:
+        packet = min(heap, o.network.packet_size)
+        return _link(o, name, count, heap, packet, streams / o.integration_time, VISIBILITY_ITEMS)
+
+    return [
+        samples("digitizer stream", o.n_inputs, 1),
+        samples("F-engine in", o.f_engines, antennas * o.pols),
+        spectra("F-engine out", o.f_engines, antennas * o.substreams),
+        spectra("X-engine in", o.substreams, len(o.antennas)),
+        visibilities("X-engine out", o.substreams, 1),
+        visibilities("catcher in", 1, o.substreams),
+    ]
+
+
+def _link(o: Observation, name: str, count: int, heap: int, packet: int, heaps: float, items: int) -> Link:
+    packets = -(-heap // packet)
+    extra = overhead(o, items)
+    wire = heap + packets * (extra + ETHERNET)
+    return Link(name, count, heap, packet, packet + extra, packets * heaps, 8 * heap * heaps, 8 * wire * heaps)
+
+
+def visibility_heap_bytes(o: Observation) -> int:
+    """Payload of one X-engine's heap: int64 real and imaginary sums, uint32 counts of each channel group."""
+    return o.products * (o.substream_channels * 16 + o.groups * 4)
+
+
+def load(o: Observation) -> Load:
+    """Arithmetic of the whole array.
+
+    A spectrum of n channels costs, of one input: the filter, 2 operations a tap and real sample; the FFT, 5/2 N log2 N
+    for N = 2n real samples (5 n log2 n for complex ones); and 20 a channel for delay, gain, dither and rounding.
+    """
+    n, parts = o.fengine.channels, 2 if o.digitizer.complex else 1
+    spectra = float(o.sample_rate / o.step) * o.n_inputs
+    filtered = 2 * o.window * parts
+    transformed = 2.5 * o.step * parts * math.log2(o.step)
+    return Load(
+        f_samples=float(o.sample_rate) * o.n_inputs,
+        f_flops=spectra * (filtered + transformed + 20 * n),
+        x_ops=8 * o.n_inputs * (o.n_inputs + 1) / 2 * n * float(o.sample_rate / o.step),
+    )
+
+
+def memory(o: Observation) -> list[Memory]:
+    """Buffers of each process; rings at the least length that rides out reordering (`RING` chunks of one batch)."""
+    inputs = len(o.f_engine_antennas(0)) * o.pols
+    overlap = o.window - o.step + 2 * o.max_delay_samples
+    packed = -(-o.batch_spectra * o.step * o.sample_bits // 8)
+    row = 2 * BLOCK  # bytes of one channel, block and input: 64 complex int8
+    blocks = o.batch_spectra // BLOCK
+    sums = visibility_heap_bytes(o)
+    return [
+        Memory("F-engine samples kept between batches", -(-inputs * overlap * o.sample_bits // 8), o.f_engines),
+        Memory(f"F-engine receive ring, {RING} batches", RING * inputs * packed, o.f_engines),
+        Memory("F-engine spectra of a batch", inputs * blocks * o.fengine.channels * row, o.f_engines),
+        Memory(
+            f"X-engine receive ring, {RING} batches",
+            RING * o.substream_channels * blocks * o.n_inputs * row,
+            o.substreams,
+        ),
+        Memory("X-engine accumulators", sums, o.substreams),
+        Memory("catcher, one integration", sums * o.substreams, 1),
+    ]
+
+
+def file_rate(o: Observation) -> float:
+    """Growth of the UVH5 file in byte/s: visibilities, flags and nsamples, not compressed."""
+    return o.fengine.channels * o.products * FILE_VALUE / o.integration_time
+
+
+def full_scale_spectra(o: Observation, bits: int) -> int:
+    """Spectra of full scale, 2 · 127² (2 · 7²) each, that fit a signed sum of so many bits."""
+    top = 127 if o.fengine.output_bits == 8 else 7
+    return int((1 << (bits - 1)) - 1) // (2 * top**2)
+
+
+def summary(o: Observation) -> dict[str, Any]:
+    """Everything derived, in base units, as plain numbers and lists that JSON can hold."""
+    edge = o.channel_width / 2
+    return {
+        "source": o.source,
+        "name": o.observation.name,
+        "array": {
+            "antennas": len(o.antennas),
+            "polarizations": list(o.array.polarizations),
+            "inputs": o.n_inputs,
+            "baselines": o.baselines,
+            "products": o.products,
+        },
+        "band": {
+            "sample_rate": float(o.sample_rate),
+            "lowest_frequency": float(o.sky_frequencies.min() - edge),
+            "highest_frequency": float(o.sky_frequencies.max() + edge),
+            "centre_frequency": o.centre_frequency,
+            "direction": o.sideband_sign,
+            "channels": o.fengine.channels,
+            "channel_width": o.channel_width,
+        },
+        "time": {
+            "spectrum": float(o.step / o.sample_rate),
+            "batch_spectra": o.batch_spectra,
+            "integration_spectra": o.integration_spectra,
+            "integration_asked": float(o.xengine.integration),
+            "integration": o.integration_time,
+            "duration": None if o.observation.duration is None else float(o.observation.duration),
+        },
+        "links": [asdict(link) for link in links(o)],
+        "memory": [asdict(m) for m in memory(o)],
+        "load": asdict(load(o)),
+        "file_rate": file_rate(o),
+        "int64_headroom": full_scale_spectra(o, 64) / o.integration_spectra,
+    }

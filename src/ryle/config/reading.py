@@ -1,0 +1,150 @@
+"""From a TOML file to an `Observation`, or to every mistake in it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from . import checks
+from .observation import Observation
+from .problems import ConfigError, Problem, did_you_mean, explain, file_order
+from .units import FROM_FILE
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+
+def load(path: str | Path) -> Observation:
+    """Read an observation file.
+
+    Parameters
+    ----------
+    path : path-like
+        A TOML file; ``docs/reference/observation-file.md`` lists what may stand in it.
+
+    Raises
+    ------
+    ConfigError
+        With every mistake found: key, value, what is allowed and how to mend it.
+    """
+    path = Path(path)
+    try:
+        text = path.read_bytes().decode()
+    except FileNotFoundError:
+        raise ConfigError(str(path), [Problem("(file)", None, _no_file(path))]) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        remedy = f"line {line} is not UTF-8 text; save the file as UTF-8"
+        raise ConfigError(str(path), [Problem("(file)", None, remedy)]) from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(str(path), [Problem("(file)", None, f"cannot be read: {error}")]) from None
+    return parse(text, str(path))
+
+
+def example(name: str) -> Path:
+    """Find a shipped example, such as ``example("demo")``.
+
+    Raises
+    ------
+    ConfigError
+        If there is none of that name; it lists those that there are.
+    """
+    path = EXAMPLES / f"{name}.toml"
+    if not re.fullmatch(r"[a-z0-9_]+", name) or not path.is_file():
+        names = sorted(p.stem for p in EXAMPLES.glob("*.toml"))
+        remedy = f"no such example; {did_you_mean(name, names)}there are {', '.join(names)}"
+        raise ConfigError("examples", [Problem("(name)", name, remedy)])
+    return path
+
+
+def parse(text: str, source: str = "observation") -> Observation:
+    """Read an observation from TOML text; files that it names are looked for beside `source`. See `load`."""
+    raw = _toml(text, source)
+    problems = _insert_antenna_file(raw, source)
+    unread = {"array"} if problems else set()
+    try:
+        observation = Observation.model_validate(raw, context=FROM_FILE)
+        valid = set(Observation.model_fields)
+    except ValidationError as error:
+        problems += explain(error, Observation, raw)
+        tables = _valid_tables(raw)
+        observation, valid = Observation.model_construct(**tables), set(tables)
+    observation._source, observation._text = source, text
+    problems += checks.run(observation, valid - unread)
+    if problems:
+        raise ConfigError(source, file_order(problems, raw))
+    return observation
+
+
+def _toml(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError: integers of thousands of digits
+        remedy = f"not valid TOML: {error}"
+        if match := re.search(r"\(at line (\d+), column \d+\)", str(error)):
+            line = text.split("\n")[int(match.group(1)) - 1].strip()
+            remedy += f"\n    the line reads: {line[:100]}"
+            if re.search(r"=\s*[-+]?[\d.]+\s*[A-Za-zµ]+\s*(#.*)?$", line):
+                remedy += "\n    quantities stand in quotes, with their units"
+        raise ConfigError(source, [Problem("(file)", None, remedy)]) from None
+
+
+def _no_file(path: Path) -> str:
+    """Say what could have been meant instead of a missing file."""
+    near = sorted(p.name for p in path.parent.glob("*.toml")) if path.parent.is_dir() else []
+    if near:
+        return f"no such file; {did_you_mean(path.name, near)}there: {', '.join(near[:8])}"
+    where = "no TOML file there either" if path.parent.is_dir() else f"nor is there a directory {path.parent}"
+    return f"no such file, {where}; to begin, copy {EXAMPLES / 'demo.toml'}"
+
+
+def _insert_antenna_file(raw: dict[str, Any], source: str) -> list[Problem]:
+    """Put the antennas of ``array.antenna_file`` where ``[[array.antennas]]`` would stand."""
+    array = raw.get("array")
+    if not isinstance(array, dict) or not isinstance(array.get("antenna_file"), str) or "antennas" in array:
+        return []
+    name = array["antenna_file"]
+    try:
+        antennas = _read_antennas(Path(source).parent / name)
+    except (OSError, ValueError) as error:
+        return [Problem("array.antenna_file", name, f"cannot be read: {error}")]
+    raw["array"] = {("antennas" if k == "antenna_file" else k): v for k, v in array.items()} | {"antennas": antennas}
+    return []
+
+
+def _read_antennas(path: Path) -> list[dict[str, Any]]:
+    """Antennas from lines of ``name east north up`` in metres; # starts a comment."""
+    antennas = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        words = line.split("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        try:
+            name, *enu = words
+            e, n, u = (float(x) for x in enu)
+        except ValueError:
+            raise ValueError(f"line {number} of {path.name} is not 'name east north up' in metres: {line!r}") from None
+        antennas.append({"name": name, "enu": [f"{e!r} m", f"{n!r} m", f"{u!r} m"]})
+    if not antennas:
+        raise ValueError(f"{path.name} has no line of 'name east north up'")
+    return antennas
+
+
+def _valid_tables(raw: dict[str, Any]) -> dict[str, Any]:
+    """Read what tables are right by themselves, absent ones with defaults among them."""
+    tables = {}
+    for name, field in Observation.model_fields.items():
+        if name not in raw and field.is_required():
+            continue
+        try:
+            if name in raw:
+                reader: TypeAdapter[Any] = TypeAdapter(field.rebuild_annotation())
+                tables[name] = reader.validate_python(raw[name], context=FROM_FILE)
+            else:
+                tables[name] = field.get_default(call_default_factory=True)
+        except ValidationError:
+            continue  # reported already
+    return tables
