@@ -1,1 +1,1 @@
-"""."""
+"""Visibility files, exports, pictures and images."""

@@ -1,0 +1,492 @@
+"""Visibilities into a UVH5 file, one integration at a time, so that a killed correlator loses nothing it reported.
+
+The layout is UVH5 1.2 (pyuvdata memo "UVH5 file format"). Rows (a, b) have a <= b by antenna number and hold
+conj(X_a)·X_b with uvw = r_b − r_a, autocorrelations included; a source at (l, m) gives e^{+2πi(ul+vm+w(n−1))f/c}.
+Visibilities are sums divided by the number of spectra summed; ``nsamples`` is the fraction of the integration that was
+valid, and what nobody contributed to is zero, flagged, with ``nsamples`` 0. The group ``/Ryle``, which other readers
+pass over, keeps the observation file and the arrays given to `UVH5Writer.record`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from ryle.chunk import Integration
+from ryle.products.journal import JournaledFile, journal_path, replay
+from ryle.products.metadata import AIPS_POLARIZATIONS, ObservationMetadata
+from ryle.products.projection import project
+
+#: Wanted size in bytes of one HDF5 chunk of visibilities, and of the slab prepared in memory at a time.
+_CHUNK_BYTES = 1 << 20
+_SLAB_BYTES = 16 << 20
+#: Seconds; a Julian date in float64 has steps of 40 µs, and pyuvdata takes times within 1 ms for one.
+_SHORTEST = 1e-3
+
+
+class UVH5Error(OSError):
+    """A visibility file could not be written or read; the message says what is left and what to do."""
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What `recover` found and did.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    integrations : int
+        Integrations it now holds.
+    journal : str
+        ``"clean"``, ``"completed"`` or ``"discarded"``, see `ryle.products.journal.replay`.
+    """
+
+    path: Path
+    integrations: int
+    journal: str
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """How the products of an integration become rows of the file.
+
+    `product` (baseline, file polarization) is the internal product; `sign` (baseline,) multiplies its imaginary part.
+    """
+
+    antenna_1: NDArray[np.int64]
+    antenna_2: NDArray[np.int64]
+    polarizations: NDArray[np.int64]
+    product: NDArray[np.int64]
+    sign: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, metadata: ObservationMetadata) -> _Rows:
+        feeds = metadata.polarizations
+        p = len(feeds)
+        pairs = sorted(
+            ((i, j) for i in range(p) for j in range(p)),
+            key=lambda pair: -AIPS_POLARIZATIONS[feeds[pair[0]] + feeds[pair[1]]],
+        )
+        first, second = np.array(pairs).T
+        a2, a1 = np.tril_indices(metadata.antennas)  # index a2(a2+1)/2 + a1
+        numbers = np.array(metadata.antenna_numbers)
+        # Internally x(a1)·conj(x(a2)). A row that starts with a2 is its conjugate, first and second feed exchanged.
+        swapped = (numbers[a1] > numbers[a2])[:, np.newaxis]
+        feed_of_a1, feed_of_a2 = np.where(swapped, second, first), np.where(swapped, first, second)
+        product = p * p * np.arange(a1.size)[:, np.newaxis] + feed_of_a1 + p * feed_of_a2
+        # In a lower sideband the spectra are conjugates of the sky's: that undoes the file's conjugation of (a1, a2).
+        sign = np.where(swapped[:, 0], 1, -1) * metadata.sideband
+        return cls(
+            antenna_1=np.minimum(numbers[a1], numbers[a2]),
+            antenna_2=np.maximum(numbers[a1], numbers[a2]),
+            polarizations=np.array([AIPS_POLARIZATIONS[feeds[i] + feeds[j]] for i, j in pairs]),
+            product=product,
+            sign=sign,
+        )
+
+
+class UVH5Writer:
+    """Stream of integrations into one UVH5 file.
+
+    Once `append` has returned, the integration is in the file for any reader, however the process ends: kill -9
+    included, and power failures with ``fsync``. A killed process leaves a file that opens as it is, or, if the kill fell
+    into the few microseconds in which the index is replaced, after `recover`. The file can be read while it is written.
+
+    Parameters
+    ----------
+    path : str or Path
+        File to create.
+    metadata : ObservationMetadata
+        What the file states about the observation.
+    overwrite : bool
+        Replace an existing file.
+    fsync : bool
+        Wait for the disk at every integration.
+
+    Raises
+    ------
+    FileExistsError
+        If the file exists and ``overwrite`` is false.
+    UVH5Error
+        If the file cannot be created.
+    """
+
+    def __init__(
+        self, path: str | Path, metadata: ObservationMetadata, *, overwrite: bool = False, fsync: bool = False
+    ) -> None:
+        self.path = Path(path)
+        self.metadata = metadata
+        self._rows = _Rows.of(metadata)
+        self._next_spectrum: int | None = None
+        self._integrations = 0
+        if overwrite:
+            self.path.unlink(missing_ok=True)
+        try:
+            self._raw = JournaledFile(self.path, fsync=fsync)
+        except FileExistsError:
+            raise FileExistsError(f"{self.path} exists; choose another name or allow it to be overwritten") from None
+        except OSError as error:
+            raise UVH5Error(
+                f"cannot create {self.path}: {error.strerror}; choose a directory you may write to"
+            ) from error
+        self._file: h5py.File | None = None
+        try:
+            self._file = h5py.File(self._raw, "w")
+            _create(self._file, metadata, self._rows)
+            self._commit()
+        except OSError as error:
+            self._fail(error)
+
+    @property
+    def integrations(self) -> int:
+        """Integrations safely written."""
+        return self._integrations
+
+    def append(self, pieces: Integration | Sequence[Integration]) -> int:
+        """Write one integration and return once it is safe.
+
+        Parameters
+        ----------
+        pieces : Integration or sequence of Integration
+            The whole band, or the substreams of it that arrived, in any order; channels in none of them are flagged.
+
+        Returns
+        -------
+        int
+            Integrations now safely in the file.
+
+        Raises
+        ------
+        ValueError
+            If the pieces do not fit together or into the file; nothing is written and the writer goes on.
+        UVH5Error
+            If the disk refuses, when full for example. The file is closed and holds all earlier integrations.
+        """
+        if self._file is None:
+            raise UVH5Error(f"{self.path} is closed; open another file for further integrations")
+        parts = [pieces] if isinstance(pieces, Integration) else list(pieces)
+        self._check(parts)
+        try:
+            self._write_header_rows(parts[0])
+            self._write_data(parts)
+            self._commit()
+        except OSError as error:
+            self._fail(error)
+        self._integrations += 1
+        self._next_spectrum = parts[0].first_spectrum + parts[0].spectra
+        return self._integrations
+
+    def record(self, name: str, value: Any) -> None:
+        """Keep an array, number or text under ``/Ryle/<name>``, replacing an earlier one of that name.
+
+        It is safe once the next integration is, or the file is closed.
+
+        Parameters
+        ----------
+        name : str
+            For example ``adc_histogram``: shape (input, level), with ``adc_levels`` (level,).
+        value : array_like or str
+            Anything that h5py stores.
+        """
+        if self._file is None:
+            raise UVH5Error(f"{self.path} is closed; nothing more can be recorded in it")
+        group = self._file["Ryle"]
+        if name in group:
+            del group[name]
+        group[name] = value
+
+    def close(self) -> None:
+        """Finish the file.
+
+        Raises
+        ------
+        UVH5Error
+            If the disk refuses what `record` left; all integrations are in the file all the same.
+        """
+        if self._file is None:
+            return
+        try:
+            self._commit()
+        except OSError as error:
+            self._fail(error)
+        self._shut()
+
+    def __enter__(self) -> UVH5Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check(self, parts: Sequence[Integration]) -> None:
+        if not parts:
+            raise ValueError("an integration needs at least one piece of the band")
+        meta, head = self.metadata, parts[0]
+        if head.spectra < 1:
+            raise ValueError(f"an integration of {head.spectra} spectra cannot be written; it needs at least one")
+        if self._next_spectrum is not None and head.first_spectrum < self._next_spectrum:
+            raise ValueError(
+                f"integration at spectrum {head.first_spectrum} overlaps or precedes the last one, which ends at "
+                f"{self._next_spectrum}; integrations must be in order"
+            )
+        if meta.duration(head.spectra) < _SHORTEST:
+            raise ValueError(
+                f"integrations of {head.spectra} spectra last {meta.duration(head.spectra):.3g} s; the Julian dates of the "
+                f"file cannot tell times less than {_SHORTEST} s apart: integrate longer"
+            )
+        taken = np.zeros(meta.channels, bool)
+        for part in parts:
+            first, channels = part.first_channel, part.channels
+            if (part.first_spectrum, part.spectra) != (head.first_spectrum, head.spectra):
+                raise ValueError(
+                    f"pieces of different integrations: {part.spectra} spectra from {part.first_spectrum} "
+                    f"and {head.spectra} from {head.first_spectrum}"
+                )
+            if first < 0 or first + channels > meta.channels:
+                raise ValueError(
+                    f"channels {first} to {first + channels - 1} are not all within 0 to {meta.channels - 1}"
+                )
+            if part.visibilities.shape[1:] != (meta.products, 2):
+                raise ValueError(
+                    f"visibilities have shape {part.visibilities.shape}; {meta.antennas} antennas with "
+                    f"{len(meta.polarizations)} polarizations need (channel, {meta.products}, 2)"
+                )
+            groups = part.counts.shape[0]
+            if part.counts.shape[1:] != (meta.products,) or groups == 0 or channels % groups:
+                raise ValueError(
+                    f"counts have shape {part.counts.shape}; they need (group, {meta.products}), "
+                    f"the number of groups dividing {channels} channels"
+                )
+            if part.counts.size and int(part.counts.max()) > part.spectra:
+                raise ValueError(f"counts reach {part.counts.max()} in an integration of {part.spectra} spectra")
+            if taken[first : first + channels].any():
+                raise ValueError(f"channels {first} to {first + channels - 1} came in more than one piece")
+            taken[first : first + channels] = True
+
+    def _write_header_rows(self, head: Integration) -> None:
+        assert self._file is not None
+        header = self._file["Header"]
+        time = self.metadata.midpoint(head.first_spectrum, head.spectra)
+        projection = project(self.metadata, time, self._rows.antenna_1, self._rows.antenna_2)
+        rows = self._rows.antenna_1.size
+        start = self._integrations * rows
+        columns: Mapping[str, Any] = {
+            "time_array": time.utc.jd,
+            "integration_time": self.metadata.duration(head.spectra),
+            "lst_array": projection.lst,
+            "uvw_array": projection.uvw,
+            "ant_1_array": self._rows.antenna_1,
+            "ant_2_array": self._rows.antenna_2,
+            "phase_center_id_array": 0,
+            "phase_center_app_ra": projection.app_ra,
+            "phase_center_app_dec": projection.app_dec,
+            "phase_center_frame_pa": projection.frame_pa,
+        }
+        for name, value in columns.items():
+            header[name].resize(start + rows, axis=0)
+            header[name][start:] = value
+        header["Ntimes"][()] = self._integrations + 1
+        header["Nblts"][()] = (self._integrations + 1) * rows
+
+    def _write_data(self, parts: Sequence[Integration]) -> None:
+        assert self._file is not None
+        group = self._file["Data"]
+        baselines, polarizations = self._rows.product.shape
+        channels, spectra = self.metadata.channels, parts[0].spectra
+        start = self._integrations * baselines
+        for name in ("visdata", "flags", "nsamples"):
+            group[name].resize(start + baselines, axis=0)
+        chunk = group["visdata"].chunks[0]
+        slab = chunk * max(1, _SLAB_BYTES // (chunk * channels * polarizations * 8))
+        for low in range(0, baselines, slab):
+            rows = slice(low, min(low + slab, baselines))
+            product, sign = self._rows.product[rows], self._rows.sign[rows, np.newaxis]
+            vis = np.zeros((product.shape[0], channels, polarizations, 2), np.float32)
+            nsamples = np.zeros(vis.shape[:3], np.float32)
+            for part in parts:
+                # Shapes here: (channel, row, polarization); each channel group's counts hold for a run of channels.
+                counts = part.counts[:, product].repeat(part.channels // part.counts.shape[0], axis=0)
+                scale = 1.0 / np.maximum(counts, 1) * (counts > 0)
+                here = slice(part.first_channel, part.first_channel + part.channels)
+                for component, factor in ((0, scale), (1, scale * sign)):
+                    sums = part.visibilities[:, product, component]
+                    np.multiply(sums, factor, out=vis[:, here, :, component].transpose(1, 0, 2), casting="same_kind")
+                nsamples[:, here] = (counts / spectra).transpose(1, 0, 2)
+            if self.metadata.sideband < 0:
+                vis, nsamples = np.ascontiguousarray(vis[:, ::-1]), np.ascontiguousarray(nsamples[:, ::-1])
+            to = slice(start + rows.start, start + rows.stop)
+            group["visdata"][to] = vis.view(np.complex64)[..., 0]
+            group["nsamples"][to] = nsamples
+            group["flags"][to] = nsamples == 0
+
+    def _commit(self) -> None:
+        assert self._file is not None
+        self._file.flush()
+        self._raw.commit()
+
+    def _fail(self, error: OSError) -> None:
+        """Close at the last commit and say so."""
+        self._raw.abandon()
+        try:
+            self._shut()
+        except Exception:  # HDF5 may trip over what it could not write; the file itself is at its last commit
+            self._file = None
+            self._raw.close()
+        advice = (
+            f"its journal {journal_path(self.path).name} has the rest: make room and run `ryle recover {self.path}`"
+            if journal_path(self.path).exists()
+            else f"it is closed and holds the {self._integrations} integrations reported before"
+        )
+        raise UVH5Error(f"writing {self.path} failed: {error}; {advice}") from error
+
+    def _shut(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._raw.close()
+
+
+def recover(path: str | Path) -> Recovery:
+    """Bring a file that a killed process left behind to its last complete integration.
+
+    Safe at any time and any number of times, also when nothing needs to be done; not while the writer runs.
+
+    Parameters
+    ----------
+    path : str or Path
+        UVH5 file written by `UVH5Writer`.
+
+    Returns
+    -------
+    Recovery
+        What was found and what the file holds now.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    UVH5Error
+        If it is not a file of `UVH5Writer`, or was killed before its first commit and holds nothing.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; give the name of the UVH5 file that was being written")
+    journal = replay(path)
+    try:
+        with h5py.File(path, "r") as file:
+            integrations = int(file["Header/Ntimes"][()])
+    except (OSError, KeyError) as error:
+        raise UVH5Error(f"{path} holds no integration and cannot be opened as UVH5 ({error}); remove it") from error
+    return Recovery(path, integrations, journal)
+
+
+def _create(file: h5py.File, meta: ObservationMetadata, rows: _Rows) -> None:
+    """Write all of the header that does not grow, and the empty columns and arrays that do."""
+    location = meta.location
+    baselines, polarizations = rows.product.shape
+    assert meta.feed_angles is not None
+    fixed: dict[str, Any] = {
+        "version": np.bytes_("1.2"),
+        "telescope_frame": np.bytes_("itrs"),
+        "latitude": location.lat.deg,
+        "longitude": location.lon.deg,
+        "altitude": location.height.to_value("m"),
+        "telescope_name": np.bytes_(meta.telescope.encode()),
+        "instrument": np.bytes_(meta.instrument.encode()),
+        "Nants_telescope": meta.antennas,
+        "Nants_data": meta.antennas,
+        "antenna_names": np.array([name.encode() for name in meta.antenna_names]),
+        "antenna_numbers": np.array(meta.antenna_numbers),
+        "antenna_positions": meta.antenna_positions,
+        "Nfeeds": len(meta.polarizations),
+        "feed_array": np.array([[p.encode() for p in meta.polarizations]] * meta.antennas),
+        "feed_angle": meta.feed_angles,
+        "mount_type": np.array([meta.mount.encode()] * meta.antennas),
+        "Nbls": baselines,
+        "Nblts": 0,
+        "Ntimes": 0,
+        "Nfreqs": meta.channels,
+        "Npols": polarizations,
+        "Nspws": 1,
+        "spw_array": np.array([0]),
+        "flex_spw_id_array": np.zeros(meta.channels, np.int64),
+        "freq_array": meta.frequencies[:: meta.sideband],
+        "channel_width": np.full(meta.channels, meta.channel_width),
+        "polarization_array": rows.polarizations,
+        "vis_units": np.bytes_(meta.vis_units),
+        "timesys": np.bytes_("UTC"),
+        "Nphase": 1,
+        "blt_order": np.bytes_("time"),
+        "blts_are_rectangular": True,
+        "time_axis_faster_than_bls": False,
+        "history": np.bytes_(meta.history.encode()),
+    }
+    if meta.antenna_diameters is not None:
+        fixed["antenna_diameters"] = np.array(meta.antenna_diameters)
+    if meta.vis_units != "uncalib":  # pyuvdata allows the header item for calibrated data only
+        fixed["pol_convention"] = np.bytes_(meta.pol_convention)
+    header = file.create_group("Header")
+    for name, value in fixed.items():
+        header[name] = value
+    catalog = header.create_group("phase_center_catalog").create_group("0")
+    for name, value in _catalog_entry(meta).items():
+        catalog[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
+    keywords = header.create_group("extra_keywords")
+    for name, value in {"polconv": meta.pol_convention, **meta.extra_keywords}.items():
+        keywords[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
+    file.create_group("Ryle")["observation"] = meta.observation
+
+    many = baselines * max(1, 1024 // baselines)
+    for name in ("time_array", "integration_time", "lst_array", "phase_center_app_ra", "phase_center_app_dec"):
+        header.create_dataset(name, (0,), np.float64, maxshape=(None,), chunks=(many,))
+    header.create_dataset("phase_center_frame_pa", (0,), np.float64, maxshape=(None,), chunks=(many,))
+    for name in ("ant_1_array", "ant_2_array", "phase_center_id_array"):
+        header.create_dataset(name, (0,), np.int64, maxshape=(None,), chunks=(many,))
+    header.create_dataset("uvw_array", (0, 3), np.float64, maxshape=(None, 3), chunks=(many, 3))
+
+    chunks = _chunk_shape(baselines, meta.channels, polarizations)
+    shape, limit = (0, meta.channels, polarizations), (None, meta.channels, polarizations)
+    data = file.create_group("Data")
+    data.create_dataset("visdata", shape, np.complex64, maxshape=limit, chunks=chunks)
+    data.create_dataset("flags", shape, bool, maxshape=limit, chunks=chunks, compression="gzip", compression_opts=1)
+    data.create_dataset(
+        "nsamples", shape, np.float32, maxshape=limit, chunks=chunks, compression="gzip", compression_opts=1
+    )
+
+
+def _catalog_entry(meta: ObservationMetadata) -> dict[str, Any]:
+    centre = meta.phase_centre
+    if centre is None:
+        return {
+            "cat_name": "unprojected",
+            "cat_type": "unprojected",
+            "cat_lon": 0.0,
+            "cat_lat": np.pi / 2,
+            "cat_frame": "altaz",
+            "info_source": "user",
+        }
+    return {
+        "cat_name": centre.name,
+        "cat_type": "sidereal",
+        "cat_lon": centre.ra % (2 * np.pi),
+        "cat_lat": centre.dec,
+        "cat_frame": "icrs",
+        "info_source": "user",
+    }
+
+
+def _chunk_shape(baselines: int, channels: int, polarizations: int) -> tuple[int, int, int]:
+    """Chunks of about a megabyte whose rows divide an integration, so that no chunk is written twice."""
+    wide = min(channels, max(1, _CHUNK_BYTES // (8 * polarizations)))
+    most = max(1, _CHUNK_BYTES // (8 * polarizations * wide))
+    rows = max(r for r in range(1, min(baselines, most) + 1) if baselines % r == 0)
+    return rows, wide, polarizations
