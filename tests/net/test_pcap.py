@@ -215,6 +215,9 @@ def test_batches_equal_single_packets(tmp_path, next_generation):
         elif draw == 3:
             payload += b"more"
             packet = ether(ipv4(udp(payload, port), address))
+        elif draw == 5:
+            packet = ether(ipv4(udp(payload[:-4], port) + bytes(4), address))  # same IP length, shorter datagram
+            payload = payload[:-4]
         elif draw == 4:
             packet = (packet[:-9], size)
         packets.append(packet)
