@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, ValidationError
 
 from ..chunk import BLOCK
 from . import checks, tables
-from .problems import ConfigError
+from .problems import ConfigError, explain
 from .tables import (
     AntennaTable,
     ArrayTable,
@@ -269,18 +269,21 @@ def changed(observation: Observation, **changes: Mapping[str, Any]) -> Observati
     observation : Observation
         Stays as it is.
     **changes : mapping
-        New values, already in base units, by key, by table; a table that is absent in `observation` stays out of reach.
+        New values by key, by table, in base units or as text with units; a table that was absent is made of them.
 
     Raises
     ------
     ConfigError
-        If the tables no longer agree.
+        If a value is not allowed or the tables no longer agree.
     """
-    changed_tables = {k: getattr(observation, k).model_copy(update=v) for k, v in changes.items()}
-    copy = observation.model_copy(update=changed_tables)
-    for name in ("streams", "sky_frequencies", "gains"):
-        copy.__dict__.pop(name, None)  # derived from what has changed
-    problems = checks.run(copy)
-    if problems:
+    values = {name: getattr(observation, name) for name in Observation.model_fields}
+    for name, change in changes.items():
+        values[name] = dict(values.get(name) or ()) | dict(change)
+    try:
+        copy = Observation.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(observation.source, explain(error, Observation, values)) from None
+    copy._source, copy._text = observation._source, observation._text
+    if problems := checks.run(copy):
         raise ConfigError(copy.source, problems)
     return copy

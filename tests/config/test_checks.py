@@ -1,0 +1,140 @@
+"""Each cross-table check finds its mistake, reads no table that it does not name, and says how to mend it."""
+
+import numpy as np
+import pytest
+
+from ryle.config import ConfigError, Observation, checks, example, load, parse
+
+GOOD = """
+[observation]
+sync_time = "0"
+duration = "1 s"
+[array]
+location = { latitude = "0 deg", longitude = "0 deg", height = "0 m" }
+antennas = [{ name = "A1", enu = ["0 m", "0 m", "0 m"] }, { name = "A2", enu = ["9 m", "0 m", "0 m"] }]
+[band]
+sample_rate = "8 MHz"
+[digitizer]
+heap_samples = 4096
+[fengine]
+channels = 256
+spectra_per_heap = 64
+[xengine]
+integration = "1 s"
+[network]
+digitizers = "127.0.0.1:17100"
+[simulate]
+[[simulate.rfi]]
+frequency = "2 MHz"
+level = 1
+antennas = ["A1"]
+[vdif]
+inputs = [{ antenna = "A1", polarization = "x", channel = 0, band = 0 }]
+bands = [{ lo = "1 MHz", name = "a" }]
+"""
+INPUTS = [
+    f'[[inputs]]\nstream = {s}\nantenna = "{a}"\npolarization = "{p}"\n'
+    for s, a, p in ((0, "A1", "x"), (1, "A1", "y"), (2, "A2", "x"), (3, "A2", "y"))
+]
+MAPPED = GOOD + "".join(INPUTS)
+
+MISTAKES = [  # check, file, (old, new), key, part of the remedy
+    ("_cable_delays", GOOD, ('"0 m"] }', '"0 m"], cable_delay = ["1 ns"] }'), "array.antennas[0].cable_delay", "2"),
+    ("_antenna_positions", GOOD, ('"9 m"', '"0 m"'), "array.antennas[1]", "A1"),
+    ("_inputs_exist", MAPPED, ('antenna = "A2"\npol', 'antenna = "a2"\npol'), "inputs[2].antenna", "did you mean A2?"),
+    ("_inputs_exist", MAPPED, ('polarization = "y"\n', 'polarization = "r"\n'), "inputs[1].polarization", "x, y"),
+    ("_inputs_complete", GOOD + INPUTS[0], ("", ""), "inputs", "need 4"),
+    ("_inputs_once", MAPPED, ("stream = 3", "stream = 1"), "inputs[3]", "stream 1"),
+    ("_inputs_once", MAPPED, (INPUTS[3], INPUTS[0].replace("= 0", "= 3")), "inputs[3]", "A1 x"),
+    ("_conjugate_complex", MAPPED + "conjugate = true", ("", ""), "inputs[3].conjugate", "digitizer.complex"),
+    ("_zone_real", GOOD, ('"8 MHz"\n[dig', '"8 MHz"\nnyquist_zone = 2\n[dig'), "band.nyquist_zone", "must be 1"),
+    ("_digitizer_heap", GOOD, ("= 4096", "= 4098"), "digitizer.heap_samples", "multiple of 32"),
+    ("_digitizer_heap", GOOD, ("= 4096", "= 8192"), "digitizer.heap_samples", "at most 6528"),
+    ("_substreams_divide", GOOD, ('"1 s"\n[net', '"1 s"\nchannels_per_substream = 100\n[net'), None, "is 128"),
+    ("_f_packet", GOOD, ("heap = 64", "heap = 4096"), "fengine.spectra_per_heap", "at most 2048"),
+    ("_integration_length", GOOD, ('integration = "1 s"', 'integration = "1 ms"'), "xengine.integration", "0.004096 s"),
+    ("_gains_shape", GOOD, ("channels = 256", 'channels = 256\ngains_file = "none.npy"'), None, "numpy.save"),
+    ("_addresses_apart", GOOD, ("17100", "17599"), "network.spectra", "network.digitizers"),
+    ("_addresses_apart", GOOD, ("17100", "65535"), "network.digitizers", "past 65535"),
+    ("_addresses_apart", GOOD, ("127.0.0.1:17100", "239.255.255.255:7148"), "network.digitizers", "multicast"),
+    ("_addresses_apart", GOOD, ("127.0.0.1:17100", "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:7"), None, "multicast"),
+    ("_rfi_in_band", GOOD, ('"2 MHz"', '"4.5 MHz"'), "simulate.rfi[0].frequency", "3.9921875 MHz"),
+    ("_rfi_antennas", GOOD, ('["A1"]', '["A1", "A9"]'), "simulate.rfi[0].antennas[1]", "A1, A2"),
+    ("_simulation_ends", GOOD, ('duration = "1 s"', ""), "observation.duration", "needs an end"),
+    ("_recordings", GOOD, ('antenna = "A1"', 'antenna = "C"'), "vdif.inputs[0].antenna", "A1, A2"),
+    ("_recordings", GOOD, ('polarization = "x"', 'polarization = "l"'), "vdif.inputs[0].polarization", "x, y"),
+    ("_recorded_bands", GOOD, ("band = 0", "band = 1"), "vdif.inputs[0].band", "1 band"),
+    ("_recorded_bands", GOOD, ('name = "a" }', 'name = "a" }, { lo = "2 MHz", name = "a" }'), None, "vdif.bands[0]"),
+]
+
+
+def named(name):
+    return next(c for c in checks.CHECKS if c.find.__name__ == name)
+
+
+@pytest.mark.parametrize(("name", "text", "change", "key", "remedy"), MISTAKES)
+def test_found(name, text, change, key, remedy):
+    assert change[0] in text
+    wrong = text.replace(*change, 1)
+    if name == "_zone_real":
+        wrong = wrong.replace("[digitizer]", "[digitizer]\ncomplex = true")
+    with pytest.raises(ConfigError) as error:
+        parse(wrong)
+    found = [p for p in error.value.problems if (key is None or p.key == key) and remedy in p.remedy]
+    assert len(found) == 1, str(error.value)
+
+
+def test_each_check_is_tried():
+    assert {name for name, *_ in MISTAKES} == {c.find.__name__ for c in checks.CHECKS}
+
+
+@pytest.mark.parametrize("text", [GOOD, MAPPED])
+def test_good(text):
+    parse(text)
+
+
+@pytest.mark.parametrize("check", checks.CHECKS, ids=lambda c: c.find.__name__)
+@pytest.mark.parametrize("text", [GOOD, MAPPED])
+def test_reads_only_its_tables(check, text):
+    whole = parse(text)
+    part = Observation.model_construct()
+    for name in Observation.model_fields:
+        part.__dict__.pop(name, None)
+    part.__dict__.update({name: getattr(whole, name) for name in check.tables})
+    assert list(check.find(part)) == []  # an AttributeError names a table that it does not declare
+
+
+def test_cross_checks_run_beside_wrong_fields():
+    text = MAPPED.replace("taps", "taps").replace("channels = 256", 'channels = 256\ntaps = "16"')
+    text = text.replace('antenna = "A2"\npol', 'antenna = "Z"\npol', 1).replace("17100", "17600")
+    with pytest.raises(ConfigError) as error:
+        parse(text)
+    keys = [p.key for p in error.value.problems]
+    assert keys == ["fengine.taps", "inputs[2].antenna"]  # addresses need [fengine], which is wrong
+
+
+@pytest.mark.parametrize(
+    ("array", "remedy"),
+    [
+        (np.zeros((4, 255)), "(4, 256)"),
+        (np.zeros((4, 256), "U3"), "needs numbers"),
+        (None, "cannot be read"),
+        (b"", "cannot be read"),
+        (b"PK\x03\x04rubbish", "cannot be read"),
+    ],
+)
+def test_gains(tmp_path, array, remedy):
+    if isinstance(array, bytes):
+        (tmp_path / "g.npy").write_bytes(array)
+    elif array is not None:
+        np.save(tmp_path / "g.npy", array)
+    (tmp_path / "o.toml").write_text(GOOD.replace("channels = 256", 'channels = 256\ngains_file = "g.npy"'))
+    with pytest.raises(ConfigError) as error:
+        load(tmp_path / "o.toml")
+    assert [p.key for p in error.value.problems] == ["fengine.gains_file"]
+    assert remedy in error.value.problems[0].remedy
+
+
+def test_examples_have_no_mistake():
+    for name in ("demo", "meerkat_extension", "paper128", "alma72", "vdif2"):
+        assert checks.run(load(example(name))) == []

@@ -1,0 +1,282 @@
+"""A wrong file is answered with every mistake in it and how to mend each; nothing else is ever raised."""
+
+import random
+import re
+import string
+import tomllib
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from ryle.config import ConfigError, Observation, load, parse
+from ryle.config import example as shipped
+
+DEMO = shipped("demo").read_text()
+WRONG = """
+[observation]
+name = "two words"
+sync_time = 2026-03-20T20:00:00Z
+durration = "4 s"
+
+[[inputs]]
+stream = 0
+antenna = "A0"
+polarization = "z"
+
+[array]
+name = 5
+location = { latitude = "-30.7 deg", longitude = "21.4", height = "1051 m" }
+antennas = [
+  { name = "A0", enu = ["0 m", "0 m", "0 m"] },
+  { name = "A1", enu = [210, "40 m", "0.3 m"] },
+]
+
+[band]
+taps = 3
+sample_rate = "8 Mhz"
+lo = 1.4e9
+nyquist_zone = 2
+
+[digitizer]
+bits = 8
+complex = true
+heap_samples = 4097
+
+[fengine]
+window = "han"
+taps = "8"
+output_bits = 16
+spectra_per_heap = 4
+threads = true
+
+[xengine]
+integration = "0.25 m"
+
+[network]
+packet_size = "1 KiB"
+
+[simulate]
+speed = "fast"
+sefd = "-400 Jy"
+sources = [{ ra = "07h00m20s", dec = "-29d58m00s", flux = "120 Jy", q = "130 Jy" }]
+"""
+
+
+def problems(text):
+    with pytest.raises(ConfigError) as error:
+        parse(text)
+    return error.value.problems
+
+
+def test_every_mistake_at_once_in_file_order():
+    expected = [
+        ("observation.name", "two words", "letters, digits"),
+        ("observation.sync_time", ..., "in quotes with a final Z"),
+        ("observation.durration", "4 s", "did you mean duration?"),
+        ("inputs[0].polarization", "z", 'must be one of "x", "y", "r", "l"'),
+        ("array.name", 5, 'write "5"'),
+        ("array.location.longitude", "21.4", '"21.4 deg"'),
+        ("array.antennas[1].enu[0]", 210, '"210 m"'),
+        ("band.taps", 3, "it belongs in [fengine]"),
+        ("band.sample_rate", "8 Mhz", 'did you mean "8 MHz"?'),
+        ("band.lo", 1.4e9, "has no unit"),
+        ("digitizer.heap_samples", 4097, "multiple of 4"),  # between two tables, found beside the others
+        ("digitizer.heap_samples", 4097, "at most 512 samples"),
+        ("fengine.window", "han", "did you mean hann?"),
+        ("fengine.taps", "8", "write 8 without quotes"),
+        ("fengine.output_bits", 16, "must be one of 4, 8"),
+        ("fengine.spectra_per_heap", 4, "at least 8 and at most 4096"),
+        ("fengine.threads", True, "whole number"),
+        ("fengine.channels", None, "add channels = 4096"),
+        ("xengine.integration", "0.25 m", "m is a unit of length"),
+        ("simulate.speed", "fast", '"max"'),
+        ("simulate.sefd", "-400 Jy", "more than 0"),
+        ("simulate.sources[0]", None, "at most flux"),
+    ]
+    found = problems(WRONG)
+    assert [p.key for p in found] == [key for key, *_ in expected]
+    for problem, (_, value, remedy) in zip(found, expected, strict=True):
+        assert value is ... or problem.value == value
+        assert remedy in problem.remedy, str(problem)
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "remedy"),
+    [
+        (('"4 s"', '"0 s"'), "observation.duration", "more than 0"),
+        (('"2026-03-20T20:00:00Z"', '"2026-02-30T20:00:00Z"'), "observation.sync_time", "no date"),
+        (('"2026-03-20T20:00:00Z"', '"2026-03-20T20:00:60Z"'), "observation.sync_time", "no date"),
+        (('"2026-03-20T20:00:00Z"', '"2026-03-20 20:00"'), "observation.sync_time", "final Z"),
+        (('"A1"', '"A0"'), "array.antennas", "more than once: A0"),
+        (('["x", "y"]', '["x", "l"]'), "array.polarizations", "not mixed"),
+        (('["x", "y"]', '["x", "x"]'), "array.polarizations", "differ"),
+        (('["x", "y"]', '"xy"'), "array.polarizations", "must be a list"),
+        (('["210 m", "40 m", "0.3 m"]', '["210 m", "40 m"]'), "array.antennas[1].enu", "three lengths"),
+        (('latitude = "-30.7215 deg", ', ""), "array.location", "latitude, longitude and height"),
+        (("[band]\n", ""), "band", "add [band] with sample_rate"),
+        (("bits = 10", "bits = 11"), "digitizer.bits", "one of 1, 2"),
+        (("bits = 10", "bits = 10.0"), "digitizer.bits", "whole number"),
+        (("[digitizer]", "network = 5\n[digitizer]"), "band.network", "unknown key"),
+        (("[observation]", "network = 5\n[observation]"), "network", "write [network]"),
+        (("[xengine]", '[network]\nspectra = "localhost:7148"\n[xengine]'), "network.spectra", "numeric address"),
+        (("[xengine]", '[network]\nspectra = "10.0.0.1:70000"\n[xengine]'), "network.spectra", "address:port"),
+        (("[xengine]", '[network]\ninterface = "eth0"\n[xengine]'), "network.interface", "own address"),
+        (("[xengine]", "[network]\npacket_size = 8192\n[xengine]"), "network.packet_size", '"8192 B"'),
+        (("[xengine]", '[network]\npacket_size = "1000.5 B"\n[xengine]'), "network.packet_size", "whole number"),
+        (("[xengine]", '[output]\nformats = ["uvfit"]\n[xengine]'), "output.formats[0]", "did you mean uvfits?"),
+        (("[xengine]", "[output]\npictures = 1\n[xengine]"), "output.pictures", "true or false"),
+    ],
+)
+def test_one_mistake(change, key, remedy):
+    assert change[0] in DEMO
+    found = [p for p in problems(DEMO.replace(*change)) if p.key == key]
+    assert len(found) == 1
+    assert remedy in found[0].remedy
+
+
+def test_leap_second_is_a_time():
+    parse(DEMO.replace("2026-03-20T20:00:00Z", "2016-12-31T23:59:60Z"))
+
+
+def test_bad_toml_names_the_line():
+    (problem,) = problems('[band]\nsample_rate = 8 MHz\nlo = "0 Hz"')
+    assert "line 2" in problem.remedy
+    assert "sample_rate = 8 MHz" in problem.remedy
+    assert "in quotes" in problem.remedy
+
+
+def test_missing_file(tmp_path):
+    (tmp_path / "array.toml").write_text(DEMO)
+    with pytest.raises(ConfigError, match=re.escape("did you mean array.toml?")):
+        load(tmp_path / "aray.toml")
+    with pytest.raises(ConfigError, match="nor is there a directory"):
+        load(tmp_path / "nowhere" / "a.toml")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(tmp_path)
+
+
+def test_not_text(tmp_path):
+    (tmp_path / "a.toml").write_bytes(b"[a]\n\xff\xfe")
+    with pytest.raises(ConfigError, match="line 2 is not UTF-8"):
+        load(tmp_path / "a.toml")
+
+
+def test_unknown_example():
+    with pytest.raises(ConfigError, match=re.escape("did you mean meerkat_extension?")):
+        shipped("meerkat_extensio")
+    with pytest.raises(ConfigError):
+        shipped("../config/demo")
+
+
+ANTENNAS = re.compile(r"antennas = \[\n.*?\n\]", re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [
+        (None, "No such file"),
+        ("A0 1 2\n", "line 1 of a.txt"),
+        ("# none\n", "has no line"),
+        ("A0 1 2 3\nA1 1 x 3\n", "line 2 of a.txt"),
+    ],
+)
+def test_antenna_file_wrong(tmp_path, content, remedy):
+    if content is not None:
+        (tmp_path / "a.txt").write_text(content)
+    (tmp_path / "o.toml").write_text(ANTENNAS.sub('antenna_file = "a.txt"', DEMO).replace("taps = 8", 'taps = "8"'))
+    with pytest.raises(ConfigError) as error:
+        load(tmp_path / "o.toml")
+    assert [p.key for p in error.value.problems] == ["array.antenna_file", "fengine.taps"]
+    assert remedy in error.value.problems[0].remedy
+
+
+def test_antenna_file(tmp_path):
+    (tmp_path / "a.txt").write_text("# name e n u\nA0 0 0 0\nA1, 210.5, -40, 1e-1  # comment\n")
+    (tmp_path / "o.toml").write_text(ANTENNAS.sub('antenna_file = "a.txt"', DEMO))
+    antennas = load(tmp_path / "o.toml").antennas
+    assert [(a.name, a.enu) for a in antennas] == [("A0", (0.0, 0.0, 0.0)), ("A1", (210.5, -40.0, 0.1))]
+
+
+def attempt(text):
+    """Reading may refuse with a list of mistakes and in no other way."""
+    try:
+        assert isinstance(parse(text), Observation)
+    except ConfigError as error:
+        assert error.problems and str(error)
+        assert all(p.key and p.remedy for p in error.problems)
+
+
+PIECES = ["[", "]", "{", "}", '"', "=", ",", ".", "\n", "#", "0", "-1", "1e400", "nan", "inf", "true", "[[", "é", "\0"]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.randoms(use_true_random=False), st.sampled_from(["demo", "vdif2"]), st.integers(1, 4))
+def test_mutated_text(rng: random.Random, name, times):
+    text = shipped(name).read_text()
+    for _ in range(times):
+        start = rng.randrange(len(text))
+        stop = start + rng.choice([0, 1, 1, 2, 10])
+        text = text[:start] + rng.choice([*PIECES, rng.choice(string.printable), ""]) + text[stop:]
+    attempt(text)
+
+
+VALUES = st.recursive(
+    st.one_of(
+        st.integers(-(2**70), 2**70),
+        st.floats(),
+        st.booleans(),
+        st.sampled_from(
+            ["", "x", "8 MHz", "1e30 s", "1e-30 Hz", "99999999 h", "0 s", "-5 m", "A0", "cuda", "max", "a\0b"]
+        ),
+        st.text(max_size=5),
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=2)),
+    max_leaves=4,
+)
+
+
+def write(value):
+    """Write any value as TOML."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{write(k)} = {write(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(write, value)) + "]"
+    if isinstance(value, str):
+        return '"' + "".join(c if c.isalnum() and c.isascii() else f"\\U{ord(c):08x}" for c in value) + '"'
+    return str(value).lower()
+
+
+def places(raw, path=()):
+    """Every place in a file that a value can be put in the stead of."""
+    for key, value in raw.items() if isinstance(raw, dict) else enumerate(raw):
+        yield (*path, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*path, key))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data(), st.sampled_from(["demo", "vdif2"]))
+def test_any_value_anywhere(data, name):
+    raw = tomllib.loads(shipped(name).read_text())
+    raw["network"] = {"digitizers": "239.0.0.1:7148", "packet_size": "8 KiB"}
+    for table, model in Observation.model_fields.items():
+        if table in raw and hasattr(model.annotation, "model_fields"):
+            for key in model.annotation.model_fields:
+                raw[table].setdefault(key, ...)
+    path = data.draw(st.sampled_from(sorted(places(raw), key=str)))
+    here = raw
+    for part in path[:-1]:
+        here = here[part]
+    here[path[-1]] = data.draw(VALUES)
+    raw = {k: {i: x for i, x in v.items() if x is not ...} if isinstance(v, dict) else v for k, v in raw.items()}
+    attempt("\n".join(f"{write(key)} = {write(value)}" for key, value in raw.items()))
+
+
+@example("[" * 20000)
+@example("a = " + "[" * 20000)
+@example("a = " + "9" * 5000)
+@given(st.text(max_size=60))
+@settings(max_examples=50, deadline=None)
+def test_any_text(text):
+    attempt(text)
