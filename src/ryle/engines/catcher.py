@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..chunk import Integration
+from ..config import Observation
+from ..monitor.status import StatusReporter
+from ..net.visibilities import VisibilityReceiver
+from ..products.observed import metadata, output_file
+from ..products.uvh5 import UVH5Writer
+from .control import DrainControl
 
 
 class BandAssembler:
@@ -83,3 +91,51 @@ class BandAssembler:
             np.zeros((self._channels, self._products, 2), np.int64),
             np.zeros((self._substreams * self._groups, self._products), np.uint32),
         )
+
+
+def serve(observation: Observation, output: Path | None, supervised: bool) -> None:
+    """Be the catcher: receive visibilities of all substreams, write one file, until told to drain.
+
+    Parameters
+    ----------
+    observation : Observation
+        What is observed.
+    output : Path, optional
+        Directory to write to, instead of the observation's.
+    supervised : bool
+        Whether standard input is a supervisor's pipe.
+    """
+    o = observation
+    assembler = BandAssembler(o.fengine.channels, o.substreams, o.groups, o.products)
+    path = output_file(o, output)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with VisibilityReceiver(o) as receiver, UVH5Writer(path, metadata(o), overwrite=True) as writer:
+        position = 0.0
+
+        def status() -> dict[str, Any]:
+            account = receiver.account()
+            return {
+                "received": account.placed,
+                "bytes": (account.placed or 0) * o.substream_channels * o.products * 16,
+                "account": account.as_dict(),
+                "position": position,
+                "integrations": writer.integrations,
+                "incomplete": assembler.missing,
+            }
+
+        with StatusReporter({"role": "catcher", "index": 0}, status) as reporter:
+
+            def write(integration: Integration) -> None:
+                nonlocal position
+                written = writer.append(integration)
+                position = (integration.first_spectrum + integration.spectra) * o.step / float(o.sample_rate)
+                reporter.event("written", integration=written, first_spectrum=integration.first_spectrum)
+
+            control = DrainControl(receiver.stop, supervised)
+            reporter.set_state("ready")
+            for part in receiver:
+                reporter.state = "draining" if control.draining.is_set() else "running"
+                for integration in assembler.push(part):
+                    write(integration)
+            for integration in assembler.flush():
+                write(integration)

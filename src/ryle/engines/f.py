@@ -3,18 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..array.delays import DelaySchedule, evaluate_inputs, window_centres
 from ..array.observed import phase_tracker
-from ..channelize import ChannelizerConfig, Delays, Layout, Spectra, make_channelizer
+from ..channelize import ChannelizerConfig, Delays, Heaps, Layout, Spectra, make_channelizer
 from ..chunk import SampleChunk
 from ..config import Observation
+from ..monitor.status import StatusReporter
+from ..net.digitizer import DigitizerReceiver
+from ..net.spectra import SpectraSender
+from ..wire.samples import unpack
+from .control import DrainControl
 from .window import SampleBuffer, WindowShape
 
 #: Samples of one input that a batch should hold: enough that overlaps cost little, not so many that caches overflow.
 _BATCH_SAMPLES = 1 << 19
+
+
+class AdcHistogram:
+    """How often each ADC value occurs, from one packet of each input and chunk: enough to see levels and clipping.
+
+    Attributes
+    ----------
+    levels : ndarray of int64, shape (level,)
+        ADC values; the outermost stand for all beyond them too.
+    counts : ndarray of int64, shape (input, level)
+        Occurrences, real and imaginary parts alike.
+    """
+
+    def __init__(self, observation: Observation, inputs: int) -> None:
+        self._bits, self._complex = observation.digitizer.bits, observation.digitizer.complex
+        reach = 1 << (min(self._bits, 10) - 1)
+        self.levels = np.arange(-reach, reach + 1)
+        self.counts = np.zeros((inputs, len(self.levels)), np.int64)
+
+    def add(self, chunk: SampleChunk) -> None:
+        """Count the first packet present of each input."""
+        reach = int(self.levels[-1])
+        scale = 1 << max(0, self._bits - 10) if self._bits < 32 else 1
+        for i in range(chunk.inputs):
+            there = np.flatnonzero(chunk.present[i])
+            if there.size:
+                values: NDArray[Any] = unpack(chunk.data[i, there[0]], self._bits, complex_samples=self._complex)
+                steps = np.rint(values.view(np.float32) / scale).clip(-reach, reach).astype(np.int64)
+                self.counts[i] += np.bincount(steps + reach, minlength=len(self.levels))
 
 
 class FEngine:
@@ -80,6 +116,7 @@ class FEngine:
         self.values = np.zeros(inputs, np.int64)
         self.power = np.zeros(inputs, np.float64)
         self.samples = np.zeros(inputs, np.int64)
+        self.adc = AdcHistogram(observation, inputs)
         #: Sample count up to which spectra have been given.
         self.position = 0
 
@@ -91,6 +128,7 @@ class FEngine:
         chunk : SampleChunk
             In time order; must not be written to until the next call.
         """
+        self.adc.add(chunk)
         for first, window in self._buffer.push(chunk):
             yield self._channelize(first, window)
 
@@ -120,3 +158,53 @@ class FEngine:
                 schedule.prune(low)
         found = evaluate_inputs(self._schedules, centres)
         return Delays(found.coarse, found.fine, found.phase)
+
+
+def serve(observation: Observation, index: int, supervised: bool) -> None:
+    """Be F-engine `index`: receive its antennas' samples, send their spectra, until told to drain.
+
+    Parameters
+    ----------
+    observation : Observation
+        What is observed.
+    index : int
+        Which F-engine.
+    supervised : bool
+        Whether standard input is a supervisor's pipe.
+    """
+    if not 0 <= index < observation.f_engines:
+        raise ValueError(f"F-engine {index} does not exist: there are {observation.f_engines}, counted from 0")
+    antennas = observation.f_engine_antennas(index)
+    engine = FEngine(observation, antennas, Heaps(observation.fengine.spectra_per_heap, observation.pols))
+    sender = SpectraSender(observation, antennas, rate=spectra_rate(observation))
+    with DigitizerReceiver(observation, antennas) as receiver:
+
+        def status() -> dict[str, Any]:
+            account = receiver.account()
+            return {
+                "received": account.placed,
+                "bytes": (account.placed or 0) * observation.digitizer_heap_bytes,
+                "account": account.as_dict(),
+                "position": engine.position / float(observation.sample_rate),
+                "sent": sender.sent,
+                "withheld": sender.withheld,
+                "saturated": float(engine.saturated.sum() / max(1, engine.values.sum())),
+                "input_rms": np.sqrt(engine.power / np.maximum(1, engine.samples)).round(2).tolist(),
+                "adc_saturated": receiver.saturated,
+            }
+
+        with StatusReporter({"role": "f", "index": index}, status) as reporter:
+            control = DrainControl(receiver.stop, supervised)
+            reporter.set_state("ready")
+            for chunk in receiver:
+                reporter.state = "draining" if control.draining.is_set() else "running"
+                for spectra in engine.push(chunk):
+                    sender.send(spectra.data, spectra.valid, spectra.first_spectrum)
+            for spectra in engine.flush():
+                sender.send(spectra.data, spectra.valid, spectra.first_spectrum)
+            reporter.event("adc", levels=engine.adc.levels.tolist(), counts=engine.adc.counts.tolist())
+
+
+def spectra_rate(observation: Observation) -> float | None:
+    """Rate to pace F-heaps at: None for 1.1 times real time, 0 (as the receivers take them) for a simulation at full speed."""
+    return 0.0 if observation.simulate is not None and observation.simulate.speed == "max" else None

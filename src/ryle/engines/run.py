@@ -13,6 +13,7 @@ from rich.live import Live
 
 from ..config import Observation
 from ..monitor.table import LOSSES, RunTable
+from ..products.observed import output_file
 from .supervisor import Child, RunFailed, Supervisor
 
 
@@ -41,12 +42,6 @@ class RunResult:
     def losses(self) -> int:
         """Packets and heaps lost at all hand-overs together, of any class that is known."""
         return sum(account.get(key) or 0 for account in self.accounts.values() for key in LOSSES)
-
-
-def output_file(observation: Observation, output: Path | None) -> Path:
-    """Where the visibilities go."""
-    directory = Path(observation.output.directory) if output is None else output
-    return directory / f"{observation.observation.name}.uvh5"
 
 
 def run_processes(

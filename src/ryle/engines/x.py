@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ..chunk import BLOCK, Integration, SpectraChunk
 from ..config import Observation
-from ..correlate import make_correlator
+from ..correlate import CorrelatorConfig, make_correlator
+from ..monitor.status import StatusReporter
+from ..net.spectra import SpectraReceiver
+from ..net.visibilities import VisibilitySender
+from .control import DrainControl
 
 
 class XEngine:
@@ -27,12 +32,9 @@ class XEngine:
         self._spectra = observation.integration_spectra
         self._blocks = self._spectra // BLOCK
         self._correlator = make_correlator(
-            inputs=observation.n_inputs,
-            channels=channels,
-            polarizations=observation.pols,
-            groups=groups,
+            CorrelatorConfig(observation.n_inputs, channels, observation.pols, groups),
+            observation.xengine.backend,
             threads=observation.xengine.threads,
-            backend=observation.xengine.backend,
         )
         self._open: int | None = None  # index since sync of the integration being summed
 
@@ -79,3 +81,45 @@ class XEngine:
         self._correlator.reset()
         if integration.counts.any():
             yield integration
+
+
+def serve(observation: Observation, index: int, supervised: bool) -> None:
+    """Be X-engine `index`: receive a substream's spectra, send its visibilities, until told to drain.
+
+    Parameters
+    ----------
+    observation : Observation
+        What is observed.
+    index : int
+        Which substream.
+    supervised : bool
+        Whether standard input is a supervisor's pipe.
+    """
+    if not 0 <= index < observation.substreams:
+        raise ValueError(f"X-engine {index} does not exist: there are {observation.substreams}, counted from 0")
+    sender = VisibilitySender(observation, index)
+    with SpectraReceiver(observation, index) as receiver:
+        engine = XEngine(observation, receiver.first_channel, observation.substream_channels, observation.groups)
+        position = 0
+
+        def status() -> dict[str, Any]:
+            account = receiver.account()
+            return {
+                "received": account.placed,
+                "bytes": (account.placed or 0) * observation.spectra_heap_bytes // observation.groups,
+                "account": account.as_dict(),
+                "position": position * observation.step / float(observation.sample_rate),
+                "sent": sender.sent,
+                "clamped": engine.clamped,
+            }
+
+        with StatusReporter({"role": "x", "index": index}, status) as reporter:
+            control = DrainControl(receiver.stop, supervised)
+            reporter.set_state("ready")
+            for chunk in receiver:
+                reporter.state = "draining" if control.draining.is_set() else "running"
+                for integration in engine.push(chunk):
+                    sender.send(integration)
+                position = chunk.first_spectrum + chunk.spectra
+            for integration in engine.flush():
+                sender.send(integration)

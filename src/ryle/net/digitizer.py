@@ -16,6 +16,7 @@ from ..wire import spead
 from ._native import DigitizerPlace
 from .accounting import Account
 from .chunks import ChunkReceiver, Span, lend
+from .pacing import LocalQueues
 from .sockets import send_stream
 
 _PREAMBLE = spead.preamble(4)  # timestamp, digitiser_id, status, adc_samples
@@ -30,12 +31,12 @@ class DigitizerSender:
         Sizes, stream numbers and endpoints.
     antennas : sequence of int, optional
         Antennas that this sender stands for; all if absent.
-    rate : float, optional
-        Bytes a second on the wire, all inputs together; 0 sends as fast as possible. Real time if absent.
+    speed : float
+        Rate in units of real time; 0 sends as fast as receivers on this host take the packets (`ryle.net.pacing`).
     """
 
     def __init__(
-        self, observation: Observation, antennas: Sequence[int] | None = None, *, rate: float | None = None
+        self, observation: Observation, antennas: Sequence[int] | None = None, *, speed: float = 1.0
     ) -> None:
         self.antennas = list(range(len(observation.antennas)) if antennas is None else antennas)
         o = observation
@@ -45,9 +46,10 @@ class DigitizerSender:
         self._streams = [o.streams[a * o.pols + p].stream for a in self.antennas for p in range(o.pols)]
         packet = self._heap_bytes + _PREAMBLE
         real_time = len(self._streams) * float(o.sample_rate) / self._heap_samples * packet
-        #: Bytes a second that are offered; 0 if not paced.
-        self.rate = real_time if rate is None else rate
+        #: Bytes a second that are offered, all inputs together; 0 if not paced.
+        self.rate = speed * real_time
         endpoints = [o.digitizer_endpoint(a) for a in self.antennas]
+        self._queues = None if self.rate else LocalQueues(endpoints)
         self._out = send_stream(endpoints, o.network, packet, self.rate)
         self._packets = -1
         #: Packets sent so far.
@@ -103,14 +105,16 @@ class DigitizerSender:
         self._payload[...] = chunk.data
         self._timestamps[...] = chunk.timestamp + self._heap_samples * np.arange(packets)
         self._status[...] = 0 if saturated is None else np.minimum(saturated, 0xFFFF).astype(np.uint64) << np.uint64(32)
-        if chunk.present.all():
+        if self._queues is None and chunk.present.all():
             self._out.send_heaps(self._all, spead2.send.GroupMode.SERIAL)
             self.sent += len(self._heaps)
-        else:
-            there = np.flatnonzero(chunk.present.T)
-            if there.size:
-                self._out.send_heaps([self._heaps[i] for i in there], spead2.send.GroupMode.SERIAL)
-            self.sent += there.size
+            return
+        heaps = [self._heaps[i] for i in np.flatnonzero(chunk.present.T)]
+        runs = [heaps] if self._queues is None else self._queues.portions(heaps, self._heap_bytes, len(self.antennas))
+        for run in runs:
+            if run:
+                self._out.send_heaps(run, spead2.send.GroupMode.SERIAL)
+        self.sent += len(heaps)
 
     def end(self) -> None:
         """Send a stop heap for every input."""

@@ -16,6 +16,7 @@ from ..wire import spead
 from ._native import SpectraPlace, to_kblocks
 from .accounting import Account
 from .chunks import ChunkReceiver, Pool, Span
+from .pacing import LocalQueues
 from .sockets import send_stream
 
 
@@ -37,8 +38,8 @@ class SpectraSender:
     antennas : sequence of int, optional
         Antennas that this sender speaks for; all if absent.
     rate : float, optional
-        Bytes a second on the wire, all antennas and substreams together; 0 sends as fast as possible. 1.1 times real
-        time if absent.
+        Bytes a second on the wire, all antennas and substreams together; 0 sends as fast as receivers on this
+        host take the packets (`ryle.net.pacing`). 1.1 times real time if absent.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class SpectraSender:
         self._step = o.step
         self._network = o.network
         self._endpoints = [o.spectra_endpoint(s) for s in range(o.substreams)]
+        self._heap_bytes = o.spectra_heap_bytes
         self._packet = packet_bytes(o)
         packets = len(self.antennas) * o.substreams * o.groups * float(o.sample_rate) / (o.step * self._spectra)
         self._heaps = -1
@@ -72,6 +74,7 @@ class SpectraSender:
         self._plain = send_stream(self._endpoints, self._network, self._packet + spead.preamble(4), rate)
         self._tailed = send_stream(self._endpoints, self._network, self._packet + spead.preamble(5), rate)
         self._rate = rate
+        self._queues = None if rate else LocalQueues(self._endpoints)
 
     def _prepare(self, heaps: int) -> None:
         """Build the heaps of `heaps` heap lengths once; sending changes what they refer to."""
@@ -159,7 +162,12 @@ class SpectraSender:
                 self.antennas[i % antennas] + (first_heap + i // (antennas * self._substreams)) * self._n_antennas
             )
         if which:
-            stream.send_heaps([heaps[i] for i in which], spead2.send.GroupMode.SERIAL)
+            chosen = [heaps[i] for i in which]
+            runs = [chosen]
+            if self._queues is not None:
+                runs = self._queues.portions(chosen, self._heap_bytes, self._substreams)
+            for run in runs:
+                stream.send_heaps(run, spead2.send.GroupMode.SERIAL)
         self.sent += len(which)
         self.packets += len(which) * self._groups
 

@@ -1,0 +1,47 @@
+"""What an observation file says about its visibility file."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from .. import __version__
+from ..array.observed import antennas, location, sync_time
+from ..config import Observation
+from .metadata import ObservationMetadata, PhaseCentre
+
+
+def output_file(observation: Observation, output: Path | None = None) -> Path:
+    """Where the visibilities go: in `output`, or in the observation's own directory."""
+    directory = Path(observation.output.directory) if output is None else output
+    return directory / f"{observation.observation.name}.uvh5"
+
+
+def metadata(observation: Observation) -> ObservationMetadata:
+    """Everything that the visibility file states."""
+    place, array = location(observation), antennas(observation)
+    centre = observation.phase_centre
+    unix: Fraction = sync_time(observation).unix
+    return ObservationMetadata(
+        telescope=observation.array.name,
+        location=place.earth_location,
+        antenna_names=tuple(array.names),
+        antenna_positions=place.enu_to_offsets(array.enu),
+        antenna_diameters=tuple(a.diameter for a in observation.antennas),
+        polarizations=tuple(observation.array.polarizations),
+        mount=observation.array.mount,
+        frequencies=observation.sky_frequencies,
+        channel_width=observation.channel_width,
+        sideband=observation.sideband_sign,
+        sync_time=Decimal(unix.numerator) / Decimal(unix.denominator),
+        sample_rate=observation.sample_rate,
+        spectrum_samples=observation.step,
+        taps=observation.fengine.taps,
+        phase_centre=None if centre is None else PhaseCentre(centre.name, np.radians(centre.ra), np.radians(centre.dec)),
+        history=f"Correlated by Ryle {__version__}.",
+        observation=json.dumps({"source": Path(observation.source).name, "toml": observation.text}),
+    )
