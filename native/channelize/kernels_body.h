@@ -42,6 +42,9 @@ void fir_rows(const Fir& f, int row) {
             for (int tap = 0; tap < f.taps; tap++) {
                 const Vector weight = LOAD(weights + tap * kColumns + v * LANES);
                 const float* at = frames + tap * kColumns + v * LANES;
+                // Hides that the next tap reads nearly the same frames: carrying them over in registers costs the sums
+                // theirs, while reading them again is free.
+                asm("" : "+r"(at));
 #pragma GCC unroll 32
                 for (int r = 0; r < R; r++) sums[r] = MULTIPLY_ADD(weight, LOAD(at + r * kColumns), sums[r]);
             }
@@ -70,30 +73,49 @@ void fir(const Fir& f) {
 // Philox4x32-7 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") of the 16 counters that serve a tile's
 // channels; word 4i + w of the result is word w of counter i. Each counter word lies in the low half of a 64-bit lane,
 // where the widening multiplication finds it; what is in the high half does not matter.
-void philox(const Tile& t, uint64_t spectrum, uint32_t* words) {
-    constexpr int lanes = LANES / 2;
-    for (int first = 0; first < 16; first += lanes) {
-        Wide c0, c1, c2, c3;
-        for (int i = 0; i < lanes; i++) c0[i] = t.first_counter + first + i;
-        c1 = Wide{} + uint64_t(uint32_t(spectrum));
-        c2 = Wide{} + (spectrum >> 32);
-        c3 = Wide{} + uint64_t(t.input);
+struct Keys {
+    Wide word[7][2];
+    Wide counters[32 / LANES];  // first counter words
+
+    explicit Keys(const Tile& t) {
         uint32_t key0 = t.key[0], key1 = t.key[1];
+        for (int round = 0; round < 7; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
+            word[round][0] = Wide{} + uint64_t(key0);
+            word[round][1] = Wide{} + uint64_t(key1);
+        }
+        for (int i = 0; i < 16; i++) counters[i / (LANES / 2)][i % (LANES / 2)] = t.first_counter + i;
+    }
+};
+
+void philox(const Tile& t, const Keys& keys, uint64_t spectrum, uint32_t* words) {
+    constexpr int groups = 2;  // worked on together, to fill the multiplier's latency
+    const Wide multiplier0 = Wide{} + uint64_t(0xD2511F53u), multiplier1 = Wide{} + uint64_t(0xCD9E8D57u);
+    for (int first = 0; first < 32 / LANES; first += groups) {
+        Wide c0[groups], c1[groups], c2[groups], c3[groups];
+        for (int g = 0; g < groups; g++) {
+            c0[g] = keys.counters[first + g];
+            c1[g] = Wide{} + uint64_t(uint32_t(spectrum));
+            c2[g] = Wide{} + (spectrum >> 32);
+            c3[g] = Wide{} + uint64_t(t.input);
+        }
 #pragma GCC unroll 7
         for (int round = 0; round < 7; round++) {
-            const Wide product0 = MULTIPLY_LOW_HALVES(c0, Wide{} + uint64_t(0xD2511F53u));
-            const Wide product1 = MULTIPLY_LOW_HALVES(c2, Wide{} + uint64_t(0xCD9E8D57u));
-            c0 = (product1 >> 32) ^ c1 ^ (Wide{} + uint64_t(key0));
-            c1 = product1;
-            c2 = (product0 >> 32) ^ c3 ^ (Wide{} + uint64_t(key1));
-            c3 = product0;
-            key0 += 0x9E3779B9u;
-            key1 += 0xBB67AE85u;
+#pragma GCC unroll 2
+            for (int g = 0; g < groups; g++) {
+                const Wide product0 = MULTIPLY_LOW_HALVES(c0[g], multiplier0);
+                const Wide product1 = MULTIPLY_LOW_HALVES(c2[g], multiplier1);
+                c0[g] = (product1 >> 32) ^ c1[g] ^ keys.word[round][0];
+                c1[g] = product1;
+                c2[g] = (product0 >> 32) ^ c3[g] ^ keys.word[round][1];
+                c3[g] = product0;
+            }
         }
-        const Wide low = (c0 & 0xFFFFFFFFu) | (c1 << 32), high = (c2 & 0xFFFFFFFFu) | (c3 << 32);
-        const Wide front = INTERLEAVE_FRONT(low, high), back = INTERLEAVE_BACK(low, high);
-        std::memcpy(words + 4 * first, &front, sizeof front);
-        std::memcpy(words + 4 * first + LANES, &back, sizeof back);
+        for (int g = 0; g < groups; g++) {
+            const Wide low = (c0[g] & 0xFFFFFFFFu) | (c1[g] << 32), high = (c2[g] & 0xFFFFFFFFu) | (c3[g] << 32);
+            const Wide front = INTERLEAVE_FRONT(low, high), back = INTERLEAVE_BACK(low, high);
+            std::memcpy(words + 2 * LANES * (first + g), &front, sizeof front);
+            std::memcpy(words + 2 * LANES * (first + g) + LANES, &back, sizeof back);
+        }
     }
 }
 
@@ -148,6 +170,7 @@ int64_t tile(const Tile& t, int8_t* turned) {
     Integers channels, saturated = {};
     std::memcpy(&channels, channel, sizeof channels);
     const float limit = t.limit;
+    const Keys keys(t);
     for (int row = 0; row < t.rows; row++) {
         if (!t.valid[row]) {
             std::memset(parts[0][row], 0, kTile);
@@ -160,7 +183,7 @@ int64_t tile(const Tile& t, int8_t* turned) {
         const float* lane_im = t.lane_im + row * kTile;
         const Vector base_re = Vector{} + t.base_re[row * t.base_stride];
         const Vector base_im = Vector{} + t.base_im[row * t.base_stride];
-        if (t.dither) philox(t, t.first_spectrum + row, words);
+        if (t.dither) philox(t, keys, t.first_spectrum + row, words);
         for (int c = 0; c < kTile; c += LANES) {
             const Vector turn_re = MULTIPLY_ADD(LOAD(lane_re + c), base_re, -(LOAD(lane_im + c) * base_im));
             const Vector turn_im = MULTIPLY_ADD(LOAD(lane_re + c), base_im, LOAD(lane_im + c) * base_re);

@@ -87,7 +87,7 @@ double sum_squares(Bytes data, int bits, size_t first, size_t count, const std::
     for (size_t done = 0; done < count;) {
         const size_t length = count - done < 4096 ? count - done : 4096;
         unpack_range(data.data(), bits, first + done, length, chosen, block);
-        total += chosen.sum_squares(block, length);
+        total += chosen.sum_squares(block, length, bits);
         done += length;
     }
     return total;

@@ -9,7 +9,7 @@ namespace ryle {
 // two successive bytes, which is what every form of the kernel relies on. Nothing past the last sample's byte is read.
 using UnpackFunction = void (*)(const uint8_t* data, size_t count, int bits, float* out);
 // Sum of squares in double precision: exact for integer samples while it stays below 2^53.
-using SumSquaresFunction = double (*)(const float* samples, size_t count);
+using SumSquaresFunction = double (*)(const float* samples, size_t count, int bits);
 
 struct SampleKernels {
     const char* name;
@@ -35,7 +35,7 @@ inline float sample_at(const uint8_t* data, size_t index, int bits) {
     return float(bits == 1 ? 2 * value + 1 : value);
 }
 
-inline double sum_squares_plain(const float* samples, size_t count) {
+inline double sum_squares_plain(const float* samples, size_t count, int) {
     double total = 0.0;
     for (size_t i = 0; i < count; i++) total += double(samples[i]) * double(samples[i]);
     return total;

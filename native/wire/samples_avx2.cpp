@@ -35,19 +35,34 @@ void unpack(const uint8_t* data, size_t count, int bits, float* out) {
     for (size_t rest = 0; i < count; i++, rest++) out[i] = sample_at(data + used, rest, bits);
 }
 
-double sum_squares(const float* samples, size_t count) {
-    __m256d sums[4] = {};
+// Squares of up to ten bits are summed 32 at a time in single precision, which holds them exactly.
+double sum_squares(const float* samples, size_t count, int bits) {
+    __m256d low = {}, high = {};
     size_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-        for (int v = 0; v < 4; v++) {
-            const __m256d values = _mm256_cvtps_pd(_mm_loadu_ps(samples + i + 4 * v));
-            sums[v] = _mm256_fmadd_pd(values, values, sums[v]);
+    const size_t depth = bits <= 10 ? 32 : 1;
+    while (i + 8 <= count) {
+        const size_t end = i + 8 * depth < count ? i + 8 * depth : count;
+        __m256 squares = {};
+        if (depth == 1) {
+            const __m256 values = _mm256_loadu_ps(samples + i);
+            const __m256d first = _mm256_cvtps_pd(_mm256_castps256_ps128(values));
+            const __m256d second = _mm256_cvtps_pd(_mm256_extractf128_ps(values, 1));
+            low = _mm256_fmadd_pd(first, first, low);
+            high = _mm256_fmadd_pd(second, second, high);
+            i += 8;
+            continue;
         }
+        for (; i + 8 <= end; i += 8) {
+            const __m256 values = _mm256_loadu_ps(samples + i);
+            squares = _mm256_fmadd_ps(values, values, squares);
+        }
+        low = _mm256_add_pd(low, _mm256_cvtps_pd(_mm256_castps256_ps128(squares)));
+        high = _mm256_add_pd(high, _mm256_cvtps_pd(_mm256_extractf128_ps(squares, 1)));
     }
-    const __m256d sum = _mm256_add_pd(_mm256_add_pd(sums[0], sums[1]), _mm256_add_pd(sums[2], sums[3]));
+    const __m256d sum = _mm256_add_pd(low, high);
     double total = 0.0;
     for (int lane = 0; lane < 4; lane++) total += sum[lane];
-    return total + sum_squares_plain(samples + i, count - i);
+    return total + sum_squares_plain(samples + i, count - i, bits);
 }
 
 }  // namespace

@@ -33,19 +33,34 @@ void unpack(const uint8_t* data, size_t count, int bits, float* out) {
     for (size_t rest = 0; i < count; i++, rest++) out[i] = sample_at(data, rest, bits);
 }
 
-double sum_squares(const float* samples, size_t count) {
-    __m512d sums[4] = {};
+// Squares of up to ten bits are summed 32 at a time in single precision, which holds them exactly.
+double sum_squares(const float* samples, size_t count, int bits) {
+    __m512d low = {}, high = {};
     size_t i = 0;
-    for (; i + 32 <= count; i += 32) {
-        for (int v = 0; v < 4; v++) {
-            const __m512d values = _mm512_cvtps_pd(_mm256_loadu_ps(samples + i + 8 * v));
-            sums[v] = _mm512_fmadd_pd(values, values, sums[v]);
+    const size_t depth = bits <= 10 ? 32 : 1;
+    while (i + 16 <= count) {
+        const size_t end = i + 16 * depth < count ? i + 16 * depth : count;
+        __m512 squares = {};
+        if (depth == 1) {
+            const __m512 values = _mm512_loadu_ps(samples + i);
+            const __m512d first = _mm512_cvtps_pd(_mm512_castps512_ps256(values));
+            const __m512d second = _mm512_cvtps_pd(_mm512_extractf32x8_ps(values, 1));
+            low = _mm512_fmadd_pd(first, first, low);
+            high = _mm512_fmadd_pd(second, second, high);
+            i += 16;
+            continue;
         }
+        for (; i + 16 <= end; i += 16) {
+            const __m512 values = _mm512_loadu_ps(samples + i);
+            squares = _mm512_fmadd_ps(values, values, squares);
+        }
+        low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(squares)));
+        high = _mm512_add_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(squares, 1)));
     }
-    const __m512d sum = _mm512_add_pd(_mm512_add_pd(sums[0], sums[1]), _mm512_add_pd(sums[2], sums[3]));
+    const __m512d sum = _mm512_add_pd(low, high);
     double total = 0.0;
     for (int lane = 0; lane < 8; lane++) total += sum[lane];
-    return total + sum_squares_plain(samples + i, count - i);
+    return total + sum_squares_plain(samples + i, count - i, bits);
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ def pack(samples: ArrayLike, bits: int) -> tuple[NDArray[np.uint8], int]:
     values = np.asarray(samples)
     is_complex = np.iscomplexobj(values)
     count = packed_bytes(values.shape[-1], bits, complex_samples=is_complex)
-    if values.dtype in (np.float64, np.complex128) and bits != 32:
+    if values.dtype in (np.float64, np.complex128) and bits not in (1, 32):
         real = np.ascontiguousarray(values).view(np.float64)
         values = np.rint(real).view(values.dtype)  # before single precision could make a half of what is not
     single = np.ascontiguousarray(values, dtype=np.complex64 if is_complex else np.float32)

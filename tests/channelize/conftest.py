@@ -1,0 +1,92 @@
+"""Random cases for every form of the channelizer."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from ryle.channelize import ChannelizerConfig, Delays, Heaps, make_channelizer
+from ryle.channelize.cpu import CpuChannelizer, instruction_sets
+from ryle.chunk import SampleChunk
+from ryle.wire.samples import pack
+
+FORMS = [f"cpu/{isa}" for isa in instruction_sets()]
+
+
+@dataclass
+class Case:
+    config: ChannelizerConfig
+    chunk: SampleChunk
+    first: int
+    spectra: int
+    delays: Delays
+    gains: np.ndarray
+
+
+def make_form(config, form):
+    backend, _, isa = form.partition("/")
+    return CpuChannelizer(config, isa) if isa else make_channelizer(config, backend)
+
+
+def make_case(seed, *, spectra=64, unit=64, inputs=2, loss=0.3, level=None, margin=300, **settings):
+    """Noise with random gains and delays whose coarse part steps, a random timestamp and some packets lost.
+
+    What lies in the place of a lost packet is garbage: all ones, which is NaN in 32 bits. `loss` is the expected number
+    of packets lost per input. The chunk may lack samples for the first or last spectra, unless `margin` is 0; then there
+    is no coarse delay.
+    """
+    rng = np.random.default_rng(seed)
+    config = ChannelizerConfig(inputs, seed=int(rng.integers(1 << 64, dtype=np.uint64)), input_offset=3, **settings)
+    packet = int(rng.choice([8, 40, 256, 4096]))
+    first = unit * int(rng.choice([0, 1, 5, 1 << 20, (1 << 33) // unit]))
+    begin = config.step * first + int(rng.integers(-margin, margin + 1))
+    timestamp = max(0, begin) // packet * packet
+    packets = -(-(config.step * (spectra - 1) + config.window_samples + margin + packet) // packet)
+    scale = 2.0 ** (config.bits - 1) / 4 if config.bits < 32 else 25.0
+    noise = rng.normal(0, scale, (inputs, packets * packet))
+    if config.complex_input:
+        noise = noise + 1j * rng.normal(0, scale, noise.shape)
+    packed, _ = pack(noise, config.bits)
+    data = packed.reshape(inputs, packets, -1)
+    present = rng.random((inputs, packets)) > loss / packets
+    data[~present] = 0xFF
+    chunk = SampleChunk(timestamp, data, present.astype(np.uint8), packet)
+    coarse = rng.integers(-margin // 2, margin // 2 + 1, (inputs, 1)) + np.cumsum(
+        rng.integers(-5, 6, (inputs, spectra)) * (rng.random((inputs, spectra)) < 0.05) * (margin > 0), axis=1
+    )
+    delays = Delays(coarse, rng.uniform(-0.5, 0.5, coarse.shape), rng.uniform(-40, 40, coarse.shape))
+    level = level if level is not None else config.limit / 3
+    sigma = np.sqrt(np.mean(np.abs(noise) ** 2))
+    gains = level / sigma * np.exp(2j * np.pi * rng.random((inputs, config.channels)))
+    gains *= rng.uniform(0.5, 1.5, gains.shape)
+    return Case(config, chunk, first, spectra, delays, gains.astype(np.complex64))
+
+
+def unlaid(result, config):
+    """Quantized values as int (input, spectrum, channel, 2), whatever their layout."""
+    data, layout = result.data, result.layout
+    spectra = result.valid.shape[1]
+    if not isinstance(layout, Heaps):
+        values = data.reshape(config.channels, -1, config.inputs, 2, 64).transpose(2, 1, 4, 0, 3)
+        return values.reshape(config.inputs, spectra, config.channels, 2).astype(int)
+    if config.output_bits == 4:
+        signed = data.view(np.int8)
+        data = np.stack([signed >> 4, (data << 4).view(np.int8) >> 4], axis=-1)
+    return data.transpose(0, 4, 1, 3, 2, 5).reshape(config.inputs, spectra, config.channels, 2).astype(int)
+
+
+@pytest.fixture(scope="session")
+def cases():
+    """The functions of this file, for tests in modules that cannot import it."""
+
+    class Cases:
+        make = staticmethod(make_case)
+        form = staticmethod(make_form)
+        unlaid = staticmethod(unlaid)
+
+    return Cases
+
+
+@pytest.fixture(params=FORMS)
+def form(request):
+    return request.param
