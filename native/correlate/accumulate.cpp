@@ -9,7 +9,7 @@ namespace ryle::correlate {
 namespace {
 
 // Panels of this size stay in a core's second-level cache next to what streams through it.
-constexpr std::size_t kPanelBudget = 512 * 1024;
+constexpr std::size_t kPanelBudget = 256 * 1024;
 
 }  // namespace
 
@@ -32,11 +32,10 @@ Accumulator::Accumulator(const Kernel& kernel, int inputs, std::vector<std::int3
       products_(products),
       product_(std::move(product)),
       work_(static_cast<std::size_t>(threads)) {
-    std::size_t tiles = 0;
     for (int jt = 0; jt < ceil_div(inputs, kernel.tile_j); ++jt) {
-        tiles += static_cast<std::size_t>(tiles_in_column(jt, inputs, kernel.tile_i, kernel.tile_j));
+        tiles_ += tiles_in_column(jt, inputs, kernel.tile_i, kernel.tile_j);
     }
-    tile_values_ = tiles * 2 * static_cast<std::size_t>(kernel.tile_i) * static_cast<std::size_t>(kernel.tile_j);
+    tile_values_ = std::size_t{2} * tiles_ * kernel.tile_i * kernel.tile_j;
     for (auto& work : work_) {
         work.tiles = allocate(tile_values_ * sizeof(std::int32_t));
         work.pairs.resize(product_.size());
@@ -80,8 +79,17 @@ std::uint64_t Accumulator::add_channel(const Run& run, int channel, int step, Wo
         const Rows rows{data + first * run.block_stride, run.block_stride, valid + first * run.valid_block_stride,
                         run.valid_block_stride, inputs_, blocks};
         clamped += kernel_.pack(rows, work.panels.get());
-        kernel_.multiply(work.panels.get(), inputs_, blocks, tiles);
         first += blocks;
+        // Next come this channel's following blocks, or the next channel's first.
+        Rows next = rows;
+        next.blocks = std::min(step, run.blocks - first);
+        next.data = data + first * run.block_stride;
+        if (next.blocks == 0 && channel + 1 < run.channels) {
+            next.blocks = std::min(step, run.blocks);
+            next.data = data + run.channel_stride;
+        }
+        Prefetch prefetch(next, tiles_);
+        kernel_.multiply(work.panels.get(), inputs_, blocks, tiles, prefetch);
         summed += blocks;
         assert(summed <= kRunBlocks);
         if (summed == kRunBlocks || first == run.blocks) {

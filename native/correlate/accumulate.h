@@ -59,6 +59,7 @@ class Accumulator {
     int inputs_;
     int products_;
     std::vector<std::int32_t> product_;
+    int tiles_ = 0;
     std::size_t tile_values_ = 0;
     std::vector<Workspace> work_;
     std::mutex mutex_;

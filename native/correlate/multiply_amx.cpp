@@ -4,6 +4,10 @@
 // bytes, as the instruction wants: row k holds spectra 4k..4k+3 of 16 inputs, for [re, im]. Two tiles i of a column j are
 // worked on at once, so that four chains of accumulation hide the instruction's latency.
 #include <immintrin.h>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 warns about its own intrinsics (its bug 105593)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 
 #include "correlate/kernel.h"
 
@@ -152,7 +156,7 @@ inline void multiply_one(const std::uint8_t* j, const std::uint8_t* i, int block
     }
 }
 
-void multiply(const void* panels, int inputs, int blocks, std::int32_t* tiles) {
+void multiply(const void* panels, int inputs, int blocks, std::int32_t* tiles, Prefetch& next) {
     const int sides = ceil_div(inputs, kSide);
     const auto* panels_j = static_cast<const std::uint8_t*>(panels);
     const auto* panels_i = panels_j + std::size_t{1} * sides * blocks * kPanelJ;
@@ -165,9 +169,12 @@ void multiply(const void* panels, int inputs, int blocks, std::int32_t* tiles) {
         const int count = tiles_in_column(jt, inputs, kSide, kSide);
         int it = 0;
         for (; it + 2 <= count; it += 2, tiles += 2 * tile) {
+            next.fetch();
+            next.fetch();
             multiply_pair(j, panels_i + it * step, panels_i + (it + 1) * step, blocks, tiles);
         }
         if (it < count) {
+            next.fetch();
             multiply_one(j, panels_i + it * step, blocks, tiles);
             tiles += tile;
         }

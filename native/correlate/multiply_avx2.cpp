@@ -14,14 +14,19 @@ inline std::uint32_t lanes(__m256i v) {
     return static_cast<std::uint32_t>(_mm_cvtsi128_si32(s));
 }
 
-void multiply(const void* panels, int inputs, int blocks, std::int32_t* tiles) {
-    for_each_int16_tile(panels, inputs, blocks, tiles, [blocks](const auto* a, const auto* b, std::int32_t* tile) {
-        __m256i sum[kForms][kTile][kTile];
-        for (auto& form : sum)
-            for (auto& row : form)
-                for (auto& s : row) s = _mm256_setzero_si256();
+// acc += a · b. As assembly, because compilers reorder these until the accumulators no longer fit the registers.
+inline void multiply_add(__m256i& acc, __m256i a, __m256i b) {
+    __m256i product;
+    __asm__ volatile("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(acc), "=&x"(product) : "x"(a), "x"(b));
+}
+
+void multiply(const void* panels, int inputs, int blocks, std::int32_t* tiles, Prefetch& next) {
+    for_each_int16_tile(panels, inputs, blocks, tiles, [blocks, &next](const auto* a, const auto* b, std::int32_t* tile) {
+        next.fetch();
+        __m256i sum[kForms][kTile][kTile] = {};
         constexpr int step = 16;
         for (int block = 0; block < blocks; ++block, a += kPanel, b += kPanel) {
+#pragma GCC unroll 1
             for (int k = 0; k < kSpectra; k += step) {
 #pragma GCC unroll 3
                 for (int form = 0; form < kForms; ++form) {
@@ -32,13 +37,15 @@ void multiply(const void* panels, int inputs, int blocks, std::int32_t* tiles) {
 #pragma GCC unroll 2
                     for (int i = 0; i < kTile; ++i) {
                         const __m256i ai = _mm256_load_si256(reinterpret_cast<const __m256i*>(p + i * kSpectra));
-                        sum[form][0][i] = _mm256_add_epi32(sum[form][0][i], _mm256_madd_epi16(ai, b0));
-                        sum[form][1][i] = _mm256_add_epi32(sum[form][1][i], _mm256_madd_epi16(ai, b1));
+                        multiply_add(sum[form][0][i], ai, b0);
+                        multiply_add(sum[form][1][i], ai, b1);
                     }
                 }
             }
         }
+#pragma GCC unroll 2
         for (int j = 0; j < kTile; ++j) {
+#pragma GCC unroll 2
             for (int i = 0; i < kTile; ++i) {
                 std::int32_t& re = tile[j * kTile + i];
                 std::int32_t& im = tile[(kTile + j) * kTile + i];

@@ -4,6 +4,10 @@
 //     sum (s + 128) r = sum s r + 128 sum r.
 // A tile is 4 x 3 inputs: 24 accumulators and the six vectors of the j side fill the 32 registers.
 #include <immintrin.h>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 warns about its own intrinsics (its bug 105593)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 
 #include "correlate/kernel.h"
 
@@ -91,12 +95,15 @@ inline __m128i lanes(__m512i a, __m512i b, __m512i c, __m512i d) {
     return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
+// acc += s · x. As assembly, because compilers reorder these until the accumulators no longer fit the registers.
+inline void multiply_add(__m512i& acc, __m512i s, __m512i x) {
+    __asm__ volatile("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(s), "v"(x));
+}
+
 inline void multiply_tile(const std::uint8_t* a, const std::uint8_t* b, int blocks, __m128i re_offset,
                           __m128i im_offset, std::int32_t* tile) {
-    __m512i re[kJ][kI];
-    __m512i im[kJ][kI];
-    for (int j = 0; j < kJ; ++j)
-        for (int i = 0; i < kI; ++i) re[j][i] = im[j][i] = _mm512_setzero_si512();
+    __m512i re[kJ][kI] = {};
+    __m512i im[kJ][kI] = {};
     for (int block = 0; block < blocks; ++block, a += kSignedPanel, b += kUnsignedPanel) {
         __m512i s[kJ];
         __m512i t[kJ];
@@ -109,16 +116,16 @@ inline void multiply_tile(const std::uint8_t* a, const std::uint8_t* b, int bloc
         for (int i = 0; i < kI; ++i) {
             __m512i x = _mm512_load_si512(a + (3 * i) * kSpectra);  // Re: r_i r_j
 #pragma GCC unroll 3
-            for (int j = 0; j < kJ; ++j) re[j][i] = _mm512_dpbusd_epi32(re[j][i], s[j], x);
+            for (int j = 0; j < kJ; ++j) multiply_add(re[j][i], s[j], x);
             x = _mm512_load_si512(a + (3 * i + 1) * kSpectra);  // Re: + m_i m_j, Im: m_i r_j
 #pragma GCC unroll 3
             for (int j = 0; j < kJ; ++j) {
-                im[j][i] = _mm512_dpbusd_epi32(im[j][i], s[j], x);
-                re[j][i] = _mm512_dpbusd_epi32(re[j][i], t[j], x);
+                multiply_add(im[j][i], s[j], x);
+                multiply_add(re[j][i], t[j], x);
             }
             x = _mm512_load_si512(a + (3 * i + 2) * kSpectra);  // Im: - r_i m_j
 #pragma GCC unroll 3
-            for (int j = 0; j < kJ; ++j) im[j][i] = _mm512_dpbusd_epi32(im[j][i], t[j], x);
+            for (int j = 0; j < kJ; ++j) multiply_add(im[j][i], t[j], x);
         }
     }
     auto* out = reinterpret_cast<__m128i*>(tile);
@@ -131,7 +138,7 @@ inline void multiply_tile(const std::uint8_t* a, const std::uint8_t* b, int bloc
     }
 }
 
-void multiply(const void* panels, int inputs, int blocks, std::int32_t* tiles) {
+void multiply(const void* panels, int inputs, int blocks, std::int32_t* tiles, Prefetch& next) {
     const Layout layout(inputs, blocks);
     const auto* base = static_cast<const std::uint8_t*>(panels);
     const auto* sums = reinterpret_cast<const __m512i*>(base);
@@ -139,6 +146,7 @@ void multiply(const void* panels, int inputs, int blocks, std::int32_t* tiles) {
         const std::uint8_t* b = base + layout.unsigned_at + std::size_t{1} * jt * blocks * kUnsignedPanel;
         const int count = tiles_in_column(jt, inputs, kI, kJ);
         for (int it = 0; it < count; ++it, tiles += 2 * kI * kJ) {
+            next.fetch();
             const __m512i* s = sums + 2 * kI * it;
             const __m128i r = _mm_slli_epi32(lanes(s[0], s[2], s[4], s[6]), 7);
             const __m128i m = _mm_slli_epi32(lanes(s[1], s[3], s[5], s[7]), 7);

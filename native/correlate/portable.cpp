@@ -7,8 +7,9 @@ namespace {
 
 const char* always() { return nullptr; }
 
-void multiply(const void* panels, int inputs, int blocks, std::int32_t* tiles) {
-    for_each_int16_tile(panels, inputs, blocks, tiles, [blocks](const auto* a, const auto* b, std::int32_t* tile) {
+void multiply(const void* panels, int inputs, int blocks, std::int32_t* tiles, Prefetch& next) {
+    for_each_int16_tile(panels, inputs, blocks, tiles, [blocks, &next](const auto* a, const auto* b, std::int32_t* tile) {
+        next.fetch();
         std::uint32_t sum[kForms][kTile][kTile] = {};  // unsigned: wraps by definition
         for (int block = 0; block < blocks; ++block, a += kPanel, b += kPanel) {
             for (int form = 0; form < kForms; ++form) {
