@@ -100,7 +100,7 @@ def test_memory_and_disk():
 
 def test_full_scale():
     o = load(example("demo"))
-    assert rates.full_scale_spectra(o, 32) == (2**31 - 1) // 32258 == 66571
+    assert rates.full_scale_spectra(o, 32) == (2**31 - 1) // 32258 == 66572
     assert rates.full_scale_spectra(load(example("paper128")), 32) == (2**31 - 1) // 98
 
 

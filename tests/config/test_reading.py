@@ -1,5 +1,6 @@
 """A wrong file is answered with every mistake in it and how to mend each; nothing else is ever raised."""
 
+import json
 import random
 import re
 import string
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ryle.config import ConfigError, Observation, load, parse
+from ryle.config import ConfigError, Observation, load, parse, rates
 from ryle.config import example as shipped
+from ryle.config.cautions import cautions
 
 DEMO = shipped("demo").read_text()
 WRONG = """
@@ -199,9 +201,11 @@ def test_antenna_file(tmp_path):
 
 
 def attempt(text):
-    """Reading may refuse with a list of mistakes and in no other way."""
+    """Reading may refuse with a list of mistakes and in no other way; what it accepts can be reported on."""
     try:
-        assert isinstance(parse(text), Observation)
+        observation = parse(text)
+        json.dumps(rates.summary(observation), allow_nan=False)
+        assert all(p.key and p.remedy for p in cautions(observation))
     except ConfigError as error:
         assert error.problems and str(error)
         assert all(p.key and p.remedy for p in error.problems)

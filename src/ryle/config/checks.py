@@ -187,7 +187,8 @@ def _gains_shape(o: Observation) -> Iterator[Problem]:
 def _addresses_apart(o: Observation) -> Iterator[Problem]:
     """Each run of endpoints stays in range and off the other runs."""
     taken: list[tuple[str, tuple[object, ...], range]] = []
-    for name, count in (("digitizers", len(o.antennas)), ("spectra", o.substreams), ("visibilities", 1)):
+    substreams = max(1, o.substreams)  # 0 is a mistake that another check reports
+    for name, count in (("digitizers", len(o.antennas)), ("spectra", substreams), ("visibilities", 1)):
         first = getattr(o.network, name)
         address = ipaddress.ip_address(first.host)
         start = int(address) if first.multicast else first.port

@@ -261,7 +261,7 @@ class Observation(tables.Table):
         return gains
 
 
-def changed(observation: Observation, **changes: Mapping[str, Any]) -> Observation:
+def changed(observation: Observation, /, **changes: Mapping[str, Any]) -> Observation:
     """Copy with some tables' keys changed: ``changed(o, xengine={"integration": Fraction(1)})``.
 
     Parameters

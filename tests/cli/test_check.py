@@ -1,0 +1,94 @@
+"""``ryle check`` prints what follows from a file, or all its mistakes and exit status 1."""
+
+import io
+import json
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from ryle.cli.check import check, mistakes, report
+from ryle.config import ConfigError, example, load, parse
+
+app = typer.Typer()
+app.command()(check)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "140"})
+
+
+def drawn(renderable):
+    out = io.StringIO()
+    Console(file=out, width=140).print(renderable)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("name", ["demo", "meerkat_extension", "paper128", "alma72", "vdif2"])
+def test_examples(name):
+    result = run(example(name))
+    assert result.exit_code == 0, result.output
+    assert name in result.output
+    for title in ("Each link", "Memory, arithmetic, disk", "X-engine accumulators", "GB/h"):
+        assert title in result.output
+
+
+def test_paper_figures_are_shown():
+    text = drawn(report(load(example("paper128"))))
+    for figure in ("97 656.25", "6.4 Gb/s", "8192 B", "6.605 TOP/s", "2080 baselines", "falls with the channel index"):
+        assert figure in text
+    assert "10.7374182 s = 1048576 spectra" in text
+    assert "Nothing to be wary of" in text
+
+
+def test_cautions_are_shown():
+    text = drawn(report(load(example("meerkat_extension"))))
+    assert "To be wary of: 1" in text and "jumbo frames" in text
+
+
+def test_names_that_look_like_markup():
+    text = example("demo").read_text().replace('name = "field"', 'name = "[red]x[/blue]"')
+    assert "[red]x[/blue]" in drawn(report(parse(text, "[bold]file[/red]")))
+
+
+def test_json():
+    result = run(example("paper128"), "--json")
+    found = json.loads(result.output)
+    assert result.exit_code == 0
+    assert next(x for x in found["links"] if x["name"] == "X-engine in")["packets"] == 97656.25
+    assert found["cautions"] == []
+
+
+@pytest.fixture
+def wrong(tmp_path):
+    path = tmp_path / "wrong.toml"
+    path.write_text(example("demo").read_text().replace("taps = 8", "tabs = 8").replace('"8 MHz"', '"8"'))
+    return path
+
+
+def test_mistakes(wrong):
+    result = run(wrong)
+    assert result.exit_code == 1
+    assert "2 mistakes" in result.output
+    assert "did you mean taps?" in result.output and '"8 MHz"' in result.output
+    assert "Traceback" not in result.output
+
+
+def test_mistakes_as_json(wrong):
+    result = run(wrong, "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert [p["key"] for p in found["problems"]] == ["band.sample_rate", "fengine.tabs"]
+
+
+def test_missing_file(tmp_path):
+    result = run(tmp_path / "none.toml")
+    assert result.exit_code == 1
+    assert "no such file" in result.output
+
+
+def test_mistakes_with_markup_in_values():
+    with pytest.raises(ConfigError) as error:
+        parse(example("demo").read_text().replace('"8 MHz"', '"[/red] 8"'))
+    assert "[/red] 8" in drawn(mistakes(error.value))
