@@ -25,10 +25,12 @@ def run(
     and shows a live table of rates, losses and states.
     """
     from ..config import load
-    from ..engines.run import run_in_process, run_processes
-
     observation = load(file)
     if in_process:
+        from ..engines.offline import run_in_process
+
         run_in_process(observation, output)
     else:
+        from ..engines.run import run_processes
+
         run_processes(observation, output, simulate=simulate)

@@ -1,9 +1,9 @@
 """The observation file: TOML in, one checked object out."""
 
-from .observation import Observation, changed
+from .observation import Observation, changed, recorded
 from .problems import ConfigError, Problem
 from .reading import example, load, parse
 from .tables import Endpoint
 from .units import show
 
-__all__ = ["ConfigError", "Endpoint", "Observation", "Problem", "changed", "example", "load", "parse", "show"]
+__all__ = ["ConfigError", "Endpoint", "Observation", "Problem", "changed", "example", "load", "parse", "recorded", "show"]

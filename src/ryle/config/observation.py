@@ -287,3 +287,27 @@ def changed(observation: Observation, /, **changes: Mapping[str, Any]) -> Observ
     if problems := checks.run(copy):
         raise ConfigError(copy.source, problems)
     return copy
+
+
+def recorded(observation: Observation, /, *, lo: Fraction, sideband: str, complex_samples: bool, packet_samples: int) -> Observation:
+    """One band of an observation as it comes from a recording: 32-bit float samples in packets that cross no network.
+
+    Parameters
+    ----------
+    observation : Observation
+        Stays as it is.
+    lo, sideband
+        Of the band, as in ``[band]``.
+    complex_samples : bool
+        Whether the recording's samples are complex.
+    packet_samples : int
+        Samples of one packet of the chunks that hold it.
+    """
+    band = observation.band.model_copy(update={"lo": lo, "sideband": sideband})
+    changes = {"bits": 32, "complex": complex_samples, "heap_samples": packet_samples}
+    digitizer = observation.digitizer.model_copy(update=changes)
+    copy = observation.model_copy(update={"band": band, "digitizer": digitizer})
+    for name, value in vars(Observation).items():
+        if isinstance(value, cached_property):
+            copy.__dict__.pop(name, None)  # derived from what has just changed
+    return copy

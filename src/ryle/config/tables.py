@@ -152,6 +152,9 @@ class ArrayTable(Table):
         default=["x", "y"], min_length=1, max_length=2, description="of every antenna, in input order; x, y or r, l"
     )
     antennas: list[AntennaTable] = Field(default_factory=list, description="the antennas, in input order")
+    mount: Literal["alt-az", "fixed", "equatorial"] = Field(
+        "alt-az", description="how dishes are mounted; feeds turn on the sky unless it is equatorial"
+    )
     antenna_file: str | None = Field(
         None, description="instead: a text file of name, east, north, up (m) a line, beside this file"
     )

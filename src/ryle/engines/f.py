@@ -66,6 +66,9 @@ class FEngine:
         Consecutive antennas; input = position in this sequence · pols + pol.
     layout : Blocks or Heaps
         How the spectra are laid out.
+    residuals : ndarray of float64, shape (input,), optional
+        Samples by which each input's samples were taken after their time stamps (what a recording's clock offset
+        leaves when it is rounded to samples).
 
     Attributes
     ----------
@@ -77,7 +80,13 @@ class FEngine:
         Sum of squares of the input samples present, and their number, so far.
     """
 
-    def __init__(self, observation: Observation, antennas: Sequence[int], layout: Layout) -> None:
+    def __init__(
+        self,
+        observation: Observation,
+        antennas: Sequence[int],
+        layout: Layout,
+        residuals: NDArray[np.float64] | None = None,
+    ) -> None:
         f, pols = observation.fengine, observation.pols
         inputs = len(antennas) * pols
         self._observation = observation
@@ -111,6 +120,7 @@ class FEngine:
         self._channelizer.set_gains(observation.gains[first_input : first_input + inputs])
         self._tracker = phase_tracker(observation, antennas)
         self._schedules = [DelaySchedule() for _ in range(inputs)]
+        self._residuals = residuals
         self._loaded = (0, 0)  # samples that the schedules cover
         self.saturated = np.zeros(inputs, np.int64)
         self.values = np.zeros(inputs, np.int64)
@@ -157,7 +167,14 @@ class FEngine:
             for schedule in self._schedules:
                 schedule.prune(low)
         found = evaluate_inputs(self._schedules, centres)
-        return Delays(found.coarse, found.fine, found.phase)
+        if self._residuals is None:
+            return Delays(found.coarse, found.fine, found.phase)
+        # A time shift of the samples turns baseband frequencies: a quarter of the sample rate at the centre of a real band.
+        shift = self._residuals[:, np.newaxis]
+        fine = found.fine + shift
+        step = np.rint(fine)
+        turn = 0.0 if o.digitizer.complex else -0.5 * np.pi * shift
+        return Delays(found.coarse + step.astype(np.int64), fine - step, found.phase + turn)
 
 
 def serve(observation: Observation, index: int, supervised: bool) -> None:

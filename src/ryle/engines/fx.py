@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..channelize import Blocks, Spectra
 from ..chunk import Integration, SampleChunk
 from ..config import Observation
@@ -18,6 +21,8 @@ class FxEngine:
     ----------
     observation : Observation
         What is observed.
+    residuals : ndarray of float64, shape (input,), optional
+        See `FEngine`.
 
     Attributes
     ----------
@@ -27,8 +32,8 @@ class FxEngine:
         Correlator of all channels; one channel group.
     """
 
-    def __init__(self, observation: Observation) -> None:
-        self.f = FEngine(observation, range(len(observation.antennas)), Blocks())
+    def __init__(self, observation: Observation, residuals: NDArray[np.float64] | None = None) -> None:
+        self.f = FEngine(observation, range(len(observation.antennas)), Blocks(), residuals)
         self.x = XEngine(observation, 0, observation.fengine.channels, groups=1)
 
     def push(self, chunk: SampleChunk) -> Iterator[Integration]:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
-from ..config import Observation
+from ..config import ConfigError, Observation, Problem, changed, load
+from ..config.units import parse_quantity
+from ..array.observed import sync_time
+from ..monitor.progress import track_samples
 from ..monitor.status import StatusReporter
 from ..net.digitizer import DigitizerSender
+from ..net.pcap import PcapWriter
 from ..simulate import VoltageSimulator
+from ..wire.spead import digitizer_packet
 from .control import DrainControl
 
 
@@ -47,3 +53,51 @@ def serve(observation: Observation, supervised: bool) -> None:
                 break
             sender.send(chunk, chunk.saturated)
             position = chunk.end
+
+
+def overridden(file: Path, speed: str, duration: str) -> Observation:
+    """Read an observation file that must have ``[simulate]``, with speed and duration from the command line, if given."""
+    observation = load(file)
+    if observation.simulate is None:
+        raise ConfigError(str(file), [Problem("simulate", None, "is missing: add a [simulate] table with sky and receivers")])
+    if speed:
+        try:
+            value: float | str = "max" if speed == "max" else float(speed)
+        except ValueError:
+            raise ConfigError("--speed", [Problem("speed", speed, 'give a fraction of real time, or "max"')]) from None
+        observation = changed(observation, simulate={"speed": value})
+    if duration:
+        try:
+            seconds = parse_quantity(duration, "time")
+        except ValueError as error:
+            raise ConfigError("--duration", [Problem("duration", duration, str(error))]) from None
+        observation = changed(observation, observation={"duration": seconds})
+    return observation
+
+
+def record(observation: Observation, path: str) -> None:
+    """Write the digitizer packets of a whole simulated observation to a capture file instead of sending them.
+
+    Parameters
+    ----------
+    observation : Observation
+        Must have a ``[simulate]`` table and a duration.
+    path : str
+        pcap file to create.
+    """
+    if observation.end_sample is None:
+        raise ConfigError(observation.source, [Problem("observation.duration", None, "is missing: a capture needs an end")])
+    simulator = VoltageSimulator(observation)
+    clock = sync_time(observation)
+    with Path(path).open("wb") as file, track_samples(observation.end_sample, f"writing {path}") as advance:
+        capture = PcapWriter(file)
+        for chunk in simulator.chunks():
+            for packet in range(chunk.data.shape[1]):
+                timestamp = chunk.timestamp + packet * chunk.packet_samples
+                when = int(clock.unix_seconds(timestamp + chunk.packet_samples) * 10**9)
+                for i, stream in enumerate(observation.streams):
+                    to = observation.digitizer_endpoint(i // observation.pols)
+                    status = min(int(chunk.saturated[i, packet]), 0xFFFF) << 32
+                    datagram = digitizer_packet(timestamp, stream.stream, status, chunk.data[i, packet].tobytes())
+                    capture.write(when, datagram, to.host, to.port)
+            advance(chunk.end)

@@ -165,7 +165,7 @@ class SpectraSender:
             chosen = [heaps[i] for i in which]
             runs = [chosen]
             if self._queues is not None:
-                runs = self._queues.portions(chosen, self._heap_bytes, self._substreams)
+                runs = self._queues.portions(chosen, self._heap_bytes, 1)
             for run in runs:
                 stream.send_heaps(run, spead2.send.GroupMode.SERIAL)
         self.sent += len(which)

@@ -22,6 +22,8 @@ least significant first; readers that do not know it reject the heap by its leng
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import spead2
 import spead2.send
@@ -82,3 +84,26 @@ def end_heap(item: int, value: int) -> spead2.send.Heap:
     made = heap([immediate(item, np.array(value, ">u8")), array(ADC_SAMPLES, np.zeros(8, np.uint8))])
     made.add_end()
     return made
+
+
+def digitizer_packet(timestamp: int, stream: int, status: int, samples: bytes) -> bytes:
+    """One digitizer heap as the one packet that it is on the wire, for capture files.
+
+    Parameters
+    ----------
+    timestamp : int
+        ADC sample count of the first sample.
+    stream : int
+        Digitiser ID.
+    status : int
+        Status word.
+    samples : bytes
+        Packed samples.
+    """
+    heap_count = (timestamp << 16 | stream) & (1 << 48) - 1  # only has to differ between heaps that are open at once
+    immediates = [
+        (HEAP_COUNT, heap_count), (HEAP_LENGTH, len(samples)), (PAYLOAD_OFFSET, 0), (PAYLOAD_LENGTH, len(samples)),
+        (TIMESTAMP, timestamp), (DIGITISER_ID, stream), (STATUS, status),
+    ]  # fmt: skip
+    words = [1 << 63 | item << 48 | value for item, value in immediates] + [ADC_SAMPLES << 48]
+    return struct.pack(f">BBBBHH{len(words)}Q", 0x53, 4, 2, 6, 0, len(words), *words) + samples

@@ -1,0 +1,25 @@
+"""`ryle correlate`: offline, as fast as the machine goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .arguments import ObservationFile, OutputDirectory
+
+
+def correlate(
+    file: ObservationFile,
+    inputs: Annotated[
+        list[Path], typer.Option("--input", "-i", help="Recording: VDIF, or pcap of digitizer packets; may be repeated.", exists=True)
+    ],
+    more: Annotated[list[Path] | None, typer.Argument(help="Further recordings.", exists=True)] = None,
+    output: OutputDirectory = None,
+) -> None:
+    """Correlate recordings: VDIF files, mapped to antennas by the [vdif] table, or captures of digitizer packets."""
+    from ..config import load
+    from ..engines.offline import correlate as run
+
+    run(load(file), [*inputs, *(more or [])], output)
