@@ -77,7 +77,7 @@ std::uint64_t Accumulator::add_channel(const Run& run, int channel, int step, Wo
         if (summed == 0) std::memset(tiles, 0, tile_values_ * sizeof(std::int32_t));
         const int blocks = std::min({step, run.blocks - first, kRunBlocks - summed});
         const Rows rows{data + first * run.block_stride, run.block_stride, valid + first * run.valid_block_stride,
-                        run.valid_block_stride, inputs_, blocks};
+                        run.valid_block_stride,          inputs_,          blocks};
         clamped += kernel_.pack(rows, work.panels.get());
         first += blocks;
         // Next come this channel's following blocks, or the next channel's first.
@@ -112,7 +112,8 @@ void Accumulator::add_counts(const Run& run, int group, Workspace& work, std::ui
         }
     }
     if (complete) {
-        for (const std::int32_t product : product_) counts[product] += static_cast<std::uint32_t>(run.blocks) * kSpectra;
+        for (const std::int32_t product : product_)
+            counts[product] += static_cast<std::uint32_t>(run.blocks) * kSpectra;
         return;
     }
     std::fill(work.pairs.begin(), work.pairs.end(), 0u);

@@ -1,4 +1,5 @@
-// The X-engine on CPU: drives a kernel over channels and blocks, keeps int32 sums from overflowing, splits over threads.
+// The X-engine on CPU: drives a kernel over channels and blocks, keeps int32 sums from overflowing, splits over
+// threads.
 #pragma once
 
 #include <cstddef>

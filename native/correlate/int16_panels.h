@@ -1,5 +1,5 @@
-// Panels of int16 for CPUs whose multipliers take 16-bit factors, shared by the portable and the AVX2 kernel. Everything has
-// internal linkage: each includer compiles it for its own instruction set.
+// Panels of int16 for CPUs whose multipliers take 16-bit factors, shared by the portable and the AVX2 kernel.
+// Everything has internal linkage: each includer compiles it for its own instruction set.
 //
 // Three real products make a complex one (Gauss): with x_i = r + j m and x_j = s + j t,
 //     k1 = (r + m) s,  k2 = r (s + t),  k3 = m (s - t);   Re x_i conj(x_j) = k1 - k3,  Im x_i conj(x_j) = k1 - k2.

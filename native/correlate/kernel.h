@@ -1,9 +1,9 @@
 // What a form of the X-engine's inner loop offers to the driver in accumulate.cpp.
 //
 // A kernel turns K-blocks of one channel (rows of 64 real, then 64 imaginary int8 parts) into sums over time of
-// x_i conj(x_j) for the triangle i <= j, tile by tile. It does so in two steps: pack() zeroes what is missing, clamps -128 and
-// arranges `blocks` blocks as the multiplier wants to read them ("panels"); multiply() adds their products to int32
-// tiles. The driver adds the tiles to int64 visibilities before they can overflow.
+// x_i conj(x_j) for the triangle i <= j, tile by tile. It does so in two steps: pack() zeroes what is missing, clamps
+// -128 and arranges `blocks` blocks as the multiplier wants to read them ("panels"); multiply() adds their products to
+// int32 tiles. The driver adds the tiles to int64 visibilities before they can overflow.
 #pragma once
 
 #include <cstddef>
@@ -11,27 +11,27 @@
 
 namespace ryle::correlate {
 
-constexpr int kSpectra = 64;           // spectra in a K-block
+constexpr int kSpectra = 64;             // spectra in a K-block
 constexpr int kRowBytes = 2 * kSpectra;  // bytes of one input in a K-block
 
-// One K-block adds at most 2·64·127² in magnitude to the real or imaginary part of a product, so this many fit in int32.
-// Intermediate sums may wrap (all arithmetic is modulo 2³²): only what a tile holds between calls must fit.
+// One K-block adds at most 2·64·127² in magnitude to the real or imaginary part of a product, so this many fit in
+// int32. Intermediate sums may wrap (all arithmetic is modulo 2³²): only what a tile holds between calls must fit.
 constexpr std::int64_t kBlockBound = std::int64_t{2} * kSpectra * 127 * 127;
 constexpr int kRunBlocks = static_cast<int>(INT32_MAX / kBlockBound);
 static_assert(kRunBlocks * kBlockBound <= INT32_MAX);
 
 // K-blocks of one channel, and which of their spectra are valid.
 struct Rows {
-    const std::int8_t* data;        // [block][input][128], blocks `data_stride` bytes apart
+    const std::int8_t* data;  // [block][input][128], blocks `data_stride` bytes apart
     std::ptrdiff_t data_stride;
-    const std::uint64_t* valid;     // [block][input], blocks `valid_stride` words apart
+    const std::uint64_t* valid;  // [block][input], blocks `valid_stride` words apart
     std::ptrdiff_t valid_stride;
     int inputs;
     int blocks;
 };
 
-// Rows that will be packed next, fetched towards the second-level cache while the multiplier works on the present ones: reading
-// spectra from memory takes about half as long as multiplying them with VNNI.
+// Rows that will be packed next, fetched towards the second-level cache while the multiplier works on the present ones:
+// reading spectra from memory takes about half as long as multiplying them with VNNI.
 class Prefetch {
   public:
     Prefetch(const Rows& next, int tiles)

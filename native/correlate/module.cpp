@@ -39,8 +39,8 @@ std::unique_ptr<Accumulator> make(const std::string& name, int inputs, const Pro
     throw std::invalid_argument("unknown kernel " + name);
 }
 
-// Shapes and the inner strides are the caller's promise, checked in ryle.correlate.cpu; what would reach outside an array is
-// checked here as well.
+// Shapes and the inner strides are the caller's promise, checked in ryle.correlate.cpu; what would reach outside an
+// array is checked here as well.
 std::uint64_t add(Accumulator& self, const Data& data, const Valid& valid, const Visibilities& visibilities,
                   const Counts& counts) {
     if (data.shape(3) != ryle::correlate::kRowBytes || data.stride(3) != 1 ||
@@ -50,10 +50,14 @@ std::uint64_t add(Accumulator& self, const Data& data, const Valid& valid, const
         !self.fits(data.shape(2), visibilities.shape(1))) {
         throw std::invalid_argument("arrays do not belong together");
     }
-    const ryle::correlate::Run run{data.data(),          data.stride(0),
-                                   data.stride(1),       valid.data(),
-                                   valid.stride(0),      valid.stride(1),
-                                   static_cast<int>(data.shape(0)), static_cast<int>(valid.shape(0)),
+    const ryle::correlate::Run run{data.data(),
+                                   data.stride(0),
+                                   data.stride(1),
+                                   valid.data(),
+                                   valid.stride(0),
+                                   valid.stride(1),
+                                   static_cast<int>(data.shape(0)),
+                                   static_cast<int>(valid.shape(0)),
                                    static_cast<int>(data.shape(1))};
     std::int64_t* sums = visibilities.data();
     std::uint32_t* contributions = counts.data();

@@ -1,8 +1,8 @@
 // The kernel for AMX int8: tdpbssd, 16 x 16 products of 64 signed bytes an instruction.
 //
-// Rows of the first factor are inputs j: 64 bytes of [re, im, -im]. The second factor holds inputs i transposed by fours of
-// bytes, as the instruction wants: row k holds spectra 4k..4k+3 of 16 inputs, for [re, im]. Two tiles i of a column j are
-// worked on at once, so that four chains of accumulation hide the instruction's latency.
+// Rows of the first factor are inputs j: 64 bytes of [re, im, -im]. The second factor holds inputs i transposed by
+// fours of bytes, as the instruction wants: row k holds spectra 4k..4k+3 of 16 inputs, for [re, im]. Two tiles i of a
+// column j are worked on at once, so that four chains of accumulation hide the instruction's latency.
 #include <immintrin.h>
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 warns about its own intrinsics (its bug 105593)
@@ -162,7 +162,8 @@ void multiply(const void* panels, int inputs, int blocks, std::int32_t* tiles, P
     const auto* panels_i = panels_j + std::size_t{1} * sides * blocks * kPanelJ;
     const std::size_t step = std::size_t{1} * blocks * kPanelI;
     constexpr int tile = 2 * kSide * kSide;
-    const TileConfig config;
+    // Static, because GCC 12 thinks that loading it reads its first 8 bytes only.
+    static constexpr TileConfig config;
     _tile_loadconfig(&config);
     for (int jt = 0; jt < sides; ++jt) {
         const std::uint8_t* j = panels_j + std::size_t{1} * jt * blocks * kPanelJ;

@@ -21,40 +21,41 @@ inline void multiply_add(__m256i& acc, __m256i a, __m256i b) {
 }
 
 void multiply(const void* panels, int inputs, int blocks, std::int32_t* tiles, Prefetch& next) {
-    for_each_int16_tile(panels, inputs, blocks, tiles, [blocks, &next](const auto* a, const auto* b, std::int32_t* tile) {
-        next.fetch();
-        __m256i sum[kForms][kTile][kTile] = {};
-        constexpr int step = 16;
-        for (int block = 0; block < blocks; ++block, a += kPanel, b += kPanel) {
+    for_each_int16_tile(
+        panels, inputs, blocks, tiles, [blocks, &next](const auto* a, const auto* b, std::int32_t* tile) {
+            next.fetch();
+            __m256i sum[kForms][kTile][kTile] = {};
+            constexpr int step = 16;
+            for (int block = 0; block < blocks; ++block, a += kPanel, b += kPanel) {
 #pragma GCC unroll 1
-            for (int k = 0; k < kSpectra; k += step) {
+                for (int k = 0; k < kSpectra; k += step) {
 #pragma GCC unroll 3
-                for (int form = 0; form < kForms; ++form) {
-                    const std::int16_t* p = a + form * kTile * kSpectra + k;
-                    const std::int16_t* q = b + form * kTile * kSpectra + k;
-                    const __m256i b0 = _mm256_load_si256(reinterpret_cast<const __m256i*>(q));
-                    const __m256i b1 = _mm256_load_si256(reinterpret_cast<const __m256i*>(q + kSpectra));
+                    for (int form = 0; form < kForms; ++form) {
+                        const std::int16_t* p = a + form * kTile * kSpectra + k;
+                        const std::int16_t* q = b + form * kTile * kSpectra + k;
+                        const __m256i b0 = _mm256_load_si256(reinterpret_cast<const __m256i*>(q));
+                        const __m256i b1 = _mm256_load_si256(reinterpret_cast<const __m256i*>(q + kSpectra));
 #pragma GCC unroll 2
-                    for (int i = 0; i < kTile; ++i) {
-                        const __m256i ai = _mm256_load_si256(reinterpret_cast<const __m256i*>(p + i * kSpectra));
-                        multiply_add(sum[form][0][i], ai, b0);
-                        multiply_add(sum[form][1][i], ai, b1);
+                        for (int i = 0; i < kTile; ++i) {
+                            const __m256i ai = _mm256_load_si256(reinterpret_cast<const __m256i*>(p + i * kSpectra));
+                            multiply_add(sum[form][0][i], ai, b0);
+                            multiply_add(sum[form][1][i], ai, b1);
+                        }
                     }
                 }
             }
-        }
 #pragma GCC unroll 2
-        for (int j = 0; j < kTile; ++j) {
+            for (int j = 0; j < kTile; ++j) {
 #pragma GCC unroll 2
-            for (int i = 0; i < kTile; ++i) {
-                std::int32_t& re = tile[j * kTile + i];
-                std::int32_t& im = tile[(kTile + j) * kTile + i];
-                const std::uint32_t k1 = lanes(sum[0][j][i]);
-                re = static_cast<std::int32_t>(static_cast<std::uint32_t>(re) + k1 - lanes(sum[2][j][i]));
-                im = static_cast<std::int32_t>(static_cast<std::uint32_t>(im) + k1 - lanes(sum[1][j][i]));
+                for (int i = 0; i < kTile; ++i) {
+                    std::int32_t& re = tile[j * kTile + i];
+                    std::int32_t& im = tile[(kTile + j) * kTile + i];
+                    const std::uint32_t k1 = lanes(sum[0][j][i]);
+                    re = static_cast<std::int32_t>(static_cast<std::uint32_t>(re) + k1 - lanes(sum[2][j][i]));
+                    im = static_cast<std::int32_t>(static_cast<std::uint32_t>(im) + k1 - lanes(sum[1][j][i]));
+                }
             }
-        }
-    });
+        });
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 """The X-engine's arithmetic: K-blocks of spectra in, exact visibilities and contribution counts out.
 
-`ryle.correlate.reference` is the oracle, `ryle.correlate.cpu` the form for processors; `make_correlator` chooses a form.
+`ryle.correlate.reference` is the oracle, `ryle.correlate.cpu` the form for processors; `make_correlator` chooses one.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ class CorrelatorConfig:
             )
         if self.channels % self.groups:
             raise ValueError(
-                f"channels is {self.channels}, not a multiple of {self.groups} groups; choose a number of groups that divides it"
+                f"channels is {self.channels}, not a multiple of {self.groups} groups; "
+                "choose a number of groups that divides it"
             )
 
     @property
@@ -65,7 +66,7 @@ class CorrelatorConfig:
 
 
 def product_inputs(antennas: int, polarizations: int) -> NDArray[np.int64]:
-    """Inputs of each product, in the order of the X-engine's output.
+    """List the inputs of each product, in the order of the X-engine's output.
 
     Parameters
     ----------
@@ -108,7 +109,8 @@ def check_chunk(config: CorrelatorConfig, chunk: SpectraChunk) -> None:
         )
     if chunk.data.dtype != np.int8 or chunk.valid.dtype != np.uint64:
         raise TypeError(
-            f"data is {chunk.data.dtype} and valid is {chunk.valid.dtype}; they must be int8 and uint64 in native byte order"
+            f"data is {chunk.data.dtype} and valid is {chunk.valid.dtype}; "
+            "they must be int8 and uint64 in native byte order"
         )
 
 

@@ -1,8 +1,8 @@
 """The X-engine on processors: exact integer products by whatever multiplier the CPU has.
 
-The work is done in ``native/correlate``: missing samples are zeroed while a block is packed for the multiplier, products are
-summed in int32 for at most `RUN_BLOCKS` blocks, then in int64. Kernels, chosen at run time: AMX int8, AVX-512 VNNI, AVX2 and
-a portable one.
+The work is done in ``native/correlate``: missing samples are zeroed while a block is packed for the multiplier;
+products are summed in int32 for at most `RUN_BLOCKS` blocks, then in int64. Kernels, chosen at run time: AMX int8,
+AVX-512 VNNI, AVX2 and a portable one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def choose_kernel(kernel: str | None = None) -> str:
         raise ValueError(f"{source} is {kernel!r}; this build's X-engine has the kernels {', '.join(status)}")
     if (reason := status[kernel]) is not None:
         raise RuntimeError(
-            f"{source} is {kernel!r}, but {reason}; choose one of {', '.join(available_kernels())} or leave the choice open"
+            f"{source} is {kernel!r}, but {reason}; "
+            f"choose one of {', '.join(available_kernels())} or leave the choice open"
         )
     return kernel
 

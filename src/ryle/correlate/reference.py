@@ -10,7 +10,7 @@ from ryle.correlate.correlator import product_inputs
 
 
 def unpack_valid(valid: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Validity words to booleans: shape (..., block, input) to (..., block, input, 64), least significant bit first."""
+    """Expand validity words (..., block, input) to booleans (..., block, input, 64), least significant bit first."""
     return (valid[..., np.newaxis] >> np.arange(BLOCK, dtype=np.uint64) & np.uint64(1)).astype(bool)
 
 

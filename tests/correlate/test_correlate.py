@@ -1,0 +1,288 @@
+"""The X-engine's arithmetic: every kernel against the integer oracle, and the oracle against the definition."""
+
+import secrets
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ryle.chunk import BLOCK, SpectraChunk
+from ryle.correlate import BACKENDS, CorrelatorConfig, make_correlator, product_inputs
+from ryle.correlate.cpu import RUN_BLOCKS, CpuCorrelator, available_kernels, choose_kernel, kernel_status
+from ryle.correlate.reference import correlate
+
+FULL = np.uint64(2**64 - 1)
+
+
+@pytest.fixture
+def rng():
+    seed = secrets.randbits(64)
+    print(f"random seed {seed}")
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(params=list(kernel_status()))
+def kernel(request):
+    if (reason := kernel_status()[request.param]) is not None:
+        pytest.skip(f"kernel {request.param}: {reason}")
+    return request.param
+
+
+def random_chunk(rng, channels, blocks, inputs, groups=1, lowest=-127):
+    """Spectra whose validity words are full, empty and anything between."""
+    data = rng.integers(lowest, 128, (channels, blocks, inputs, 2 * BLOCK), dtype=np.int8)
+    words = rng.integers(0, 2**64, (groups, blocks, inputs), dtype=np.uint64)
+    kind = rng.integers(0, 4, words.shape)
+    words[kind == 0] = 0
+    words[kind == 1] = FULL
+    words[kind == 2] |= rng.integers(0, 2**64, words.shape, dtype=np.uint64)[kind == 2]
+    return SpectraChunk(int(rng.integers(0, 1000)), data, words)
+
+
+def present(valid):
+    """Validity words as booleans (group, block, input, 1, spectrum), not by the oracle's way."""
+    return np.unpackbits(valid.view(np.uint8), bitorder="little").reshape(*valid.shape, 1, BLOCK).astype(bool)
+
+
+def assert_equal(correlator, data, valid):
+    result = correlator.read(0, correlator.spectra, 0)
+    visibilities, counts = correlate(data, valid, correlator.config.polarizations)
+    np.testing.assert_array_equal(result.visibilities, visibilities)
+    np.testing.assert_array_equal(result.counts, counts)
+    assert result.visibilities.dtype == np.int64
+    assert result.counts.dtype == np.uint32
+
+
+def test_the_oracle_is_the_definition(rng):
+    """Complex arithmetic in Python integers, one product and one spectrum at a time."""
+    antennas, pols, channels, blocks = 3, 2, 2, 2
+    chunk = random_chunk(rng, channels, blocks, antennas * pols, groups=2)
+    visibilities, counts = correlate(chunk.data, chunk.valid, pols)
+
+    def sample(c, i, s):
+        row = chunk.data[c, s // 64, i]
+        return complex(int(row[s % 64]), int(row[64 + s % 64]))
+
+    def valid(g, i, s):
+        return int(chunk.valid[g, s // 64, i]) >> s % 64 & 1
+
+    for c in range(channels):
+        for a2 in range(antennas):
+            for a1 in range(a2 + 1):
+                for p1 in range(pols):
+                    for p2 in range(pols):
+                        product = pols**2 * (a2 * (a2 + 1) // 2 + a1) + p1 + pols * p2
+                        i, j = pols * a1 + p1, pols * a2 + p2
+                        both = [s for s in range(64 * blocks) if valid(c, i, s) and valid(c, j, s)]
+                        total = sum((sample(c, i, s) * sample(c, j, s).conjugate() for s in both), 0j)
+                        assert complex(*visibilities[c, product]) == total
+                        assert counts[c, product] == len(both)
+
+
+def test_product_order():
+    assert product_inputs(2, 1).tolist() == [[0, 0], [0, 1], [1, 1]]
+    assert product_inputs(2, 2)[:4].tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]
+    assert product_inputs(2, 2)[4:8].tolist() == [[0, 2], [1, 2], [0, 3], [1, 3]]
+
+
+@pytest.mark.parametrize("pols", [1, 2])
+@pytest.mark.parametrize("antennas", [1, 3, 4, 19, 33, 64])
+def test_exact_for_arrays(kernel, antennas, pols, rng):
+    channels, blocks, inputs = 3, 5, antennas * pols
+    chunk = random_chunk(rng, channels, blocks, inputs)
+    correlator = CpuCorrelator(CorrelatorConfig(inputs, channels, pols), kernel=kernel)
+    assert correlator.kernel == kernel
+    correlator.accumulate(chunk)
+    assert_equal(correlator, chunk.data, chunk.valid)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(1, 40),
+    st.integers(1, 2),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(0, 40),
+    st.integers(1, 3),
+    st.integers(0, 2**32),
+)
+def test_exact_for_any_shape(antennas, pols, groups, channels_in_group, blocks, threads, seed):
+    inputs, channels = antennas * pols, groups * channels_in_group
+    chunk = random_chunk(np.random.default_rng(seed), channels, blocks, inputs, groups, lowest=-128)
+    for kernel in available_kernels():
+        correlator = CpuCorrelator(CorrelatorConfig(inputs, channels, pols, groups), kernel=kernel, threads=threads)
+        correlator.accumulate(chunk)
+        assert_equal(correlator, chunk.data, chunk.valid)
+
+
+@pytest.mark.parametrize("inputs", [1, 2, 3, 7, 8, 38, 127, 144])
+def test_exact_for_odd_numbers_of_inputs(kernel, inputs, rng):
+    chunk = random_chunk(rng, 1, 2, inputs)
+    correlator = CpuCorrelator(CorrelatorConfig(inputs, 1), kernel=kernel)
+    correlator.accumulate(chunk)
+    assert_equal(correlator, chunk.data, chunk.valid)
+
+
+@pytest.mark.parametrize("signs", [(127, 127), (-127, 127), (127, -127), (-127, -127)])
+def test_saturated_data_do_not_overflow(kernel, signs):
+    """Extremes for longer than 32 bits hold, so that a missed flush, or one too late, shows."""
+    inputs, blocks = 3, 2 * RUN_BLOCKS + 3
+    data = np.empty((1, blocks, inputs, 2 * BLOCK), np.int8)
+    data[..., :BLOCK], data[..., BLOCK:] = signs
+    data[:, :, 1, BLOCK:] *= -1  # the imaginary part of a product at its extreme, too
+    data[:, :, 2] *= -1
+    chunk = SpectraChunk(0, data, np.full((1, blocks, inputs), FULL))
+    correlator = CpuCorrelator(CorrelatorConfig(inputs, 1), kernel=kernel)
+    correlator.accumulate(chunk)
+    assert_equal(correlator, data, chunk.valid)
+    auto = int(correlator.read(0, 0, 0).visibilities[0, 0, 0])
+    assert auto == 2 * 127**2 * BLOCK * blocks > 2**32
+    assert correlator.clamped == 0
+
+
+def test_run_length_is_the_longest_that_fits():
+    assert RUN_BLOCKS * BLOCK * 2 * 127**2 < 2**31 <= (RUN_BLOCKS + 1) * BLOCK * 2 * 127**2
+
+
+def test_rows_that_are_missing_altogether(kernel, rng):
+    chunk = random_chunk(rng, 2, 4, 6)
+    chunk.valid[:, :, 3] = 0
+    chunk.valid[:, 2] = 0
+    correlator = CpuCorrelator(CorrelatorConfig(6, 2, 2), kernel=kernel)
+    correlator.accumulate(chunk)
+    assert_equal(correlator, chunk.data, chunk.valid)
+    i, j = product_inputs(3, 2).T
+    assert not correlator.read(0, 0, 0).counts[:, (i == 3) | (j == 3)].any()
+
+
+@pytest.mark.parametrize("poison", [-128, -1, 127, 85])
+def test_what_is_invalid_does_not_matter(kernel, poison, rng):
+    """Whatever lies under an invalid bit, -128 included: same sums, and not counted as clamped."""
+    inputs, channels, blocks = 21, 3, 3
+    chunk = random_chunk(rng, channels, blocks, inputs)
+    missing = ~present(chunk.valid)
+    assert missing.any()
+    poisoned = chunk.data.reshape(channels, blocks, inputs, 2, BLOCK).copy()
+    np.copyto(poisoned, np.int8(poison), where=missing)
+    results = []
+    for data in (chunk.data, poisoned.reshape(chunk.data.shape)):
+        correlator = CpuCorrelator(CorrelatorConfig(inputs, channels), kernel=kernel)
+        correlator.accumulate(SpectraChunk(0, data, chunk.valid))
+        assert correlator.clamped == 0
+        results.append(correlator.read(0, 0, 0).visibilities)
+    np.testing.assert_array_equal(*results)
+    assert_equal(correlator, chunk.data, chunk.valid)
+
+
+def test_valid_minus_128_is_clamped_and_counted(kernel, rng):
+    inputs, channels, blocks = 5, 2, 3
+    chunk = random_chunk(rng, channels, blocks, inputs)
+    chunk.data[rng.random(chunk.data.shape) < 0.2] = -128
+    low = np.count_nonzero((chunk.data.reshape(channels, blocks, inputs, 2, BLOCK) == -128) & present(chunk.valid))
+    correlator = CpuCorrelator(CorrelatorConfig(inputs, channels), kernel=kernel, threads=2)
+    correlator.accumulate(chunk)
+    assert correlator.clamped == low > 0
+    assert_equal(correlator, chunk.data, chunk.valid)
+
+
+def test_runs_of_blocks_add_up(kernel, rng):
+    """Several chunks, each in several runs, are one sum; a reset starts anew; a result that was read stays."""
+    inputs, channels, groups = 14, 6, 3
+    chunks = [random_chunk(rng, channels, blocks, inputs, groups) for blocks in (7, 1, 4)]
+    correlator = CpuCorrelator(CorrelatorConfig(inputs, channels, 2, groups), kernel=kernel)
+    correlator.accumulate(chunks[0])
+    correlator.reset()
+    assert correlator.spectra == 0
+    for chunk in chunks:
+        correlator.accumulate(chunk, blocks=1)
+        correlator.accumulate(chunk, 1, (chunk.blocks - 1) // 2)
+        correlator.accumulate(chunk, 1 + (chunk.blocks - 1) // 2)
+    data = np.concatenate([chunk.data for chunk in chunks], axis=1)
+    valid = np.concatenate([chunk.valid for chunk in chunks], axis=1)
+    assert correlator.spectra == 12 * BLOCK
+    assert_equal(correlator, data, valid)
+    before = correlator.read(64, 12 * BLOCK, 5)
+    assert (before.first_spectrum, before.spectra, before.first_channel) == (64, 12 * BLOCK, 5)
+    kept = before.visibilities.copy()
+    correlator.accumulate(chunks[0])
+    np.testing.assert_array_equal(before.visibilities, kept)
+
+
+def test_views_of_larger_arrays(kernel, rng):
+    """Channels and blocks may lie anywhere in memory, read-only memory included; other strides are copied."""
+    whole = random_chunk(rng, 6, 9, 10)
+    whole.data.flags.writeable = False
+    for inputs in (slice(None), slice(0, 10, 2), slice(4, 5)):
+        data, valid = whole.data[1:6:2, 2:8, inputs], whole.valid[:, 2:8, inputs]
+        correlator = CpuCorrelator(CorrelatorConfig(data.shape[2], 3), kernel=kernel, threads=2)
+        correlator.accumulate(SpectraChunk(0, data, valid))
+        assert_equal(correlator, data, valid)
+
+
+def test_a_kernel_can_be_forced(monkeypatch):
+    slowest = available_kernels()[-1]
+    monkeypatch.delenv("RYLE_CPU_KERNEL", raising=False)
+    assert choose_kernel() == available_kernels()[0]
+    monkeypatch.setenv("RYLE_CPU_KERNEL", slowest)
+    assert choose_kernel() == slowest == CpuCorrelator(CorrelatorConfig(1, 1)).kernel
+    monkeypatch.setenv("RYLE_CPU_KERNEL", "abacus")
+    with pytest.raises(ValueError, match=r"RYLE_CPU_KERNEL is 'abacus'.*portable"):
+        choose_kernel()
+
+
+def test_a_kernel_that_cannot_run_is_refused(monkeypatch):
+    monkeypatch.setattr(
+        "ryle.correlate.cpu.kernel_status", lambda: {"amx": "this CPU has no AMX int8", "portable": None}
+    )
+    with pytest.raises(RuntimeError, match="no AMX int8; choose one of portable"):
+        choose_kernel("amx")
+
+
+def test_backends():
+    config = CorrelatorConfig(2, 1)
+    assert make_correlator(config, threads=2).config is config
+    with pytest.raises(ValueError, match=r"backend is 'fpga'; it must be one of 'cpu', 'cuda'"):
+        make_correlator(config, backend="fpga")
+
+
+def test_a_backend_that_cannot_be_loaded(monkeypatch):
+    monkeypatch.setitem(BACKENDS, "absent", "ryle.correlate.absent:AbsentCorrelator")
+    with pytest.raises(RuntimeError, match=r"'absent' backend cannot be loaded here.*choose another backend"):
+        make_correlator(CorrelatorConfig(2, 1), backend="absent")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 1), "inputs is 0"),
+        ((2, 0), "channels is 0"),
+        ((2, 1, 3), "polarizations is 3; it must be 1 or 2"),
+        ((3, 1, 2), "inputs is 3, not a multiple of 2"),
+        ((2, 8, 1, 3), "channels is 8, not a multiple of 3 groups"),
+    ],
+)
+def test_bad_configurations(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        CorrelatorConfig(*arguments)
+
+
+def test_bad_chunks(rng):
+    correlator = CpuCorrelator(CorrelatorConfig(4, 2, 2))
+    chunk = random_chunk(rng, 2, 3, 4)
+    with pytest.raises(ValueError, match=r"data has shape \(1, 3, 4, 128\).*\(2, 3, 4, 128\)"):
+        correlator.accumulate(SpectraChunk(0, chunk.data[:1], chunk.valid))
+    with pytest.raises(ValueError, match=r"valid has shape \(1, 2, 4\)"):
+        correlator.accumulate(SpectraChunk(0, chunk.data, chunk.valid[:, :2]))
+    with pytest.raises(TypeError, match="data is uint8"):
+        correlator.accumulate(SpectraChunk(0, chunk.data.view(np.uint8), chunk.valid))
+    with pytest.raises(ValueError, match="blocks 2 to 4 asked for; the chunk has blocks 0 to 3"):
+        correlator.accumulate(chunk, 2, 2)
+    with pytest.raises(ValueError, match="blocks -1"):
+        correlator.accumulate(chunk, -1, 2)
+    with pytest.raises(ValueError, match="threads is 0"):
+        CpuCorrelator(CorrelatorConfig(4, 2, 2), threads=0)
+    assert correlator.spectra == 0
+    correlator.spectra = 2**32 - BLOCK
+    with pytest.raises(OverflowError, match="limit of 4294967295"):
+        correlator.accumulate(chunk)
