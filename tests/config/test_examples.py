@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from ryle.config import example, load
-from ryle.config.reading import EXAMPLES
+from ryle.config import example, example_names, load
 
-NAMES = sorted(p.stem for p in EXAMPLES.glob("*.toml"))
+NAMES = example_names()
 
 
 def test_names():

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ryle.config import changed, example, load, rates
+from ryle.wire import spead
 
 
 def link(o, name):
@@ -59,6 +60,13 @@ def test_visibility_heap():
     assert x.packets == pytest.approx(1045 / 10.73741824)  # 8 552 960 B in packets of 8192 B
 
 
+def test_overhead_is_that_of_the_packets_sent():
+    o = load(example("demo"))
+    # IP 20, UDP 8; the heaps' own items as in the table of ryle.wire.spead
+    for all_items, own in ((rates.DIGITIZER_ITEMS, 4), (rates.SPECTRA_ITEMS, 4), (rates.VISIBILITY_ITEMS, 5)):
+        assert rates.overhead(o, all_items) == 28 + spead.preamble(own)
+
+
 def test_ipv6_costs_twenty_bytes_more():
     o = load(example("demo"))
     six = changed(o, network={"digitizers": "[::1]:17100", "spectra": "[::1]:17600", "visibilities": "[::1]:17900"})
@@ -89,9 +97,10 @@ def test_complex_samples_cost_two_real_ones():
 def test_memory_and_disk():
     o = load(example("paper128"))
     memory = {m.name: m for m in rates.memory(o)}
-    # 64 spectra x 64 channels x 128 inputs x 2 B (unpacked to 8 bit), four times
-    assert memory["X-engine receive ring, 4 batches"].bytes == 4 * 64 * 64 * 128 * 2
-    assert memory["F-engine receive ring, 4 batches"].bytes == 4 * 8 * 64 * 2048
+    # 64 spectra x 64 channels x 128 inputs x 1 B as received, twelve times; 2 B unpacked to 8 bit
+    assert memory["X-engine receive ring, 12 chunks"].bytes == 12 * 64 * 64 * 128
+    assert memory["X-engine spectra of a batch"].bytes == 64 * 64 * 128 * 2
+    assert memory["F-engine receive ring, 12 chunks"].bytes == 12 * 8 * 64 * 2048
     # 3 windows of 2048 and 200 samples of delay either way, 8 inputs of a byte
     assert memory["F-engine samples kept between batches"].bytes == 8 * (3 * 2048 + 2 * 200)
     assert memory["catcher, one integration"].bytes == 16 * memory["X-engine accumulators"].bytes

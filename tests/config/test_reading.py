@@ -193,6 +193,14 @@ def test_antenna_file_wrong(tmp_path, content, remedy):
     assert remedy in error.value.problems[0].remedy
 
 
+def test_what_names_antennas_is_not_blamed_for_an_unread_antenna_file(tmp_path):
+    text = ANTENNAS.sub('antenna_file = "none.txt"', DEMO)
+    text += '[[inputs]]\nstream = 0\nantenna = "A0"\npolarization = "x"\n'
+    with pytest.raises(ConfigError) as error:
+        parse(text, str(tmp_path / "o.toml"))
+    assert [p.key for p in error.value.problems] == ["array.antenna_file"]
+
+
 def test_antenna_file(tmp_path):
     (tmp_path / "a.txt").write_text("# name e n u\nA0 0 0 0\nA1, 210.5, -40, 1e-1  # comment\n")
     (tmp_path / "o.toml").write_text(ANTENNAS.sub('antenna_file = "a.txt"', DEMO))

@@ -127,7 +127,7 @@ def _resources(o: Observation) -> Table:
     )
     table.add_section()
     growth = rates.file_rate(o)
-    table.add_row("UVH5 file, not compressed", "", "", f"{growth / 1e6:.4g} MB/s, {growth * 3.6e-6:.4g} GB/h")
+    table.add_row("UVH5 file, at most", "", "", f"{growth / 1e6:.4g} MB/s, {growth * 3.6e-6:.4g} GB/h")
     return table
 
 

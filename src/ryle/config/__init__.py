@@ -2,8 +2,20 @@
 
 from .observation import Observation, changed, recorded
 from .problems import ConfigError, Problem
-from .reading import example, load, parse
+from .reading import example, example_names, load, parse
 from .tables import Endpoint
 from .units import show
 
-__all__ = ["ConfigError", "Endpoint", "Observation", "Problem", "changed", "example", "load", "parse", "recorded", "show"]
+__all__ = [
+    "ConfigError",
+    "Endpoint",
+    "Observation",
+    "Problem",
+    "changed",
+    "example",
+    "example_names",
+    "load",
+    "parse",
+    "recorded",
+    "show",
+]

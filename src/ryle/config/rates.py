@@ -18,9 +18,9 @@ ETHERNET = 38
 UDP = 8
 #: Item pointers of a packet: heap counter, size, offset, payload length, and those of the heap's own items.
 DIGITIZER_ITEMS, SPECTRA_ITEMS, VISIBILITY_ITEMS = 8, 8, 9
-#: Chunks that a receiver holds at least: one filling, one for what comes late, one being processed, one spare.
-RING = 4
-#: Bytes of one visibility in a UVH5 file, not compressed: complex64, flag, nsamples as float32.
+#: Chunks of a receiver as `ryle.net` makes it: two windows of 4 that are filling, and 4 that are being processed.
+RING = 12
+#: Bytes of one visibility in a UVH5 file: complex64, flag, nsamples as float32; the last two before compression.
 FILE_VALUE = 8 + 1 + 4
 
 
@@ -151,29 +151,27 @@ def load(o: Observation) -> Load:
 
 
 def memory(o: Observation) -> list[Memory]:
-    """Buffers of each process; rings at the least length that rides out reordering (`RING` chunks of one batch)."""
+    """Buffers of each process; rings of `RING` chunks, each the shortest batch of spectra long."""
     inputs = len(o.f_engine_antennas(0)) * o.pols
     overlap = o.window - o.step + 2 * o.max_delay_samples
-    packed = -(-o.batch_spectra * o.step * o.sample_bits // 8)
+    packets = max(1, round(o.batch_spectra * o.step / o.digitizer.heap_samples))
+    received = o.batch_spectra * o.substream_channels * o.n_inputs * o.value_bytes
     row = 2 * BLOCK  # bytes of one channel, block and input: 64 complex int8
     blocks = o.batch_spectra // BLOCK
     sums = visibility_heap_bytes(o)
     return [
         Memory("F-engine samples kept between batches", -(-inputs * overlap * o.sample_bits // 8), o.f_engines),
-        Memory(f"F-engine receive ring, {RING} batches", RING * inputs * packed, o.f_engines),
+        Memory(f"F-engine receive ring, {RING} chunks", RING * inputs * packets * o.digitizer_heap_bytes, o.f_engines),
         Memory("F-engine spectra of a batch", inputs * blocks * o.fengine.channels * row, o.f_engines),
-        Memory(
-            f"X-engine receive ring, {RING} batches",
-            RING * o.substream_channels * blocks * o.n_inputs * row,
-            o.substreams,
-        ),
+        Memory(f"X-engine receive ring, {RING} chunks", RING * received, o.substreams),
+        Memory("X-engine spectra of a batch", o.substream_channels * blocks * o.n_inputs * row, o.substreams),
         Memory("X-engine accumulators", sums, o.substreams),
         Memory("catcher, one integration", sums * o.substreams, 1),
     ]
 
 
 def file_rate(o: Observation) -> float:
-    """Growth of the UVH5 file in byte/s: visibilities, flags and nsamples, not compressed."""
+    """Growth of the UVH5 file in byte/s at most: visibilities, flags and nsamples, as if not compressed."""
     return o.fengine.channels * o.products * FILE_VALUE / o.integration_time
 
 

@@ -44,6 +44,11 @@ def load(path: str | Path) -> Observation:
     return parse(text, str(path))
 
 
+def example_names() -> list[str]:
+    """Names of the shipped examples, sorted."""
+    return sorted(p.stem for p in EXAMPLES.glob("*.toml"))
+
+
 def example(name: str) -> Path:
     """Find a shipped example, such as ``example("demo")``.
 
@@ -54,7 +59,7 @@ def example(name: str) -> Path:
     """
     path = EXAMPLES / f"{name}.toml"
     if not re.fullmatch(r"[a-z0-9_]+", name) or not path.is_file():
-        names = sorted(p.stem for p in EXAMPLES.glob("*.toml"))
+        names = example_names()
         remedy = f"no such example; {did_you_mean(name, names)}there are {', '.join(names)}"
         raise ConfigError("examples", [Problem("(name)", name, remedy)])
     return path

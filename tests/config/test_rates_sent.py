@@ -1,0 +1,71 @@
+"""The packets that `ryle check` announces are the packets that Ryle's senders send, byte for byte."""
+
+import socket
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from ryle.chunk import Integration, SampleChunk
+from ryle.config import changed, example, load, rates
+from ryle.net.digitizer import DigitizerSender
+from ryle.net.spectra import SpectraSender
+from ryle.net.visibilities import VisibilitySender
+
+
+def listen(stack):
+    """A socket of this machine with room for the whole test, so that nothing is lost before it is read."""
+    heard = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    heard.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    heard.bind(("127.0.0.1", 0))
+    heard.settimeout(2)
+    return heard
+
+
+def datagrams(heard, count):
+    return [len(heard.recv(65536)) for _ in range(count)]
+
+
+@pytest.fixture
+def observation():
+    """Two antennas and one substream, each kind of endpoint at a free port of its own."""
+    o = changed(load(example("vdif2")), digitizer={"bits": 10, "heap_samples": 4096}, network={"packet_size": 8192})
+    with ExitStack() as stack:
+        sockets = {name: listen(stack) for name in ("digitizers", "spectra", "visibilities")}
+        ports = {name: f"127.0.0.1:{s.getsockname()[1]}" for name, s in sockets.items()}
+        yield changed(o, network=ports), sockets
+
+
+def link(o, name):
+    return next(x for x in rates.links(o) if x.name == name)
+
+
+def test_digitizer(observation):
+    o, sockets = observation
+    sender = DigitizerSender(o, [0], speed=0.01)
+    sender.send(SampleChunk(0, np.zeros((2, 1, 5120), np.uint8), np.ones((2, 1), np.uint8), 4096))
+    expected = link(o, "digitizer stream")
+    assert datagrams(sockets["digitizers"], 2) == [expected.datagram - 28] * 2
+
+
+def test_spectra(observation):
+    o, sockets = observation
+    sender = SpectraSender(o, [0], rate=1e6)
+    spectra = o.fengine.spectra_per_heap
+    sender.send(np.zeros((1, 1, o.fengine.channels, spectra, o.pols, 2), np.int8), np.ones((o.pols, spectra), bool), 0)
+    expected = link(o, "F-engine out")
+    packets = expected.heap // expected.packet
+    assert datagrams(sockets["spectra"], packets) == [expected.datagram - 28] * packets
+
+
+def test_visibilities(observation):
+    o, sockets = observation
+    sender = VisibilitySender(o, 0, rate=1e6)
+    sums = np.zeros((o.substream_channels, o.products, 2), np.int64)
+    sender.send(Integration(0, o.integration_spectra, 0, sums, np.zeros((o.groups, o.products), np.uint32)))
+    expected = link(o, "X-engine out")
+    packets = -(-expected.heap // expected.packet)
+    found = datagrams(sockets["visibilities"], packets)
+    extra = rates.overhead(o, rates.VISIBILITY_ITEMS) - 28
+    assert sum(found) == expected.heap + packets * extra
+    assert max(found) == expected.datagram - 28
