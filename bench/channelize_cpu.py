@@ -57,8 +57,8 @@ def run(channels: int = 4096, spectra: int = 256, repetitions: int = 15) -> list
 
     # Freeing one large array makes the allocator keep what the baseline frees from call to call: without this its
     # results come from fresh pages every time and it takes twice as long.
-    del_me = np.empty(24 << 20, np.uint8)
-    del del_me
+    large = np.empty(24 << 20, np.uint8)
+    del large
 
     # The parts alone, in the batches that the channelizer uses.
     batch = min(64, spectra)
@@ -101,8 +101,8 @@ def run(channels: int = 4096, spectra: int = 256, repetitions: int = 15) -> list
     def post() -> None:
         for row in range(0, spectra, batch):
             native.quantize(
-                workspace.spectra, valid, fine, phase, quarters, config.slope, channelizer.gains[0], True, 1, row, 0, 127,
-                place[0], flat, *place[1:], row,
+                workspace.spectra, valid, fine, phase, quarters, config.slope, channelizer.gains[0], True, 1, row, 0,
+                127, place[0], flat, *place[1:], row,
             )  # fmt: skip
 
     def power() -> None:

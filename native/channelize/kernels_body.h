@@ -70,9 +70,9 @@ void fir(const Fir& f) {
     for (; row < f.rows; row++) fir_rows<1>(f, row);
 }
 
-// Philox4x32-7 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") of the 16 counters that serve a tile's
-// channels; word 4i + w of the result is word w of counter i. Each counter word lies in the low half of a 64-bit lane,
-// where the widening multiplication finds it; what is in the high half does not matter.
+// Philox4x32-7 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") of the 16 counters that serve a
+// tile's channels; word 4i + w of the result is word w of counter i. Each counter word lies in the low half of a 64-bit
+// lane, where the widening multiplication finds it; what is in the high half does not matter.
 struct Keys {
     Wide word[7][2];
     Wide counters[32 / LANES];  // first counter words
@@ -130,8 +130,8 @@ void transpose16(const int8_t* in, ptrdiff_t in_stride, int8_t* out, ptrdiff_t o
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++) {
             b[2 * i] = __builtin_shufflevector(a[i], a[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-            b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14,
-                                                   30, 15, 31);
+            b[2 * i + 1] =
+                __builtin_shufflevector(a[i], a[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
         }
 #pragma GCC unroll 16
         for (int i = 0; i < 16; i++) a[i] = b[i];

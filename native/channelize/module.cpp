@@ -204,9 +204,9 @@ int64_t quantize(Spectra spectra, Vector1<const uint8_t> valid, Vector1<const do
     if (output.form == Form::blocks && (out_spectrum % kTile || rows % kTile))
         throw std::invalid_argument("K-blocks are written 64 spectra at a time");
     const int64_t last = out_spectrum + rows - 1;
-    const int64_t end = offset + (channels - 1) * channel_stride + last / group * group_stride +
-                        (output.form == Form::blocks ? 0 : (rows >= group ? group - 1 : last % group)) * spectrum_stride +
-                        width;
+    const int64_t end =
+        offset + (channels - 1) * channel_stride + last / group * group_stride +
+        (output.form == Form::blocks ? 0 : (rows >= group ? group - 1 : last % group)) * spectrum_stride + width;
     if (rows > 0 && (offset < 0 || end > int64_t(out.size()))) throw std::invalid_argument("output too small");
     const ChannelizeKernels& chosen = kernels(isa);
     thread_local Turns turns;

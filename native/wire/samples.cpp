@@ -71,7 +71,8 @@ using MutableBytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device:
 
 void check_range(const Bytes& data, int bits, size_t first, size_t count) {
     if (bits < 1 || bits > 32) throw std::invalid_argument("bits must be 1-10, 12, 16 or 32");
-    if ((first + count) * bits > data.size() * 8) throw std::invalid_argument("samples wanted past the end of the data");
+    if ((first + count) * bits > data.size() * 8)
+        throw std::invalid_argument("samples wanted past the end of the data");
 }
 
 void unpack(Bytes data, int bits, size_t first, Floats out, const std::string& isa) {

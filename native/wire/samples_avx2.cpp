@@ -1,4 +1,5 @@
-// 16 samples a step, eight in each 128-bit half: a byte shuffle, a multiplication as variable left shift, a right shift.
+// 16 samples a step, eight in each 128-bit half: a byte shuffle, a multiplication as variable left shift, a right
+// shift.
 #include <immintrin.h>
 
 #include "wire/samples.h"

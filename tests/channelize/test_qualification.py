@@ -1,4 +1,4 @@
-"""What an observatory asks of an F-engine, with its thresholds; the form that a machine picks by default is measured."""
+"""What an observatory asks of an F-engine, with its thresholds, of the form that a machine picks by default."""
 
 import numpy as np
 import pytest

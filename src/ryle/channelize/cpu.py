@@ -40,7 +40,7 @@ _FFT_SAMPLES = 1 << 17  # samples that are filtered and transformed together: ha
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """Forms of the hot loops that this machine can run, the fastest first."""
+    """List the forms of the hot loops that this machine can run, the fastest first."""
     return tuple(_native.instruction_sets())
 
 
@@ -151,7 +151,7 @@ class CpuChannelizer:
     def spectra_float(
         self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays
     ) -> tuple[NDArray[np.complexfloating[Any, Any]], NDArray[np.bool_]]:
-        """Values before dither and quantization, complex64 (input, spectrum, channel), and validity."""
+        """Give the values before dither and quantization, complex64 (input, spectrum, channel), and validity."""
         config = self.config
         check_arguments(config, chunk, first_spectrum, spectra, delays)
         starts, valid = self._windows(chunk, first_spectrum, spectra, delays)
@@ -236,7 +236,7 @@ class CpuChannelizer:
     def _turns(
         self, delays: Delays, valid: NDArray[np.bool_], i: int, batch: _Batch
     ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Validity, fine delay, phase and quarter turns of a batch's spectra."""
+        """Give validity, fine delay, phase and quarter turns of a batch's spectra."""
         span = slice(batch.row, batch.row + batch.rows)
         coarse = np.asarray(delays.coarse[i, span], np.int64)
         return (
@@ -247,7 +247,7 @@ class CpuChannelizer:
         )
 
     def _place(self, layout: Layout, data: NDArray[Any], i: int) -> tuple[int, int, int, int, int, int]:
-        """Form of the output and where an input's values lie: offset, strides of channel, group and spectrum, group."""
+        """Give the form of the output and where an input's values lie: offset, strides of channel, group and spectrum, group."""
         strides = data.strides
         if isinstance(layout, Blocks):
             return 0, strides[2] * i, strides[0], strides[1], 0, BLOCK

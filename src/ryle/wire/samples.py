@@ -39,7 +39,9 @@ def packed_bytes(samples: int, bits: int, *, complex_samples: bool = False) -> i
     check_bits(bits)
     total = samples * bits * (2 if complex_samples else 1)
     if total % 8:
-        raise ValueError(f"{samples} samples of {bits} bits are {total} bits, not whole bytes; use a multiple of 8 samples")
+        raise ValueError(
+            f"{samples} samples of {bits} bits are {total} bits, not whole bytes; use a multiple of 8 samples"
+        )
     return total // 8
 
 
