@@ -247,7 +247,7 @@ class CpuChannelizer:
         )
 
     def _place(self, layout: Layout, data: NDArray[Any], i: int) -> tuple[int, int, int, int, int, int]:
-        """Give the form of the output and where an input's values lie: offset, strides of channel, group and spectrum, group."""
+        """Give the form of the output, an input's offset, strides of channel, group and spectrum, length of a group."""
         strides = data.strides
         if isinstance(layout, Blocks):
             return 0, strides[2] * i, strides[0], strides[1], 0, BLOCK

@@ -23,8 +23,8 @@ def pfb_weights(step: int, taps: int, window: str = "hann", w_cutoff: float = 1.
     """Window a sinc and normalize it.
 
     The weights are ``A·W(i)·sinc(w_cutoff·(i + ½ − N/2)/step)`` for ``N = step·taps``, with the symmetric form of the
-    named window (as MeerKAT's F-engine) and ``A`` such that ``Σw² = 1``: white noise then has the same power in every channel
-    as its samples have.
+    named window (as MeerKAT's F-engine) and ``A`` such that ``Σw² = 1``: white noise then has the same power in every
+    channel as its samples have.
 
     Parameters
     ----------
