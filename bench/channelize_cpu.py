@@ -60,12 +60,13 @@ def run(channels: int = 4096, spectra: int = 256, repetitions: int = 15) -> list
     del large
 
     # The parts alone, in the batches that the channelizer uses.
-    batch = min(64, spectra)
+    batch = min(channelizer._batch_rows, spectra)
     packed = chunk.data[0].reshape(-1)
     samples = np.empty((batch + TAPS - 1) * config.step, np.float32)
     starts = np.arange(batch, dtype=np.int64) * config.step
-    workspace = channelizer._workspace()
+    workspace = channelizer._borrow()
     group = channelizer._fft_rows
+    workspace.frames[:] = 0  # transformed in place again and again, anything else would overflow
     place = channelizer._place(Blocks(), result.data, 0)
     flat = result.data.reshape(-1).view(np.uint8)
     valid = np.ones(batch, np.uint8)
@@ -94,7 +95,6 @@ def run(channels: int = 4096, spectra: int = 256, repetitions: int = 15) -> list
                 )
 
     def transform() -> None:
-        workspace.frames[:] = 1  # in place, so that transforming again and again would overflow
         for _ in range(0, spectra, batch):
             for row in range(0, batch, group):
                 channelizer._transform(workspace.frames[row : row + group], workspace.before[row : row + group])

@@ -36,29 +36,30 @@ void unpack(const uint8_t* data, size_t count, int bits, float* out) {
     for (size_t rest = 0; i < count; i++, rest++) out[i] = sample_at(data + used, rest, bits);
 }
 
-// Squares of up to ten bits are summed 32 at a time in single precision, which holds them exactly.
+// Squares of up to ten bits are summed eight at a time in single precision, which holds the sums exactly.
 double sum_squares(const float* samples, size_t count, int bits) {
     __m256d low = {}, high = {};
     size_t i = 0;
-    const size_t depth = bits <= 10 ? 32 : 1;
-    while (i + 8 <= count) {
-        const size_t end = i + 8 * depth < count ? i + 8 * depth : count;
-        __m256 squares = {};
-        if (depth == 1) {
-            const __m256 values = _mm256_loadu_ps(samples + i);
-            const __m256d first = _mm256_cvtps_pd(_mm256_castps256_ps128(values));
-            const __m256d second = _mm256_cvtps_pd(_mm256_extractf128_ps(values, 1));
-            low = _mm256_fmadd_pd(first, first, low);
-            high = _mm256_fmadd_pd(second, second, high);
-            i += 8;
-            continue;
+    if (bits <= 10) {
+        for (; i + 64 <= count; i += 64) {
+            __m256 squares = {}, more = {};
+            for (int v = 0; v < 8; v += 2) {
+                const __m256 first = _mm256_loadu_ps(samples + i + 8 * v);
+                const __m256 second = _mm256_loadu_ps(samples + i + 8 * v + 8);
+                squares = _mm256_fmadd_ps(first, first, squares);
+                more = _mm256_fmadd_ps(second, second, more);
+            }
+            squares = _mm256_add_ps(squares, more);
+            low = _mm256_add_pd(low, _mm256_cvtps_pd(_mm256_castps256_ps128(squares)));
+            high = _mm256_add_pd(high, _mm256_cvtps_pd(_mm256_extractf128_ps(squares, 1)));
         }
-        for (; i + 8 <= end; i += 8) {
-            const __m256 values = _mm256_loadu_ps(samples + i);
-            squares = _mm256_fmadd_ps(values, values, squares);
-        }
-        low = _mm256_add_pd(low, _mm256_cvtps_pd(_mm256_castps256_ps128(squares)));
-        high = _mm256_add_pd(high, _mm256_cvtps_pd(_mm256_extractf128_ps(squares, 1)));
+    }
+    for (; i + 8 <= count; i += 8) {
+        const __m256 values = _mm256_loadu_ps(samples + i);
+        const __m256d first = _mm256_cvtps_pd(_mm256_castps256_ps128(values));
+        const __m256d second = _mm256_cvtps_pd(_mm256_extractf128_ps(values, 1));
+        low = _mm256_fmadd_pd(first, first, low);
+        high = _mm256_fmadd_pd(second, second, high);
     }
     const __m256d sum = _mm256_add_pd(low, high);
     double total = 0.0;

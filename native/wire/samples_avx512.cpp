@@ -33,29 +33,30 @@ void unpack(const uint8_t* data, size_t count, int bits, float* out) {
     for (size_t rest = 0; i < count; i++, rest++) out[i] = sample_at(data, rest, bits);
 }
 
-// Squares of up to ten bits are summed 32 at a time in single precision, which holds them exactly.
+// Squares of up to ten bits are summed eight at a time in single precision, which holds the sums exactly.
 double sum_squares(const float* samples, size_t count, int bits) {
     __m512d low = {}, high = {};
     size_t i = 0;
-    const size_t depth = bits <= 10 ? 32 : 1;
-    while (i + 16 <= count) {
-        const size_t end = i + 16 * depth < count ? i + 16 * depth : count;
-        __m512 squares = {};
-        if (depth == 1) {
-            const __m512 values = _mm512_loadu_ps(samples + i);
-            const __m512d first = _mm512_cvtps_pd(_mm512_castps512_ps256(values));
-            const __m512d second = _mm512_cvtps_pd(_mm512_extractf32x8_ps(values, 1));
-            low = _mm512_fmadd_pd(first, first, low);
-            high = _mm512_fmadd_pd(second, second, high);
-            i += 16;
-            continue;
+    if (bits <= 10) {
+        for (; i + 128 <= count; i += 128) {
+            __m512 squares = {}, more = {};
+            for (int v = 0; v < 8; v += 2) {
+                const __m512 first = _mm512_loadu_ps(samples + i + 16 * v);
+                const __m512 second = _mm512_loadu_ps(samples + i + 16 * v + 16);
+                squares = _mm512_fmadd_ps(first, first, squares);
+                more = _mm512_fmadd_ps(second, second, more);
+            }
+            squares = _mm512_add_ps(squares, more);
+            low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(squares)));
+            high = _mm512_add_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(squares, 1)));
         }
-        for (; i + 16 <= end; i += 16) {
-            const __m512 values = _mm512_loadu_ps(samples + i);
-            squares = _mm512_fmadd_ps(values, values, squares);
-        }
-        low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(squares)));
-        high = _mm512_add_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(squares, 1)));
+    }
+    for (; i + 16 <= count; i += 16) {
+        const __m512 values = _mm512_loadu_ps(samples + i);
+        const __m512d first = _mm512_cvtps_pd(_mm512_castps512_ps256(values));
+        const __m512d second = _mm512_cvtps_pd(_mm512_extractf32x8_ps(values, 1));
+        low = _mm512_fmadd_pd(first, first, low);
+        high = _mm512_fmadd_pd(second, second, high);
     }
     const __m512d sum = _mm512_add_pd(low, high);
     double total = 0.0;

@@ -139,7 +139,7 @@ class CpuChannelizer:
         flat = data.reshape(-1).view(np.uint8)
 
         def one_input(i: int) -> None:
-            workspace = self._workspaces.pop() if self._workspaces else self._workspace()
+            workspace = self._borrow()
             place = self._place(layout, data, i)
             for batch in self._batches(workspace, chunk.data[i].reshape(-1), starts[i], valid[i]):
                 saturated[i] += _native.quantize(
@@ -174,10 +174,12 @@ class CpuChannelizer:
         values = np.empty((config.inputs, spectra, config.channels), np.complex64)
 
         def one_input(i: int) -> None:
-            for batch in self._batches(self._workspace(), chunk.data[i].reshape(-1), starts[i], valid[i]):
+            workspace = self._borrow()
+            for batch in self._batches(workspace, chunk.data[i].reshape(-1), starts[i], valid[i]):
                 turns = self._turns(delays, valid, i, batch)
                 to = values[i, batch.row : batch.row + batch.rows]
                 _native.rotate(batch.spectra, *turns, config.slope, self.gains[i], to, self.isa)
+            self._workspaces.append(workspace)
 
         self._each_input(one_input)
         return values, valid
@@ -187,8 +189,11 @@ class CpuChannelizer:
         for _ in self._pool.map(work, inputs) if self._pool else map(work, inputs):
             pass
 
-    def _workspace(self) -> _Workspace:
-        return _Workspace(self.config, self._batch_rows)
+    def _borrow(self) -> _Workspace:
+        try:
+            return self._workspaces.pop()  # one step, so that no two threads can take the same
+        except IndexError:
+            return _Workspace(self.config, self._batch_rows)
 
     def _weight_blocks(self) -> NDArray[np.float32]:
         """Weights in the order the filter reads them, [column block][tap][column], padded with zeros.
