@@ -22,7 +22,7 @@ from ryle.channelize import _native as native
 from ryle.channelize.cpu import CpuChannelizer, instruction_sets
 from ryle.chunk import SampleChunk
 from ryle.wire import _native as wire_native
-from ryle.wire.samples import pack
+from ryle.wire.samples import pack, sum_squares
 
 BITS, TAPS, PACKET = 10, 16, 4096
 
@@ -107,7 +107,7 @@ def run(channels: int = 4096, spectra: int = 256, repetitions: int = 15) -> list
             )  # fmt: skip
 
     def power() -> None:
-        wire_native.sum_squares(packed, BITS, 0, spectra * config.step)
+        sum_squares(packed, BITS, 0, spectra * config.step)
 
     work: dict[str, Callable[[], object]] = {
         "scipy.fft.rfft float32": baseline_transform,

@@ -34,6 +34,7 @@ from ryle.channelize.channelizer import (
 )
 from ryle.chunk import BLOCK, SampleChunk
 from ryle.wire import _native as wire_native
+from ryle.wire.samples import sum_squares
 
 _LINE = 16  # floats in a cache line
 _ROWS = 16  # the Fourier transform's rows come in multiples of this, the widest vector the library uses
@@ -299,7 +300,6 @@ class CpuChannelizer:
         count = 0
         for run_begin, run_end in zip(edges[::2] * size, edges[1::2] * size, strict=True):
             run = max(begin, int(run_begin)), min(end, int(run_end))
-            total = wire_native.sum_squares(packed, bits, run[0] * parts, (run[1] - run[0]) * parts, self.isa)
-            power += total if bits == 32 else int(total)
+            power += sum_squares(packed, bits, run[0] * parts, (run[1] - run[0]) * parts, isa=self.isa)
             count += run[1] - run[0]
         return power, count
