@@ -1,3 +1,6 @@
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 warns of its own header (GCC bug 105593)
+#endif
 #include <immintrin.h>
 
 #include <cstdint>

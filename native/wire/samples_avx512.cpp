@@ -1,4 +1,7 @@
 // 32 samples a step: one byte permutation brings each sample's two bytes into a 16-bit lane, two shifts sign-extend it.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 warns of its own header (GCC bug 105593)
+#endif
 #include <immintrin.h>
 
 #include "wire/samples.h"
