@@ -21,15 +21,15 @@ struct Fir {
 
 // 64 channels of up to 64 spectra: delay, phase, gain, dither, quantization and corner turn.
 struct Tile {
-    const float* spectra;   // interleaved complex, first channel of the tile
-    ptrdiff_t row_stride;   // floats between successive spectra
-    const uint8_t* valid;   // [rows]
-    const float* lane_re;   // [rows][kTile]: turn of each channel against the tile's first
+    const float* spectra;  // interleaved complex, first channel of the tile
+    ptrdiff_t row_stride;  // floats between successive spectra
+    const uint8_t* valid;  // [rows]
+    const float* lane_re;  // [rows][kTile]: turn of each channel against the tile's first
     const float* lane_im;
-    const float* base_re;   // [rows], base_stride apart: turn of the tile's first channel
+    const float* base_re;  // [rows], base_stride apart: turn of the tile's first channel
     const float* base_im;
     ptrdiff_t base_stride;
-    const float* gain_re;   // [kTile]
+    const float* gain_re;  // [kTile]
     const float* gain_im;
     int rows;
     int channels;  // <= kTile
@@ -38,8 +38,8 @@ struct Tile {
     uint32_t first_counter;  // first channel of the tile / 4
     uint64_t first_spectrum;
     uint32_t input;
-    float limit;             // 127 or 7
-    float* floats;           // if set: values before dither as interleaved complex, nothing else is done
+    float limit;    // 127 or 7
+    float* floats;  // if set: values before dither as interleaved complex, nothing else is done
     ptrdiff_t floats_stride;
 };
 

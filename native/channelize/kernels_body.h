@@ -2,6 +2,7 @@
 //   Vector, Integers, Wide: LANES floats, LANES int32, LANES/2 uint64
 //   LOAD(pointer), STORE(pointer, vector), MULTIPLY_ADD(a, b, c), EVEN(a, b), ODD(a, b)
 //   MULTIPLY_LOW_HALVES, INTERLEAVE_FRONT, INTERLEAVE_BACK of Wide
+//   LEAVE(): last statement of what is called from outside
 //   FIR_ROWS: spectra that the filter sums at once, as many as there are registers for
 // Everything here has internal linkage, so that no function compiled for one instruction set can stand in for another.
 #include <cstring>
@@ -68,11 +69,12 @@ void fir(const Fir& f) {
     for (; row + FIR_ROWS <= f.rows; row += FIR_ROWS) fir_rows<FIR_ROWS>(f, row);
     for (; row + 4 <= f.rows; row += 4) fir_rows<4>(f, row);
     for (; row < f.rows; row++) fir_rows<1>(f, row);
+    LEAVE();
 }
 
-// Philox4x32-7 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") of the 16 counters that serve a tile's
-// channels; word 4i + w of the result is word w of counter i. Each counter word lies in the low half of a 64-bit lane,
-// where the widening multiplication finds it; what is in the high half does not matter.
+// Philox4x32-7 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") of the 16 counters that serve a
+// tile's channels; word 4i + w of the result is word w of counter i. Each counter word lies in the low half of a 64-bit
+// lane, where the widening multiplication finds it; what is in the high half does not matter.
 struct Keys {
     Wide word[7][2];
     Wide counters[32 / LANES];  // first counter words
@@ -130,8 +132,8 @@ void transpose16(const int8_t* in, ptrdiff_t in_stride, int8_t* out, ptrdiff_t o
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++) {
             b[2 * i] = __builtin_shufflevector(a[i], a[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-            b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14,
-                                                   30, 15, 31);
+            b[2 * i + 1] =
+                __builtin_shufflevector(a[i], a[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
         }
 #pragma GCC unroll 16
         for (int i = 0; i < 16; i++) a[i] = b[i];
@@ -215,13 +217,17 @@ int64_t tile(const Tile& t, int8_t* turned) {
             store_bytes(&parts[1][row][c], clamped_im);
         }
     }
-    if (t.floats) return 0;
+    if (t.floats) {
+        LEAVE();
+        return 0;
+    }
     for (int part = 0; part < 2; part++)
         for (int row = 0; row < t.rows; row += 16)
             for (int c = 0; c < t.channels; c += 16)
                 transpose16(&parts[part][row][c], kTile, turned + c * 2 * kTile + part * kTile + row, 2 * kTile);
     int64_t total = 0;
     for (int lane = 0; lane < LANES; lane++) total += saturated[lane];
+    LEAVE();
     return total;
 }
 

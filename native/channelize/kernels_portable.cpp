@@ -19,6 +19,7 @@ inline void store(float* to, Vector vector) { std::memcpy(to, &vector, sizeof ve
 #define STORE(p, v) store(p, v)
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #define MULTIPLY_LOW_HALVES(a, b) (((a) & 0xFFFFFFFFu) * (b))
+#define LEAVE()
 #define LANES 4
 #define FIR_ROWS 8
 #define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)

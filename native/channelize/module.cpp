@@ -45,7 +45,7 @@ const ChannelizeKernels& kernels(const std::string& isa) {
 template <typename T>
 using Vector1 = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// FIR of the spectra whose windows start at samples[starts[row]]; a negative start leaves its row as it is.
+// FIR of the spectra whose windows start at samples[starts[row]]; a negative start makes its row zero.
 void fir(Vector1<const float> samples, Vector1<const int64_t> starts, Vector1<const float> weights, int taps,
          nb::ndarray<float, nb::ndim<2>, nb::device::cpu> out, int step, const std::string& isa) {
     const int64_t rows = int64_t(starts.size());
@@ -61,6 +61,7 @@ void fir(Vector1<const float> samples, Vector1<const int64_t> starts, Vector1<co
     for (int64_t row = 0; row < rows;) {
         const int64_t start = starts.data()[row];
         if (start < 0) {
+            std::memset(out.data() + row * out.stride(0), 0, step * sizeof(float));
             row++;
             continue;
         }
@@ -157,13 +158,14 @@ struct Post {
     Vector1<const int64_t> quarters;
 };
 
-using Spectra = nb::ndarray<const std::complex<float>, nb::ndim<2>, nb::device::cpu>;
+// Interleaved complex; not an array of complex numbers, because it may start at an odd float.
+using Spectra = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;
 
 Tile make_tile(const Spectra& spectra, const Turns& turns, const uint8_t* valid, const std::vector<float>& gain_re,
                const std::vector<float>& gain_im, int first_row, int rows, int tile, int tiles, int channels) {
     Tile t{};
-    t.spectra = reinterpret_cast<const float*>(spectra.data() + first_row * spectra.stride(0) + tile * kTile);
-    t.row_stride = 2 * spectra.stride(0);
+    t.spectra = spectra.data() + first_row * spectra.stride(0) + 2 * tile * kTile;
+    t.row_stride = spectra.stride(0);
     t.valid = valid + first_row;
     t.lane_re = turns.lane_re.data() + first_row * kTile;
     t.lane_im = turns.lane_im.data() + first_row * kTile;
@@ -188,7 +190,7 @@ void check_post(const Spectra& spectra, const Vector1<const uint8_t>& valid, con
     const size_t rows = valid.size();
     if (fine.size() != rows || phase.size() != rows || quarters.size() != rows || spectra.shape(0) < rows)
         throw std::invalid_argument("arrays of different numbers of spectra");
-    if (int64_t(spectra.shape(1)) < tiles * kTile || spectra.stride(1) != 1)
+    if (int64_t(spectra.shape(1)) < 2 * tiles * kTile || spectra.stride(1) != 1)
         throw std::invalid_argument("rows of spectra must be padded to whole tiles of 64 channels");
 }
 
@@ -204,9 +206,9 @@ int64_t quantize(Spectra spectra, Vector1<const uint8_t> valid, Vector1<const do
     if (output.form == Form::blocks && (out_spectrum % kTile || rows % kTile))
         throw std::invalid_argument("K-blocks are written 64 spectra at a time");
     const int64_t last = out_spectrum + rows - 1;
-    const int64_t end = offset + (channels - 1) * channel_stride + last / group * group_stride +
-                        (output.form == Form::blocks ? 0 : (rows >= group ? group - 1 : last % group)) * spectrum_stride +
-                        width;
+    const int64_t end =
+        offset + (channels - 1) * channel_stride + last / group * group_stride +
+        (output.form == Form::blocks ? 0 : (rows >= group ? group - 1 : last % group)) * spectrum_stride + width;
     if (rows > 0 && (offset < 0 || end > int64_t(out.size()))) throw std::invalid_argument("output too small");
     const ChannelizeKernels& chosen = kernels(isa);
     thread_local Turns turns;

@@ -71,7 +71,8 @@ using MutableBytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device:
 
 void check_range(const Bytes& data, int bits, size_t first, size_t count) {
     if (bits < 1 || bits > 32) throw std::invalid_argument("bits must be 1-10, 12, 16 or 32");
-    if ((first + count) * bits > data.size() * 8) throw std::invalid_argument("samples wanted past the end of the data");
+    if ((first + count) * bits > data.size() * 8)
+        throw std::invalid_argument("samples wanted past the end of the data");
 }
 
 void unpack(Bytes data, int bits, size_t first, Floats out, const std::string& isa) {
@@ -79,16 +80,23 @@ void unpack(Bytes data, int bits, size_t first, Floats out, const std::string& i
     unpack_range(data.data(), bits, first, out.size(), kernels(isa), out.data());
 }
 
-double sum_squares(Bytes data, int bits, size_t first, size_t count, const std::string& isa) {
+uint64_t sum_squares(Bytes data, int bits, size_t first, size_t count, const std::string& isa) {
     check_range(data, bits, first, count);
-    const SampleKernels& chosen = kernels(isa);
-    alignas(64) float block[4096];  // small enough for the first-level cache
+    if (bits > 16) throw std::invalid_argument("sums of integers only");
+    uint64_t before = 0;
+    for (; count > 0 && first * bits % 8 != 0; first++, count--) {
+        const int64_t value = int64_t(sample_at(data.data(), first, bits));
+        before += uint64_t(value * value);
+    }
+    return before + kernels(isa).sum_squares(data.data() + first * bits / 8, count, bits);
+}
+
+double sum_squares_float(Bytes data, size_t first, size_t count) {
+    check_range(data, 32, first, count);
     double total = 0.0;
-    for (size_t done = 0; done < count;) {
-        const size_t length = count - done < 4096 ? count - done : 4096;
-        unpack_range(data.data(), bits, first + done, length, chosen, block);
-        total += chosen.sum_squares(block, length, bits);
-        done += length;
+    for (size_t i = first; i < first + count; i++) {
+        const double value = big_endian_float(data.data() + 4 * i);
+        total += value * value;
     }
     return total;
 }
@@ -149,6 +157,8 @@ void bind_samples(nb::module_& m) {
           nb::arg("isa") = "", release());
     m.def("sum_squares", &ryle::sum_squares, nb::arg("data"), nb::arg("bits"), nb::arg("first"), nb::arg("count"),
           nb::arg("isa") = "", release());
+    m.def("sum_squares_float", &ryle::sum_squares_float, nb::arg("data"), nb::arg("first"), nb::arg("count"),
+          release());
     m.def("pack", &ryle::pack, nb::arg("values"), nb::arg("bits"), nb::arg("group"), nb::arg("out"), release());
     m.def("sample_instruction_sets", &ryle::instruction_sets);
 }

@@ -8,8 +8,7 @@ namespace ryle {
 // `data` starts on a byte boundary at a sample; `bits` is 1-10, 12 or 16. A sample of any of these widths lies within
 // two successive bytes, which is what every form of the kernel relies on. Nothing past the last sample's byte is read.
 using UnpackFunction = void (*)(const uint8_t* data, size_t count, int bits, float* out);
-// Sum of squares in double precision: exact for integer samples while it stays below 2^53.
-using SumSquaresFunction = double (*)(const float* samples, size_t count, int bits);
+using SumSquaresFunction = uint64_t (*)(const uint8_t* data, size_t count, int bits);
 
 struct SampleKernels {
     const char* name;
@@ -35,11 +34,17 @@ inline float sample_at(const uint8_t* data, size_t index, int bits) {
     return float(bits == 1 ? 2 * value + 1 : value);
 }
 
-inline double sum_squares_plain(const float* samples, size_t count, int) {
-    double total = 0.0;
-    for (size_t i = 0; i < count; i++) total += double(samples[i]) * double(samples[i]);
-    return total;
+inline uint64_t sum_squares_plain(const uint8_t* data, size_t count, int bits) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t value = int64_t(sample_at(data, i, bits));
+        sum += uint64_t(value * value);
+    }
+    return sum;
 }
+
+// Sums of two squares, at most 2^(2 bits - 1), that 32 bits can add up.
+inline size_t exact_depth(int bits) { return bits <= 10 ? 4096 : size_t(1) << (32 - 2 * bits); }
 
 }  // namespace
 }  // namespace ryle

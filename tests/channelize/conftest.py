@@ -32,8 +32,8 @@ def make_case(seed, *, spectra=64, unit=64, inputs=2, loss=0.3, level=None, marg
     """Noise with random gains and delays whose coarse part steps, a random timestamp and some packets lost.
 
     What lies in the place of a lost packet is garbage: all ones, which is NaN in 32 bits. `loss` is the expected number
-    of packets lost per input. The chunk may lack samples for the first or last spectra, unless `margin` is 0; then there
-    is no coarse delay.
+    of packets lost per input. The chunk may lack samples for the first or last spectra, unless `margin` is 0; then
+    there is no coarse delay.
     """
     rng = np.random.default_rng(seed)
     config = ChannelizerConfig(inputs, seed=int(rng.integers(1 << 64, dtype=np.uint64)), input_offset=3, **settings)

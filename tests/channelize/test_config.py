@@ -31,9 +31,9 @@ def test_bad_settings_are_named(settings, message):
 
 
 def test_unknown_backend_lists_the_known():
-    with pytest.raises(ValueError, match="'tpu' is unknown; use one of .*cpu.*reference"):
+    with pytest.raises(ValueError, match=r"'tpu' is unknown; use one of .*cpu.*reference"):
         make_channelizer(ChannelizerConfig(1, 8), "tpu")
-    with pytest.raises(ValueError, match="no instruction set 'mmx'; use one of .*portable"):
+    with pytest.raises(ValueError, match=r"no instruction set 'mmx'; use one of .*portable"):
         CpuChannelizer(ChannelizerConfig(1, 8), "mmx")
 
 

@@ -1,4 +1,4 @@
-"""What an observatory asks of an F-engine, with its thresholds; the form that a machine picks by default is measured."""
+"""What an observatory asks of an F-engine, with its thresholds, of the form that a machine picks by default."""
 
 import numpy as np
 import pytest
@@ -209,3 +209,30 @@ def test_gain_linearity():
         assert abs(mean - level * exact / abs(exact)) < 5 * np.sqrt(0.5 / spectra)
         assert not result.saturated.any()
     assert abs(120.0 - abs(mean)) < 0.001 * 120
+
+
+def test_complex_band():
+    """Tones of either sign lie where they should; a delayed complex wave is put right with no phase at its centre."""
+    channels, spectra = 64, 64
+    config = ChannelizerConfig(2, channels, 16, bits=16, complex_input=True)
+    channelizer = make_channelizer(config)
+    time = np.arange(config.step * spectra + config.window_samples)
+    for channel in (1, 20, 32, 33, 63):
+        tone = 20000 * np.exp(2j * np.pi * (channel - channels / 2) / channels * time)
+        values, _ = channelizer.spectra_float(chunk_of(np.stack([tone, tone]), 16), 0, spectra, Delays.zero(2, spectra))
+        assert np.all(np.abs(values).argmax(axis=2) == channel)
+    rng = np.random.default_rng(9)
+    spectrum = rng.standard_normal(1 << 14) + 1j * rng.standard_normal(1 << 14)
+    frequency = np.fft.fftfreq(1 << 14)
+    spectrum[np.abs(frequency) > 0.48] = 0
+    for delay in (0.4, -3.3, 700.45):
+        waves = np.fft.ifft(spectrum * np.exp(2j * np.pi * frequency * np.array([[0.0], [delay]]))) * 3e5
+        waves = np.roll(waves, 2 * PACKET * 16, axis=1)
+        delays = split(delay, spectra=spectra)
+        values, valid = channelizer.spectra_float(chunk_of(waves, 16), 64, spectra, delays)
+        assert valid.all()
+        turn = np.angle(np.sum(values[1] * values[0].conj(), axis=0), deg=True)[4:-4]
+        assert np.abs(turn).max() < 1
+        values, _ = channelizer.spectra_float(chunk_of(waves, 16), 64, spectra, split(round(delay), spectra=spectra))
+        turn = np.angle(np.sum(values[1] * values[0].conj(), axis=0), deg=True)[4:-4]
+        assert np.abs(turn).max() > 30  # the fine delay matters

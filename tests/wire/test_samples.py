@@ -48,7 +48,7 @@ def test_ranges_start_anywhere(isa, bits, seed, first, count):
     out = np.full(count, np.nan, np.float32)
     _native.unpack(packed, bits, first, out, isa)
     np.testing.assert_array_equal(out, expected)
-    total = _native.sum_squares(packed, bits, first, count, isa)
+    total = sum_squares(packed, bits, first, count, isa=isa)
     if bits == 32:
         np.testing.assert_allclose(total, np.sum(expected**2), rtol=1e-12)
     else:
@@ -61,8 +61,7 @@ def test_sum_squares_is_exact_at_full_scale(bits, isa):
     data = np.tile(np.packbits(np.array([1] + [0] * (bits - 1), np.uint8).repeat(1).tolist() * 8), 4000)
     least = -1 if bits == 1 else -(2 ** (bits - 1))
     assert np.all(unpack(data, bits) == least)
-    assert _native.sum_squares(data, bits, 0, 32000, isa) == 32000 * least * least
-    assert sum_squares(data, bits, 0, 32000) == 32000 * least * least
+    assert sum_squares(data, bits, 0, 32000, isa=isa) == 32000 * least * least
 
 
 @pytest.mark.parametrize("bits", INTEGER_BITS)

@@ -17,7 +17,7 @@ def fir(
     isa: str = "",
 ) -> None: ...
 def quantize(
-    spectra: NDArray[np.complex64],
+    spectra: NDArray[np.float32],
     valid: NDArray[np.uint8],
     fine: NDArray[np.float64],
     phase: NDArray[np.float64],
@@ -40,7 +40,7 @@ def quantize(
     isa: str = "",
 ) -> int: ...
 def rotate(
-    spectra: NDArray[np.complex64],
+    spectra: NDArray[np.float32],
     valid: NDArray[np.uint8],
     fine: NDArray[np.float64],
     phase: NDArray[np.float64],

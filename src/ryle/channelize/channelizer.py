@@ -113,7 +113,10 @@ class ChannelizerConfig:
             return pfb_weights(self.step, self.taps, self.window, self.w_cutoff)
         weights = np.asarray(self.weights, np.float64)
         if weights.shape != (self.window_samples,):
-            raise ValueError(f"weights has shape {weights.shape}; {self.channels} channels and {self.taps} taps need ({self.window_samples},)")
+            raise ValueError(
+                f"weights has shape {weights.shape}; {self.channels} channels and {self.taps} taps need "
+                f"({self.window_samples},)"
+            )
         return normalized(weights)
 
 
@@ -154,8 +157,8 @@ class Blocks:
 class Heaps:
     """Output as payloads of MeerKAT F-heaps.
 
-    int8 (antenna, heap, channel, spectrum, pol, 2), or with 4 bits uint8 (antenna, heap, channel, spectrum, pol) with the
-    real part in the high nibble.
+    int8 (antenna, heap, channel, spectrum, pol, 2), or with 4 bits uint8 (antenna, heap, channel, spectrum, pol) with
+    the real part in the high nibble.
 
     Parameters
     ----------
@@ -260,7 +263,7 @@ class Channelizer(Protocol):
     def spectra_float(
         self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays
     ) -> tuple[NDArray[np.complexfloating[Any, Any]], NDArray[np.bool_]]:
-        """Values before dither and quantization, complex (input, spectrum, channel), zero where invalid, and validity."""
+        """Give the values before dither, complex (input, spectrum, channel), zero where invalid, and validity."""
         ...
 
 
@@ -305,8 +308,8 @@ def check_arguments(
     row = packed_bytes(chunk.packet_samples, config.bits, complex_samples=config.complex_input)
     if chunk.data.ndim != 3 or chunk.data.shape[0] != config.inputs or chunk.data.shape[2] != row:
         raise ValueError(
-            f"chunk.data has shape {chunk.data.shape}; {config.inputs} inputs in packets of {chunk.packet_samples} samples "
-            f"of {config.bits} bits need ({config.inputs}, packets, {row})"
+            f"chunk.data has shape {chunk.data.shape}; {config.inputs} inputs in packets of {chunk.packet_samples} "
+            f"samples of {config.bits} bits need ({config.inputs}, packets, {row})"
         )
     if chunk.data.dtype != np.uint8 or not chunk.data.flags.c_contiguous:
         raise ValueError("chunk.data must be C-contiguous uint8")

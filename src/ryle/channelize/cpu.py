@@ -34,13 +34,15 @@ from ryle.channelize.channelizer import (
 )
 from ryle.chunk import BLOCK, SampleChunk
 from ryle.wire import _native as wire_native
+from ryle.wire.samples import sum_squares
 
+_LINE = 16  # floats in a cache line
 _ROWS = 16  # the Fourier transform's rows come in multiples of this, the widest vector the library uses
 _FFT_SAMPLES = 1 << 17  # samples that are filtered and transformed together: half a megabyte
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """Forms of the hot loops that this machine can run, the fastest first."""
+    """List the forms of the hot loops that this machine can run, the fastest first."""
     return tuple(_native.instruction_sets())
 
 
@@ -48,29 +50,44 @@ def _round_up(number: int, unit: int) -> int:
     return -(-number // unit) * unit
 
 
+def _aligned(rows: int, columns: int) -> NDArray[np.float32]:
+    """Make zeros of which every 16th column is on a cache line, if `columns` is a multiple of 16."""
+    flat = np.zeros(rows * columns + _LINE, np.float32)
+    skip = -(flat.ctypes.data // 4) % _LINE
+    return flat[skip : skip + rows * columns].reshape(rows, columns)
+
+
 @dataclass(slots=True)
 class _Batch:
-    """Rows [row, row + rows) of one input, filtered and transformed: spectra is complex64 (at least rows, padded)."""
+    """Rows [row, row + rows) of one input, filtered and transformed: interleaved complex float32, padded at the end."""
 
     row: int
     rows: int
-    spectra: NDArray[np.complex64]
+    spectra: NDArray[np.float32]
 
 
 class _Workspace:
-    """Buffers of one thread."""
+    """Buffers of one thread.
 
-    def __init__(self, config: ChannelizerConfig, fft_rows: int, batch_rows: int) -> None:
+    A row is filtered, transformed and read in one place, `frames`. The real transform leaves Re 0, Re 1, Im 1, Re 2,
+    Im 2, ...; with Re 0 moved one place down and a zero put where it was, channels lie in pairs from the place before.
+    """
+
+    def __init__(self, config: ChannelizerConfig, batch_rows: int) -> None:
         floats = 2 * config.channels
+        padded = _round_up(floats, 2 * _native.TILE)
         self.samples = np.empty(0, np.float32)
         # Rows a power of two apart would evict one another from the first-level cache, where the transform reads
-        # sixteen of them at a time; 64 bytes more keep them apart.
-        self.filtered = np.zeros((fft_rows, floats + 16), np.float32)
-        self.spectra = np.zeros((batch_rows, _round_up(config.channels + 1, _native.TILE) + 8), np.complex64)
+        # sixteen of them at a time; the line before each row keeps them apart.
+        rows = _aligned(batch_rows, _LINE + padded + (_LINE if padded > floats else 0))
+        first = _LINE if config.complex_input else _LINE - 1
+        self.frames = rows[:, _LINE : _LINE + floats]
+        self.before = rows[:, _LINE - 1]
+        self.spectra = rows[:, first : first + padded]
 
     def sample_buffer(self, count: int) -> NDArray[np.float32]:
         if self.samples.size < count:
-            self.samples = np.empty(count, np.float32)
+            self.samples = _aligned(1, _round_up(count, _LINE))[0]
         return self.samples[:count]
 
 
@@ -123,7 +140,7 @@ class CpuChannelizer:
         flat = data.reshape(-1).view(np.uint8)
 
         def one_input(i: int) -> None:
-            workspace = self._workspaces.pop() if self._workspaces else self._workspace()
+            workspace = self._borrow()
             place = self._place(layout, data, i)
             for batch in self._batches(workspace, chunk.data[i].reshape(-1), starts[i], valid[i]):
                 saturated[i] += _native.quantize(
@@ -151,17 +168,19 @@ class CpuChannelizer:
     def spectra_float(
         self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays
     ) -> tuple[NDArray[np.complexfloating[Any, Any]], NDArray[np.bool_]]:
-        """Values before dither and quantization, complex64 (input, spectrum, channel), and validity."""
+        """Give the values before dither and quantization, complex64 (input, spectrum, channel), and validity."""
         config = self.config
         check_arguments(config, chunk, first_spectrum, spectra, delays)
         starts, valid = self._windows(chunk, first_spectrum, spectra, delays)
         values = np.empty((config.inputs, spectra, config.channels), np.complex64)
 
         def one_input(i: int) -> None:
-            for batch in self._batches(self._workspace(), chunk.data[i].reshape(-1), starts[i], valid[i]):
+            workspace = self._borrow()
+            for batch in self._batches(workspace, chunk.data[i].reshape(-1), starts[i], valid[i]):
                 turns = self._turns(delays, valid, i, batch)
                 to = values[i, batch.row : batch.row + batch.rows]
                 _native.rotate(batch.spectra, *turns, config.slope, self.gains[i], to, self.isa)
+            self._workspaces.append(workspace)
 
         self._each_input(one_input)
         return values, valid
@@ -171,8 +190,11 @@ class CpuChannelizer:
         for _ in self._pool.map(work, inputs) if self._pool else map(work, inputs):
             pass
 
-    def _workspace(self) -> _Workspace:
-        return _Workspace(self.config, self._fft_rows, self._batch_rows)
+    def _borrow(self) -> _Workspace:
+        try:
+            return self._workspaces.pop()  # one step, so that no two threads can take the same
+        except IndexError:
+            return _Workspace(self.config, self._batch_rows)
 
     def _weight_blocks(self) -> NDArray[np.float32]:
         """Weights in the order the filter reads them, [column block][tap][column], padded with zeros.
@@ -208,35 +230,43 @@ class CpuChannelizer:
         self, workspace: _Workspace, packed: NDArray[np.uint8], starts: NDArray[np.int64], valid: NDArray[np.bool_]
     ) -> Iterator[_Batch]:
         config, parts, step = self.config, self._parts, self._step
+        window = config.taps * step
         for row in range(0, starts.size, self._batch_rows):
             rows = min(self._batch_rows, starts.size - row)
             wanted = valid[row : row + rows]
             if wanted.any():
-                values = starts[row : row + rows] * parts
-                low = int(values[wanted].min())
-                samples = workspace.sample_buffer(int(values[wanted].max()) + config.taps * step - low)
-                wire_native.unpack(packed, config.bits, low, samples, self.isa)
-                values = np.where(wanted, values - low, -1)
-                for r in range(0, rows, self._fft_rows):
-                    some = min(self._fft_rows, rows - r)
-                    _native.fir(
-                        samples, values[r : r + some], self._weights, config.taps, workspace.filtered, step, self.isa
-                    )
-                    self._transform(workspace, r, _round_up(some, _ROWS))
+                ends = np.full(_round_up(rows, _ROWS), -1, np.int64)  # of windows, in values of the packed stream
+                ends[:rows][wanted] = starts[row : row + rows][wanted] * parts + window
+                low = int(ends[ends >= 0].min()) - window
+                high = int(ends.max())
+                samples = workspace.sample_buffer(high - low)
+                offsets = np.where(ends >= 0, ends - window - low, -1)
+                unpacked = low
+                for r in range(0, ends.size, self._fft_rows):
+                    group = slice(r, r + self._fft_rows)
+                    # Unpack just before the filter reads: the samples are then still in cache.
+                    end = int(ends[group].max())
+                    if end > unpacked:
+                        wire_native.unpack(packed, config.bits, unpacked, samples[unpacked - low : end - low], self.isa)
+                        unpacked = end
+                    frames = workspace.frames[group]
+                    _native.fir(samples, offsets[group], self._weights, config.taps, frames, step, self.isa)
+                    self._transform(frames[: ends.size - r], workspace.before[group])
             yield _Batch(row, rows, workspace.spectra)
 
-    def _transform(self, workspace: _Workspace, row: int, rows: int) -> None:
-        frames = workspace.filtered[:rows, : self._step]
-        to = workspace.spectra[row : row + rows]
+    def _transform(self, frames: NDArray[np.float32], before: NDArray[np.float32]) -> None:
         if self.config.complex_input:
-            ducc0.fft.c2c(frames.view(np.complex64), axes=(1,), out=to[:, : self.config.channels])
+            values = frames.view(np.complex64)
+            ducc0.fft.c2c(values, axes=(1,), out=values)
         else:
-            ducc0.fft.r2c(frames, axes=(1,), out=to[:, : self.config.channels + 1])
+            ducc0.fft.r2r_fftpack(frames, axes=(1,), real2hermitian=True, forward=True, out=frames)
+            before[: len(frames)] = frames[:, 0]
+            frames[:, 0] = 0
 
     def _turns(
         self, delays: Delays, valid: NDArray[np.bool_], i: int, batch: _Batch
     ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Validity, fine delay, phase and quarter turns of a batch's spectra."""
+        """Give validity, fine delay, phase and quarter turns of a batch's spectra."""
         span = slice(batch.row, batch.row + batch.rows)
         coarse = np.asarray(delays.coarse[i, span], np.int64)
         return (
@@ -247,7 +277,7 @@ class CpuChannelizer:
         )
 
     def _place(self, layout: Layout, data: NDArray[Any], i: int) -> tuple[int, int, int, int, int, int]:
-        """Form of the output and where an input's values lie: offset, strides of channel, group and spectrum, group."""
+        """Give the form of the output, an input's offset, strides of channel, group and spectrum, length of a group."""
         strides = data.strides
         if isinstance(layout, Blocks):
             return 0, strides[2] * i, strides[0], strides[1], 0, BLOCK
@@ -270,7 +300,6 @@ class CpuChannelizer:
         count = 0
         for run_begin, run_end in zip(edges[::2] * size, edges[1::2] * size, strict=True):
             run = max(begin, int(run_begin)), min(end, int(run_end))
-            total = wire_native.sum_squares(packed, bits, run[0] * parts, (run[1] - run[0]) * parts, self.isa)
-            power += total if bits == 32 else int(total)
+            power += sum_squares(packed, bits, run[0] * parts, (run[1] - run[0]) * parts, isa=self.isa)
             count += run[1] - run[0]
         return power, count

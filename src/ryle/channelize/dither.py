@@ -1,7 +1,7 @@
 """Reproducible dither: a counter-based generator, so that any spectrum's dither can be made alone, anywhere.
 
-Philox4x32 with 7 rounds (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11). The key is
-the 64-bit seed (low word first), the counter ``(channel // 4, spectrum mod 2^32, spectrum >> 32, input)``. Word
+Philox4x32 with 7 rounds (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11). The key
+is the 64-bit seed (low word first), the counter ``(channel // 4, spectrum mod 2^32, spectrum >> 32, input)``. Word
 ``channel % 4`` of the result serves one complex value: its high 16 bits the real part, its low 16 bits the imaginary
 part, as ``(r + ½)/65536 − ½``, which single precision holds exactly.
 """

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-_WINDOWS: dict[str, Callable[[int], NDArray[np.float64]]] = {
+_WINDOWS: dict[str, Callable[[int], NDArray[Any]]] = {
     "hann": np.hanning,
     "hamming": np.hamming,
     "blackman": np.blackman,
@@ -21,9 +22,9 @@ WINDOWS = tuple(_WINDOWS)
 def pfb_weights(step: int, taps: int, window: str = "hann", w_cutoff: float = 1.0) -> NDArray[np.float64]:
     """Window a sinc and normalize it.
 
-    The weights are ``A·W(i)·sinc(w_cutoff·(i + ½ − N/2)/step)`` for ``N = step·taps``, with the symmetric form of the named
-    window (as MeerKAT's F-engine) and ``A`` such that ``Σw² = 1``: white noise then has the same power in every channel
-    as its samples have.
+    The weights are ``A·W(i)·sinc(w_cutoff·(i + ½ − N/2)/step)`` for ``N = step·taps``, with the symmetric form of the
+    named window (as MeerKAT's F-engine) and ``A`` such that ``Σw² = 1``: white noise then has the same power in every
+    channel as its samples have.
 
     Parameters
     ----------
@@ -46,7 +47,9 @@ def pfb_weights(step: int, taps: int, window: str = "hann", w_cutoff: float = 1.
         If the window is unknown.
     """
     if window not in _WINDOWS:
-        raise ValueError(f"window {window!r} is unknown; use one of {', '.join(WINDOWS)}, or give the weights themselves")
+        raise ValueError(
+            f"window {window!r} is unknown; use one of {', '.join(WINDOWS)}, or give the weights themselves"
+        )
     length = step * taps
     offset = np.arange(length) + 0.5 - length / 2
     return normalized(_WINDOWS[window](length) * np.sinc(w_cutoff * offset / step))

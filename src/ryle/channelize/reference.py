@@ -37,7 +37,7 @@ class ReferenceChannelizer:
     def spectra_float(
         self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays
     ) -> tuple[NDArray[np.complexfloating[Any, Any]], NDArray[np.bool_]]:
-        """Values before dither and quantization, complex128 (input, spectrum, channel), and validity."""
+        """Give the values before dither and quantization, complex128 (input, spectrum, channel), and validity."""
         check_arguments(self.config, chunk, first_spectrum, spectra, delays)
         config = self.config
         n, step, window = config.channels, config.step, config.window_samples
@@ -78,7 +78,9 @@ class ReferenceChannelizer:
         parts = np.stack([values.real, values.imag], axis=-1)
         if config.dither == "uniform":
             for i, s in np.argwhere(valid):
-                parts[i, s] += dither(config.seed, config.input_offset + int(i), first_spectrum + int(s), config.channels)
+                parts[i, s] += dither(
+                    config.seed, config.input_offset + int(i), first_spectrum + int(s), config.channels
+                )
         rounded = np.rint(parts)
         saturated = np.any(np.abs(rounded) > config.limit, axis=-1).sum(axis=(1, 2))
         quantized = np.clip(rounded, -config.limit, config.limit).astype(np.int8)
@@ -87,9 +89,11 @@ class ReferenceChannelizer:
         return Spectra(first_spectrum, data, valid, saturated.astype(np.int64), power, count, layout)
 
     def _samples(self, chunk: SampleChunk, i: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Samples of an input, zero where missing, and whether each is present."""
+        """Give the samples of an input, zero where missing, and whether each is present."""
         present = np.repeat(chunk.present[i] != 0, chunk.packet_samples)
-        samples = unpack_reference(chunk.data[i].reshape(-1), self.config.bits, complex_samples=self.config.complex_input)
+        samples = unpack_reference(
+            chunk.data[i].reshape(-1), self.config.bits, complex_samples=self.config.complex_input
+        )
         return np.where(present, samples, 0), present
 
     def _input_power(self, chunk: SampleChunk, first: int, spectra: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -98,7 +102,9 @@ class ReferenceChannelizer:
         power, count = [], []
         for i in range(self.config.inputs):
             samples, present = self._samples(chunk, i)
-            power.append(np.sum(np.abs(samples[begin:end]) ** 2 if self.config.bits == 32 else _squares(samples[begin:end])))
+            power.append(
+                np.sum(np.abs(samples[begin:end]) ** 2 if self.config.bits == 32 else _squares(samples[begin:end]))
+            )
             count.append(np.count_nonzero(present[begin:end]))
         return np.array(power), np.array(count, np.int64)
 

@@ -39,7 +39,9 @@ def packed_bytes(samples: int, bits: int, *, complex_samples: bool = False) -> i
     check_bits(bits)
     total = samples * bits * (2 if complex_samples else 1)
     if total % 8:
-        raise ValueError(f"{samples} samples of {bits} bits are {total} bits, not whole bytes; use a multiple of 8 samples")
+        raise ValueError(
+            f"{samples} samples of {bits} bits are {total} bits, not whole bytes; use a multiple of 8 samples"
+        )
     return total // 8
 
 
@@ -135,8 +137,8 @@ def pack(samples: ArrayLike, bits: int) -> tuple[NDArray[np.uint8], int]:
     return packed, saturated
 
 
-def sum_squares(data: NDArray[np.uint8], bits: int, first: int, count: int) -> float:
-    """Sum the squares of values [first, first + count) of one packed row, exactly for integers below 2^53.
+def sum_squares(data: NDArray[np.uint8], bits: int, first: int, count: int, *, isa: str = "") -> int | float:
+    """Sum the squares of values [first, first + count) of one packed row.
 
     Parameters
     ----------
@@ -146,5 +148,15 @@ def sum_squares(data: NDArray[np.uint8], bits: int, first: int, count: int) -> f
         Bits of a value.
     first, count : int
         Range of values; real and imaginary parts are a value each.
+    isa : str
+        Kernel to use, one of `instruction_sets`; the fastest by default.
+
+    Returns
+    -------
+    int or float
+        Exact for integer samples; in double precision for 32 bits.
     """
-    return _native.sum_squares(data, bits, first, count)
+    check_bits(bits)
+    if bits == 32:
+        return _native.sum_squares_float(data, first, count)
+    return _native.sum_squares(data, bits, first, count, isa)
