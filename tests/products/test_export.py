@@ -42,7 +42,7 @@ def test_round_trip(tmp_path, synthetic, rng, form, pols, sideband):
     # MIRIAD keeps times to a fraction of a second of the day and recomputes uvw from them
     assert got.time_array == pytest.approx(want.time_array, abs=1e-8)
     assert got.uvw_array == pytest.approx(want.uvw_array, abs=0.02)
-    top = np.abs(want.data_array).max()
+    top = float(np.abs(want.data_array).max())
     assert got.data_array == pytest.approx(want.data_array, abs=1e-5 * top)
     assert np.array_equal(got.flag_array, want.flag_array)
 
@@ -57,10 +57,12 @@ def test_measurement_set_rows_hold_the_opposite_product_and_baseline(tmp_path, s
     spectra = round(60 * 64e6 / meta.spectrum_samples)
     truth = synthetic.correlations(meta, positions, sky, meta.midpoint(0, spectra), meta.phase_centre)
     want = read(path)
+    with table(str(done.path / "ANTENNA"), ack=False) as antennas:
+        index = {k: int(name[1:]) for k, name in enumerate(antennas.getcol("NAME")) if name}
     with table(str(done.path), ack=False) as ms, table(str(done.path / "POLARIZATION"), ack=False) as pol:
         assert pol.getcol("CORR_TYPE")[0].tolist() == [9, 10, 11, 12]  # XX XY YX YY
         for row in ms:
-            a, b = row["ANTENNA1"], row["ANTENNA2"]
+            a, b = index[row["ANTENNA1"]], index[row["ANTENNA2"]]
             assert row["DATA"] / synthetic.SCALE == pytest.approx(truth[:, a, b].reshape(16, 4), abs=1e-5)
             if a != b:
                 uvw = want.uvw_array[(want.ant_1_array == min(a, b) + 1) & (want.ant_2_array == max(a, b) + 1)][0]

@@ -121,7 +121,7 @@ def test_metadata_comes_back(tmp_path, synthetic, rng):
     assert list(data.telescope.antenna_names) == list(meta.antenna_names)
     assert data.telescope.get_enu_antpos() == pytest.approx(positions, abs=1e-5)
     assert data.telescope.feed_angle[0] == pytest.approx([np.pi / 2, 0])
-    assert data.extra_keywords == {"gain": 2.5, "obsid": "x7", "polconv": "sum"}
+    assert data.extra_keywords == {"gain": 2.5, "obsid": "x7", "stokconv": "sum"}
     (entry,) = data.phase_center_catalog.values()
     assert (entry["cat_name"], entry["cat_type"], entry["cat_frame"]) == ("field", "sidereal", "icrs")
     with h5py.File(tmp_path / "a.uvh5") as file:

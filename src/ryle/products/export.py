@@ -125,7 +125,7 @@ def phase_if_unprojected(data: UVData) -> list[str]:
     if not any(entry["cat_type"] == "unprojected" for entry in data.phase_center_catalog.values()):
         return []
     middle = Time((np.min(data.time_array) + np.max(data.time_array)) / 2, format="jd")
-    data.phase_to_time(middle, phase_frame="icrs", cat_name="zenith")
+    data.phase_to_time(middle, phase_frame="icrs")
     return [f"the data follow no source: they were phased to the zenith at mid-file, {middle.utc.isot} UTC"]
 
 

@@ -428,7 +428,6 @@ def _create(file: h5py.File, meta: ObservationMetadata, rows: _Rows) -> None:
         "vis_units": np.bytes_(meta.vis_units),
         "timesys": np.bytes_("UTC"),
         "Nphase": 1,
-        "blt_order": np.bytes_("time"),
         "blts_are_rectangular": True,
         "time_axis_faster_than_bls": False,
         "history": np.bytes_(meta.history.encode()),
@@ -444,7 +443,7 @@ def _create(file: h5py.File, meta: ObservationMetadata, rows: _Rows) -> None:
     for name, value in _catalog_entry(meta).items():
         catalog[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
     keywords = header.create_group("extra_keywords")
-    for name, value in {"polconv": meta.pol_convention, **meta.extra_keywords}.items():
+    for name, value in {"stokconv": meta.pol_convention, **meta.extra_keywords}.items():
         keywords[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
     file.create_group("Ryle")["observation"] = meta.observation
 
@@ -483,6 +482,7 @@ def _catalog_entry(meta: ObservationMetadata) -> dict[str, Any]:
         "cat_lon": centre.ra % (2 * np.pi),
         "cat_lat": centre.dec,
         "cat_frame": "icrs",
+        "cat_epoch": 2000.0,
         "info_source": "user",
     }
 
