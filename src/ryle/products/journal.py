@@ -59,6 +59,7 @@ class JournaledFile(io.RawIOBase):
         self._committed = 0
         self._pages: dict[int, bytearray] = {}
         self._abandoned = False
+        self._error: OSError | None = None
 
     def readable(self) -> bool:
         """Whether it can be read: yes."""
@@ -96,12 +97,19 @@ class JournaledFile(io.RawIOBase):
         return size
 
     def write(self, data: Any) -> int:
-        """Write: beyond the committed end to the file itself, before it to memory until the next commit."""
+        """Write: beyond the committed end to the file itself, before it to memory until the next commit.
+
+        It never raises, because HDF5 does not survive that here: an error of the disk is kept for `check`.
+        """
         view = memoryview(data).cast("B")
         if not self._abandoned:
             inside = max(0, min(len(view), self._committed - self._position))
             self._hold(view[:inside], self._position)
-            _pwrite_all(self._fd, view[inside:], self._position + inside)
+            try:
+                _pwrite_all(self._fd, view[inside:], self._position + inside)
+            except OSError as error:
+                self._error = error
+                self.abandon()
         self._position += len(view)
         self._end = max(self._end, self._position)
         return len(view)
@@ -111,6 +119,17 @@ class JournaledFile(io.RawIOBase):
         self._end = self._position if size is None else size
         return self._end
 
+    def check(self) -> None:
+        """Raise the error, if any, that a write met since the last commit.
+
+        Raises
+        ------
+        OSError
+            The first error; the file is `abandon`-ed.
+        """
+        if self._error is not None:
+            raise self._error
+
     def commit(self) -> None:
         """Make all that was written since the last commit part of the file, or raise and leave the last commit.
 
@@ -119,6 +138,7 @@ class JournaledFile(io.RawIOBase):
         OSError
             If the disk refuses, when full for example. The file is then `abandon`-ed.
         """
+        self.check()
         try:
             if self._end > os.fstat(self._fd).st_size:  # claim the room now: a hole could not be filled on a full disk
                 os.posix_fallocate(self._fd, self._committed, self._end - self._committed)

@@ -235,11 +235,12 @@ class ObservationMetadata:
         sample : int or Fraction
             Samples since `sync_time`.
         """
-        whole = int(self.sync_time // 1)
-        start = Time(whole, float(self.sync_time - whole), format="unix", scale="utc")
-        elapsed = Fraction(sample) / self.sample_rate
+        # From the midnight before sync: on a day with a leap second astropy's "unix" format stretches the others.
+        day, of_day = divmod(Fraction(self.sync_time), 86400)
+        elapsed = of_day + Fraction(sample) / self.sample_rate
         seconds = elapsed.numerator // elapsed.denominator
-        later: Time = (start.tai + TimeDelta(seconds, float(elapsed - seconds), format="sec")).utc
+        midnight = Time(2440587.5, float(day), format="jd", scale="utc")
+        later: Time = (midnight.tai + TimeDelta(seconds, float(elapsed - seconds), format="sec")).utc
         return later
 
     def midpoint(self, first_spectrum: int, spectra: int) -> Time:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import h5py
 import numpy as np
@@ -97,8 +97,8 @@ class UVH5Writer:
     """Stream of integrations into one UVH5 file.
 
     Once `append` has returned, the integration is in the file for any reader, however the process ends: kill -9
-    included, and power failures with ``fsync``. A killed process leaves a file that opens as it is, or, if the kill fell
-    into the few microseconds in which the index is replaced, after `recover`. The file can be read while it is written.
+    included, and power failures with ``fsync``. A killed process leaves a file that opens as it is, or, if the kill
+    fell into the few microseconds in which the index is replaced, after `recover`. The file can be read while written.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class UVH5Writer:
             self._file = h5py.File(self._raw, "w")
             _create(self._file, metadata, self._rows)
             self._commit()
-        except OSError as error:
+        except BaseException as error:
             self._fail(error)
 
     @property
@@ -178,7 +178,7 @@ class UVH5Writer:
             self._write_header_rows(parts[0])
             self._write_data(parts)
             self._commit()
-        except OSError as error:
+        except BaseException as error:  # Ctrl-C too: half an integration must never be committed
             self._fail(error)
         self._integrations += 1
         self._next_spectrum = parts[0].first_spectrum + parts[0].spectra
@@ -215,7 +215,7 @@ class UVH5Writer:
             return
         try:
             self._commit()
-        except OSError as error:
+        except BaseException as error:
             self._fail(error)
         self._shut()
 
@@ -240,8 +240,8 @@ class UVH5Writer:
             )
         if meta.duration(head.spectra) < _SHORTEST:
             raise ValueError(
-                f"integrations of {head.spectra} spectra last {meta.duration(head.spectra):.3g} s; the Julian dates of the "
-                f"file cannot tell times less than {_SHORTEST} s apart: integrate longer"
+                f"integrations of {head.spectra} spectra last {meta.duration(head.spectra):.3g} s; the Julian dates "
+                f"of the file cannot tell times less than {_SHORTEST} s apart: integrate longer"
             )
         taken = np.zeros(meta.channels, bool)
         for part in parts:
@@ -327,13 +327,14 @@ class UVH5Writer:
             group["visdata"][to] = vis.view(np.complex64)[..., 0]
             group["nsamples"][to] = nsamples
             group["flags"][to] = nsamples == 0
+            self._raw.check()
 
     def _commit(self) -> None:
         assert self._file is not None
         self._file.flush()
         self._raw.commit()
 
-    def _fail(self, error: OSError) -> None:
+    def _fail(self, error: BaseException) -> NoReturn:
         """Close at the last commit and say so."""
         self._raw.abandon()
         try:
@@ -341,6 +342,8 @@ class UVH5Writer:
         except Exception:  # HDF5 may trip over what it could not write; the file itself is at its last commit
             self._file = None
             self._raw.close()
+        if not isinstance(error, OSError | RuntimeError):
+            raise error
         advice = (
             f"its journal {journal_path(self.path).name} has the rest: make room and run `ryle recover {self.path}`"
             if journal_path(self.path).exists()
@@ -425,7 +428,6 @@ def _create(file: h5py.File, meta: ObservationMetadata, rows: _Rows) -> None:
         "vis_units": np.bytes_(meta.vis_units),
         "timesys": np.bytes_("UTC"),
         "Nphase": 1,
-        "blt_order": np.bytes_("time"),
         "blts_are_rectangular": True,
         "time_axis_faster_than_bls": False,
         "history": np.bytes_(meta.history.encode()),
@@ -441,7 +443,7 @@ def _create(file: h5py.File, meta: ObservationMetadata, rows: _Rows) -> None:
     for name, value in _catalog_entry(meta).items():
         catalog[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
     keywords = header.create_group("extra_keywords")
-    for name, value in {"polconv": meta.pol_convention, **meta.extra_keywords}.items():
+    for name, value in {"stokconv": meta.pol_convention, **meta.extra_keywords}.items():
         keywords[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
     file.create_group("Ryle")["observation"] = meta.observation
 
@@ -480,6 +482,7 @@ def _catalog_entry(meta: ObservationMetadata) -> dict[str, Any]:
         "cat_lon": centre.ra % (2 * np.pi),
         "cat_lat": centre.dec,
         "cat_frame": "icrs",
+        "cat_epoch": 2000.0,
         "info_source": "user",
     }
 
