@@ -42,7 +42,7 @@ class Window {
                 const int64_t apart = chunk - candidate_;
                 run_ = apart > -chunks_ && apart < chunks_ ? run_ + 1 : 1;
                 candidate_ = chunk;
-                if (run_ < confirm) return Verdict::implausible;
+                if (run_ < confirm) return ahead < 0 ? Verdict::late : Verdict::implausible;
                 if (ahead < 0) {
                     offset_ = newest_ + 2 * chunks_ - chunk;
                     std::lock_guard<std::mutex> lock(mutex_);

@@ -125,11 +125,13 @@ class UndecodedPackets(logging.Filter):
     """Counts datagrams that spead2 rejects before it counts them, from its log, and keeps those lines out of the log.
 
     spead2 has no other sign of them. Its log does not name the stream, so the count belongs to a receiver only while
-    it is the only one of the process, and lines can be dropped in a flood: then the number is unknown.
+    it is the only one of the process; lines can be dropped in a flood, or logging be turned off: then the number is
+    unknown.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, logger: str = "spead2") -> None:
         super().__init__()
+        self._logger = logging.getLogger(logger)
         self._lock = threading.Lock()
         self._count = 0
         self._lossy = 0
@@ -156,10 +158,9 @@ class UndecodedPackets(logging.Filter):
         """Begin to count for `receiver`."""
         with self._lock:
             if not self._installed:
-                logger = logging.getLogger("spead2")
-                self._level = logger.getEffectiveLevel()
-                logger.setLevel(min(logging.INFO, self._level))
-                logger.addFilter(self)
+                self._level = self._logger.getEffectiveLevel()
+                self._logger.setLevel(min(logging.INFO, self._level))
+                self._logger.addFilter(self)
                 self._installed = True
             self._watchers.add(id(receiver))
             self._starts[id(receiver)] = (self._count, self._lossy)
@@ -169,6 +170,8 @@ class UndecodedPackets(logging.Filter):
     def count(self, receiver: object) -> int | None:
         """Undecoded datagrams of `receiver` since `watch`; None if they cannot be told."""
         with self._lock:
+            if not self._logger.isEnabledFor(logging.INFO):
+                return None
             start, lossy = self._starts[id(receiver)]
             if id(receiver) in self._crowded or self._lossy > lossy:
                 return None if self._count > start or self._lossy > lossy else 0

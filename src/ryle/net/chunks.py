@@ -73,8 +73,8 @@ class ChunkReceiver(ABC, Generic[T]):
     Iterating blocks until a chunk is complete or pushed out by newer ones. `stop`, from any thread or a signal handler,
     flushes what is assembled: the remaining chunks are yielded, then iteration ends.
 
-    The arrays of a chunk are on loan: their memory returns to the receiver when the last array that views it is gone.
-    At most `spare` chunks can be held; holding more stalls reception until some are dropped.
+    The arrays of a chunk are on loan: their memory returns to the receiver when the last array that views it is gone,
+    and is not written to before. Up to `spare` chunks may be held at no cost; further ones are copies.
     """
 
     #: Items that the place function is given, in the order of its enum.
@@ -104,6 +104,8 @@ class ChunkReceiver(ABC, Generic[T]):
         self._end_after = end_after
         self._end_at: float | None = None
         self._ended = False
+        self._spare = spare
+        self._loans: set[int] = set()
         self._undecoded: int | None = 0
         self._drops: int | None = None
         self._closed = False
@@ -175,6 +177,20 @@ class ChunkReceiver(ABC, Generic[T]):
             self._end_at = time.monotonic() + 0.3
         elif time.monotonic() >= self._end_at:
             self.stop()
+
+    def _lend(self, chunk: spead2.recv.Chunk) -> NDArray[Any]:
+        """Lend a chunk's data; a copy if so many are out that reception would stall."""
+        data = np.asarray(chunk.data)
+        if len(self._loans) >= self._spare:
+            data = data.copy()
+            self._stream.add_free_chunk(chunk)
+            return data
+        self._loans.add(id(data))
+        return lend(data, lambda: self._return(id(data), chunk))
+
+    def _return(self, loan: int, chunk: spead2.recv.Chunk) -> None:
+        self._loans.discard(loan)
+        self._stream.add_free_chunk(chunk)
 
     # -- ending -----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from ..config import Observation
 from ..wire import spead
 from ._native import DigitizerPlace
 from .accounting import Account
-from .chunks import ChunkReceiver, Span, lend
+from .chunks import ChunkReceiver, Span
 from .pacing import LocalQueues
 from .sockets import send_stream
 
@@ -139,7 +139,7 @@ class DigitizerReceiver(ChunkReceiver[SampleChunk]):
     window : int, optional
         Chunks open at once: a packet may come this many chunks late, less one.
     spare : int, optional
-        Chunks that may be held by whoever takes them.
+        Chunks that may be held without being copied.
     end_after : int, optional
         End by itself when this many inputs have sent stop heaps; never if absent.
 
@@ -206,7 +206,7 @@ class DigitizerReceiver(ChunkReceiver[SampleChunk]):
         first = number * self.chunk_packets
         self._span.extend(epoch, first + int(columns[0]), first + int(columns[-1]))
         self._placed += int(present.sum())
-        data = lend(np.asarray(chunk.data), lambda: self._stream.add_free_chunk(chunk))
+        data = self._lend(chunk)
         return SampleChunk(first * self.packet_samples, data, present, self.packet_samples)
 
     @property

@@ -107,3 +107,37 @@ def digitizer_packet(timestamp: int, stream: int, status: int, samples: bytes) -
     ]  # fmt: skip
     words = [1 << 63 | item << 48 | value for item, value in immediates] + [ADC_SAMPLES << 48]
     return struct.pack(f">BBBBHH{len(words)}Q", 0x53, 4, 2, 6, 0, len(words), *words) + samples
+
+
+def read(packet: bytes | memoryview) -> tuple[dict[int, int], dict[int, int], memoryview]:
+    """Read one SPEAD-64-48 packet.
+
+    Returns
+    -------
+    immediates : dict
+        Value of each immediate item, by ID.
+    addresses : dict
+        Offset in the heap's payload of each other item, by ID.
+    payload : memoryview
+
+    Raises
+    ------
+    ValueError
+        If it is not such a packet, or not whole.
+    """
+    view = memoryview(packet)
+    if len(view) < 8 or bytes(view[:4]) != b"\x53\x04\x02\x06":
+        raise ValueError(f"not a SPEAD-64-48 packet: it begins with {bytes(view[:8]).hex()}")
+    count = int.from_bytes(view[6:8], "big")
+    if len(view) < 8 + 8 * count:
+        raise ValueError(f"SPEAD packet of {len(view)} B is too short for its {count} items")
+    immediates: dict[int, int] = {}
+    addresses: dict[int, int] = {}
+    for i in range(count):
+        pointer = int.from_bytes(view[8 + 8 * i : 16 + 8 * i], "big")
+        item, value = pointer >> 48, pointer & (1 << 48) - 1
+        (immediates if item >> 15 else addresses)[item & 0x7FFF] = value
+    payload = view[8 + 8 * count :]
+    if immediates.get(PAYLOAD_LENGTH) != len(payload):
+        raise ValueError(f"SPEAD packet has {len(payload)} B of payload, but says {immediates.get(PAYLOAD_LENGTH)}")
+    return immediates, addresses, payload
