@@ -12,8 +12,8 @@ from ..chunk import SampleChunk
 from ..config import Observation
 from ..wire.samples import pack, packed_bytes
 
-#: Most bins of a histogram; with more bits several codes share one.
-MOST_BINS = 1024
+#: Bins of a histogram, about; with more bits than these need, several codes share one.
+HISTOGRAM_BINS = 1024
 
 
 @dataclass(slots=True)
@@ -51,9 +51,9 @@ class Digitizer:
         self.complex = observation.digitizer.complex
         self.packet_samples = observation.digitizer.heap_samples
         self.greatest = (1 << (self.bits - 1)) - 1
-        reach = self.greatest if 1 < self.bits < 32 else 1 if self.bits == 1 else MOST_BINS // 2 - 1
-        self._step = max(1, 2 * (reach + 1) // MOST_BINS)
-        self._reach = reach // self._step
+        reach = self.greatest if 1 < self.bits < 32 else 1 if self.bits == 1 else HISTOGRAM_BINS // 2 - 1
+        self._step = max(1, 2 * (reach + 1) // HISTOGRAM_BINS)
+        self._reach = round(reach / self._step)
         self.codes = np.arange(-self._reach, self._reach + 1, dtype=np.float64) * self._step
         self.histogram = np.zeros((inputs, len(self.codes)), np.int64)
         self.saturated = np.zeros(inputs, np.int64)

@@ -93,7 +93,9 @@ class Receivers:
             total += np.real(self.ripple[inputs, m, np.newaxis] * wave)
         return np.asarray(total * band_edges(x))
 
-    def response(self, frequencies: ArrayLike, inputs: slice | NDArray[np.intp] = slice(None)) -> NDArray[np.complex128]:
+    def response(
+        self, frequencies: ArrayLike, inputs: slice | NDArray[np.intp] = slice(None)
+    ) -> NDArray[np.complex128]:
         """Complex gain from the sky at the antenna to the digitizer, cable included, shape (input, frequency)."""
         f = np.asarray(frequencies, np.float64)
         turns = f * self.delay[inputs, np.newaxis]

@@ -87,7 +87,9 @@ def coherency(
     i, q, u, v = source.flux, source.q, source.u, source.v
     east_north = 0.5 * np.array([[i - q, u - 1j * v], [u + 1j * v, i + q]])
     response = feed_matrix(feeds, angle)
-    spectrum = (np.asarray(frequency, np.float64) / (source.reference_frequency or reference_frequency)) ** source.spectral_index
+    spectrum = (
+        np.asarray(frequency, np.float64) / (source.reference_frequency or reference_frequency)
+    ) ** source.spectral_index
     return np.asarray(spectrum[..., None, None] * (response @ east_north @ np.conj(np.swapaxes(response, -1, -2))))
 
 
@@ -135,7 +137,12 @@ class Sky:
         """`axes` at one sample count, shape (source, 3, 3), by interpolation between nodes at fixed counts."""
         index = int(count // self._node_step)
         x = count / self._node_step - index
-        weights = (-x * (x - 1) * (x - 2) / 6, (x + 1) * (x - 1) * (x - 2) / 2, -(x + 1) * x * (x - 2) / 2, (x + 1) * x * (x - 1) / 6)
+        weights = (
+            -x * (x - 1) * (x - 2) / 6,
+            (x + 1) * (x - 1) * (x - 2) / 2,
+            -(x + 1) * x * (x - 2) / 2,
+            (x + 1) * x * (x - 1) / 6,
+        )
         return np.asarray(sum(w * self._node(index + i - 1) for i, w in enumerate(weights)))
 
     def _compute_node(self, index: int) -> NDArray[np.float64]:
@@ -197,7 +204,9 @@ class Sky:
             )
             turns = frequencies[:, np.newaxis] * tau[:, np.newaxis, s]
             wave = np.exp(2j * np.pi * turns) * up[:, s, np.newaxis, np.newaxis]
-            total += (wave[..., first] * wave[..., second].conj())[..., np.newaxis, np.newaxis] * light[:, :, np.newaxis]
+            total += (wave[..., first] * wave[..., second].conj())[..., np.newaxis, np.newaxis] * light[
+                :, :, np.newaxis
+            ]
         # [p1][p2] to p1 + p·p2
         return np.swapaxes(total, -1, -2).reshape(times.size, len(frequencies), -1)
 

@@ -177,7 +177,9 @@ class VoltageSimulator:
         return [
             None
             if s.spectral_index == 0
-            else ((f / (s.reference_frequency or self.sky.reference_frequency)) ** (s.spectral_index / 2)).astype(np.float32)
+            else ((f / (s.reference_frequency or self.sky.reference_frequency)) ** (s.spectral_index / 2)).astype(
+                np.float32
+            )
             for s in self.sky.sources
         ]
 
@@ -315,7 +317,9 @@ class VoltageSimulator:
             azimuth, phase = random.uniform(0, 360), random.uniform(0, 2 * np.pi)
             delay = self.sky.offsets @ azel_directions(azimuth, 0.0, self.sky.location)
             response = self.receivers.response(rfi.frequency, np.array(self.inputs))[:, 0]
-            sky = response * np.exp(1j * phase + 2j * np.pi * rfi.frequency * np.repeat(delay[self.antennas], self.observation.pols))
+            sky = response * np.exp(
+                1j * phase + 2j * np.pi * rfi.frequency * np.repeat(delay[self.antennas], self.observation.pols)
+            )
             heard = [not rfi.antennas or names[k // self.observation.pols] in rfi.antennas for k in self.inputs]
             amplitude = math.sqrt(2) * rfi.level * self.table.rms * sky * np.array(heard)
             frequency = self._sign * (rfi.frequency - self._zero) / self._rate
