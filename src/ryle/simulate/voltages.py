@@ -1,0 +1,445 @@
+"""From the sky to digitizer samples.
+
+Every source is two streams of white noise, coloured and correlated into the field at the array's reference point,
+``s(t)``; antenna ``i`` receives ``s(t + r_i·ŝ/c − cable)``. Delays, filters and gains are applied in the frequency domain to
+overlapping segments of the streams (overlap-save), one inverse FFT an input whatever the number of sources. Baseband is
+the sky's spectrum from its edge `f0` upwards, ``X(ν) = S(f0 + ν)``, or reversed and conjugated, ``X(ν) = S*(f0 − ν)``, in even
+Nyquist zones and lower sidebands.
+
+Delays are held during a segment at their value in its middle. Segments are as short as keeps the fringe phase error below
+`PHASE_ERROR` at the highest frequency, against the fastest that the Earth can turn the longest baseline.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import ducc0
+import numpy as np
+from astropy.time import Time
+from numpy.typing import ArrayLike, NDArray
+
+from ..array.direction import azel_directions
+from ..array.observed import antennas
+from ..config import Observation
+from ..config.tables import SourceTable
+from .digitizer import DigitizedChunk, Digitizer
+from .noise import Noise, Stream, generator
+from .receivers import FILTER_REACH, Receivers
+from .sky import Mount, Sky, coherency, feed_matrix
+
+#: Largest error of a fringe phase from holding delays during a segment, rad.
+PHASE_ERROR = 0.01
+#: Segments transformed together. Fixed, because the rounding of an FFT depends on it and samples must not.
+BATCH = 8
+_EARTH_RATE = 7.2921150e-5  # rad/s
+_SHORTEST, _LONGEST = 1 << 12, 1 << 22
+_RAMP = 128  # bins of the fine table that phase ramps are multiplied up from
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What was injected.
+
+    Parameters
+    ----------
+    inputs : list of str
+        Antenna and polarization of each input.
+    gain : ndarray of complex128, shape (input,)
+        Gain and phase errors; the sky's voltage is multiplied by them.
+    cable_delay, delay_error : ndarray of float64, shape (input,)
+        Known and unknown delay of each signal path, s.
+    sources : list of SourceTable
+        The sky.
+    """
+
+    inputs: list[str]
+    gain: NDArray[np.complex128]
+    cable_delay: NDArray[np.float64]
+    delay_error: NDArray[np.float64]
+    sources: list[SourceTable]
+
+
+class VoltageSimulator:
+    """Makes the samples of an observation's digitizers; any sample at any time, always the same.
+
+    The same seed gives the same bits, however time is cut into chunks and whichever antennas are made together (on one
+    kind of processor: the rounding of FFTs may differ between instruction sets).
+
+    Parameters
+    ----------
+    observation : Observation
+        With a ``[simulate]`` table.
+    which : sequence of int, optional
+        Antennas to make; all by default. Rows of chunks are their inputs in order: antenna · pols + pol.
+    mount : str
+        ``alt-az``, ``equatorial`` or ``fixed``: how feeds turn on the sky (see `ryle.simulate.sky`).
+
+    Raises
+    ------
+    ValueError
+        If there is no ``[simulate]`` table, or fringes are too fast to be made at this sample rate.
+    """
+
+    def __init__(self, observation: Observation, which: Sequence[int] | None = None, mount: Mount = "alt-az") -> None:
+        self.observation = observation
+        self.sky = Sky(observation, mount)
+        assert observation.simulate is not None
+        self.table = observation.simulate
+        self.receivers = Receivers.of(observation)
+        self.antennas = list(range(len(observation.antennas)) if which is None else which)
+        pols = observation.pols
+        #: Inputs made, in row order.
+        self.inputs = [a * pols + p for a in self.antennas for p in range(pols)]
+        self.digitizer = Digitizer(observation, len(self.inputs))
+        self._complex = observation.digitizer.complex
+        self._rate = float(observation.sample_rate)
+        self._sign = observation.sideband_sign
+        self._plan_segments()
+        seed = self.table.seed
+        self._source_noise = [Noise(seed, Stream.SOURCE, i, self._complex) for i in range(2 * len(self.sky.sources))]
+        self._receiver_noise = [Noise(seed, Stream.RECEIVER, i, self._complex) for i in self.inputs]
+        self._conjugate = [observation.streams[i].conjugate for i in self.inputs]
+        self._made: tuple[int, NDArray[Any]] | None = None
+        self._replayed: DigitizedChunk | None = None
+
+    # -- the plan ---------------------------------------------------------------------------------------------------
+
+    def _plan_segments(self) -> None:
+        """Choose segment length and overlap, the same for every process of an observation."""
+        offsets = self.sky.offsets
+        reach = np.repeat(np.linalg.norm(offsets, axis=1), self.observation.pols)
+        earliest = float(np.min(-reach - self.receivers.delay)) * self._rate
+        latest = float(np.max(reach - self.receivers.delay)) * self._rate
+        #: Samples that all windows are shifted by, so that the overlap covers delay differences only.
+        self._offset = round((earliest + latest) / 2)
+        pad = math.ceil((latest - earliest) / 2) + (FILTER_REACH // 2 if self._complex else FILTER_REACH)
+        fastest = 2 * np.pi * self._highest * _EARTH_RATE * float(np.hypot(offsets[:, 0], offsets[:, 1]).max())
+        hop_limit = int(2 * PHASE_ERROR / max(fastest, 1e-30) * self._rate) if fastest else _LONGEST
+        best = None
+        length = _SHORTEST
+        while length <= _LONGEST:
+            hop = min(length - 2 * pad, hop_limit)
+            if hop > 0 and (best is None or length * (14 + math.log2(length)) / hop < 0.95 * best[0]):
+                best = (length * (14 + math.log2(length)) / hop, length, hop)
+            length *= 2
+            if best is not None and length > max(1 << 15, 8 * pad):
+                break
+        if best is None or best[1] > 64 * best[2]:
+            raise ValueError(
+                f"fringes turn by up to {fastest:.3g} rad/s while delays need segments of {2 * pad / self._rate:.3g} s: "
+                "the array is too large for this frequency to be simulated; use shorter baselines or a lower band.lo"
+            )
+        self._length, self._hop, self._pad = best[1], best[2], pad
+        #: Largest phase error from holding delays during a segment, rad.
+        self.phase_error = fastest * self._hop / self._rate / 2
+        #: Samples of a batch of segments.
+        self._span = BATCH * self._hop
+        index = np.arange(self._length if self._complex else self._length // 2 + 1)
+        self._bins = np.where(index < self._length // 2, index, index - self._length) if self._complex else index
+        #: Sky frequency of each bin, Hz.
+        self._frequencies = self._zero + self._sign * self._bins * (self._rate / self._length)
+
+    @property
+    def _zero(self) -> float:
+        """Sky frequency of baseband zero, Hz."""
+        o = self.observation
+        return float(o.sky_frequencies[o.fengine.channels // 2 if self._complex else 0])
+
+    @property
+    def _highest(self) -> float:
+        """Highest sky frequency, Hz."""
+        return float(np.abs(self.observation.sky_frequencies).max()) + self.observation.channel_width
+
+    @cached_property
+    def _roots(self) -> NDArray[np.complex128]:
+        """Square roots of the coherencies of sources in east and north, shape (source, 2, 2).
+
+        The unit is the receiver noise's rms, which stands for half the SEFD: what one polarization takes of it.
+        """
+        roots = []
+        for source in self.sky.sources:
+            reference = source.reference_frequency or self.sky.reference_frequency
+            light = coherency(source, reference, reference)  # with χ = 0, x is east and y north
+            values, vectors = np.linalg.eigh(light)
+            roots.append(vectors * np.sqrt(np.maximum(values, 0)))
+        return math.sqrt(2 / self.table.sefd) * np.array(roots).reshape(-1, 2, 2)
+
+    @cached_property
+    def _spectra(self) -> list[NDArray[np.float32] | None]:
+        """Amplitude of each source over bins relative to its reference frequency; None if flat."""
+        # The filter is zero below this, where a power law need not be finite.
+        f = np.maximum(np.abs(self._frequencies), 1e-3 * self.receivers.width)
+        return [
+            None
+            if s.spectral_index == 0
+            else ((f / (s.reference_frequency or self.sky.reference_frequency)) ** (s.spectral_index / 2)).astype(
+                np.float32
+            )
+            for s in self.sky.sources
+        ]
+
+    @cached_property
+    def _filters(self) -> NDArray[np.complex64]:
+        """Response of each input over bins at baseband, ADC steps, less the common offset, shape (input, bin)."""
+        rows = np.empty((len(self.inputs), len(self._bins)), np.complex64)
+        advance = self.table.rms * np.exp(-2j * np.pi * self._bins * (self._offset / self._length))
+        for row, i in zip(rows, self.inputs, strict=True):
+            response = self.receivers.response(self._frequencies, np.array([i]))[0]
+            row[:] = (response if self._sign > 0 else response.conj()) * advance
+        return rows
+
+    # -- making voltages --------------------------------------------------------------------------------------------
+
+    def voltages(self, first: int, samples: int) -> NDArray[Any]:
+        """Voltages before quantization, ADC steps.
+
+        Parameters
+        ----------
+        first, samples : int
+            Range of sample counts.
+
+        Returns
+        -------
+        ndarray of float32 or complex64, shape (input, samples)
+        """
+        made = np.empty((len(self.inputs), samples), np.complex64 if self._complex else np.float32)
+        done = 0
+        while done < samples:
+            batch, start = divmod(first + done, self._span)
+            take = min(self._span - start, samples - done)
+            made[:, done : done + take] = self._batch(batch)[:, start : start + take]
+            done += take
+        return made
+
+    def _batch(self, batch: int) -> NDArray[Any]:
+        """All inputs during one batch of segments, shape (input, span)."""
+        if self._made is not None and self._made[0] == batch:
+            return self._made[1]
+        first = batch * self._span
+        waves = np.empty((len(self.inputs), self._span), np.complex64 if self._complex else np.float32)
+        axes = [self.sky.axes_at(first + (i + 0.5) * self._hop) for i in range(BATCH)]
+        sources, turned = self._source_spectra(first, np.array(axes))
+        pols = self.observation.pols
+        row = 0
+        for antenna in self.antennas:
+            spectra = [self._spectrum(self._receiver_noise[row + p], first) for p in range(pols)]
+            product = np.empty_like(spectra[0])
+            for s, field in sources:
+                ramp = self._ramp(turned[:, s, antenna])
+                for p in range(pols):
+                    np.multiply(ramp, field[p], out=product)
+                    spectra[p] += product
+            for p in range(pols):
+                spectra[p] *= self._filters[row + p]
+                waves[row + p] = self._wave(spectra[p])
+            row += pols
+        self._add_tones(first, waves)
+        for r, conjugate in enumerate(self._conjugate):
+            if conjugate:
+                np.conjugate(waves[r], out=waves[r])
+        self._made = (batch, waves)
+        return waves
+
+    def _spectrum(self, noise: Noise, first: int) -> NDArray[np.complex64]:
+        """Transform the segments of a batch, each with its overlap: shape (segment, bin)."""
+        wave = noise.window(first + self._offset - self._pad, (BATCH - 1) * self._hop + self._length)
+        segments = np.lib.stride_tricks.sliding_window_view(wave, self._length)[:: self._hop]
+        if self._complex:
+            out = np.empty((BATCH, self._length), np.complex64)
+            ducc0.fft.c2c(np.ascontiguousarray(segments), axes=(1,), out=out)
+        else:
+            out = np.empty((BATCH, self._length // 2 + 1), np.complex64)
+            ducc0.fft.r2c(np.ascontiguousarray(segments), axes=(1,), out=out)
+        return out
+
+    def _wave(self, spectra: NDArray[np.complex64]) -> NDArray[Any]:
+        """Inverse of `_spectrum`, without the overlap: shape (span,)."""
+        if self._complex:
+            whole: NDArray[Any] = np.empty((BATCH, self._length), np.complex64)
+            ducc0.fft.c2c(spectra, axes=(1,), forward=False, inorm=2, out=whole)
+        else:
+            whole = np.empty((BATCH, self._length), np.float32)
+            ducc0.fft.c2r(spectra, axes=(1,), lastsize=self._length, forward=False, inorm=2, out=whole)
+        return whole[:, self._pad : self._pad + self._hop].reshape(-1)
+
+    def _source_spectra(
+        self, first: int, axes: NDArray[np.float64]
+    ) -> tuple[list[tuple[int, list[NDArray[np.complex64]]]], NDArray[np.float64]]:
+        """Fields of the sources at the reference point in the feeds, and geometric delays (segment, source, antenna)."""
+        visible = self.sky.visible(axes)
+        feeds = feed_matrix(self.sky.feeds, self.sky.feed_angles(axes)) @ self._roots
+        feeds *= visible[..., np.newaxis, np.newaxis]
+        if self._sign < 0:
+            feeds = feeds.conj()
+        mix = feeds.astype(np.complex64)
+        fields = []
+        for s, spectrum in enumerate(self._spectra):
+            if not visible[:, s].any():
+                continue
+            streams = [self._spectrum(self._source_noise[2 * s + q], first) for q in range(2)]
+            if spectrum is not None:
+                for stream in streams:
+                    stream *= spectrum
+            mixed = [
+                mix[:, s, p, 0, np.newaxis] * streams[0] + mix[:, s, p, 1, np.newaxis] * streams[1]
+                for p in range(len(self.sky.feeds))
+            ]
+            fields.append((s, mixed))
+        return fields, self.sky.delays(axes)
+
+    def _ramp(self, tau: NDArray[np.float64]) -> NDArray[np.complex64]:
+        """Phases ``e^{±j2πfτ}`` of delays (segment,) over bins at baseband: shape (segment, bin)."""
+        carrier = self._sign * self._zero * tau
+        cycles = tau * (self._rate / self._length)
+        coarse = np.exp(2j * np.pi * ((carrier % 1)[:, np.newaxis] + cycles[:, np.newaxis] * self._bins[::_RAMP]))
+        fine = np.exp(2j * np.pi * cycles[:, np.newaxis] * np.arange(_RAMP))
+        product = coarse.astype(np.complex64)[:, :, np.newaxis] * fine.astype(np.complex64)[:, np.newaxis]
+        return product.reshape(len(tau), -1)[:, : len(self._bins)]
+
+    # -- interference -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _tones(self) -> list[tuple[float, NDArray[np.complex128]]]:
+        """Baseband frequency in cycles a sample, and complex amplitude at sample 0 of each input, of each tone.
+
+        A tone comes from a transmitter on the horizon, in a direction drawn from the seed, with the same strength in all
+        feeds; it goes through cable, gain and bandpass as the sky does.
+        """
+        names = [a.name for a in self.observation.antennas]
+        tones = []
+        for i, rfi in enumerate(self.table.rfi):
+            random = generator(self.table.seed, Stream.TONE, i)
+            azimuth, phase = random.uniform(0, 360), random.uniform(0, 2 * np.pi)
+            delay = self.sky.offsets @ azel_directions(azimuth, 0.0, self.sky.location)
+            response = self.receivers.response(rfi.frequency, np.array(self.inputs))[:, 0]
+            sky = response * np.exp(
+                1j * phase + 2j * np.pi * rfi.frequency * np.repeat(delay[self.antennas], self.observation.pols)
+            )
+            heard = [not rfi.antennas or names[k // self.observation.pols] in rfi.antennas for k in self.inputs]
+            amplitude = math.sqrt(2) * rfi.level * self.table.rms * sky * np.array(heard)
+            frequency = self._sign * (rfi.frequency - self._zero) / self._rate
+            tones.append((frequency, amplitude if self._sign > 0 else amplitude.conj()))
+        return tones
+
+    def _add_tones(self, first: int, waves: NDArray[Any]) -> None:
+        for frequency, amplitudes in self._tones:
+            # Cycles since sample 0 by whole numbers: a product in floating point loses the phase after a day.
+            numerator, denominator = frequency.as_integer_ratio()
+            start = (numerator * first % denominator) / denominator
+            coarse = np.exp(2j * np.pi * (start + frequency * np.arange(0, self._span, 4096) % 1))
+            fine = np.exp(2j * np.pi * frequency * np.arange(4096))
+            rotor = np.multiply.outer(coarse.astype(np.complex64), fine.astype(np.complex64)).ravel()[: self._span]
+            for wave, amplitude in zip(waves, amplitudes.astype(np.complex64), strict=True):
+                if amplitude:
+                    tone = rotor * amplitude
+                    wave += tone if self._complex else tone.real
+
+    # -- digitizer samples ------------------------------------------------------------------------------------------
+
+    def chunk(self, first: int, samples: int) -> DigitizedChunk:
+        """Digitized samples of the inputs made here.
+
+        With ``simulate.replay``, the window's samples come again and again under advancing timestamps.
+
+        Parameters
+        ----------
+        first, samples : int
+            Range of sample counts, both multiples of ``digitizer.heap_samples``.
+
+        Raises
+        ------
+        ValueError
+            If the range is not one of whole packets or starts before sample 0.
+        """
+        heap = self.digitizer.packet_samples
+        if first < 0 or samples <= 0 or first % heap or samples % heap:
+            raise ValueError(
+                f"samples [{first}, {first + samples}) are not whole packets: start at 0 or later and use multiples of "
+                f"digitizer.heap_samples = {heap}"
+            )
+        if self.replay_samples is None:
+            return self.digitizer.digitize(first, self.voltages(first, samples))
+        if self._replayed is None:
+            self._replayed = self._make_window(self.replay_samples)
+        window = self._replayed
+        index = np.arange(first // heap, (first + samples) // heap) % window.data.shape[1]
+        return DigitizedChunk(first, window.data[:, index], window.present[:, index], heap, window.saturated[:, index])
+
+    @property
+    def replay_samples(self) -> int | None:
+        """Length of the window that is replayed, rounded up to whole packets; None without ``simulate.replay``."""
+        if self.table.replay is None:
+            return None
+        heap = self.digitizer.packet_samples
+        return max(1, math.ceil(self.table.replay * self.observation.sample_rate / heap)) * heap
+
+    def _make_window(self, samples: int) -> DigitizedChunk:
+        parts = list(self._made_chunks(0, samples, self.chunk_samples))
+        return DigitizedChunk(
+            0,
+            np.concatenate([p.data for p in parts], axis=1),
+            np.concatenate([p.present for p in parts], axis=1),
+            self.digitizer.packet_samples,
+            np.concatenate([p.saturated for p in parts], axis=1),
+        )
+
+    def _made_chunks(self, first: int, end: int, step: int) -> Iterator[DigitizedChunk]:
+        for start in range(first, end, step):
+            yield self.digitizer.digitize(start, self.voltages(start, min(step, end - start)))
+
+    @property
+    def chunk_samples(self) -> int:
+        """Whole packets, about one batch of segments: a good length for chunks."""
+        heap = self.digitizer.packet_samples
+        return max(1, self._span // heap) * heap
+
+    def chunks(self, samples: int | None = None) -> Iterator[DigitizedChunk]:
+        """Chunks of the whole observation in order; without end if it is replayed and has no duration.
+
+        Parameters
+        ----------
+        samples : int, optional
+            Length of a chunk, a multiple of ``digitizer.heap_samples``; `chunk_samples` by default. The last may be
+            shorter; what does not fill a packet at the end is not made.
+        """
+        step = samples or self.chunk_samples
+        end = self.observation.end_sample
+        heap = self.digitizer.packet_samples
+        first = 0
+        while end is None or first + heap <= end:
+            take = step if end is None else min(step, (end - first) // heap * heap)
+            yield self.chunk(first, take)
+            first += take
+
+    # -- what was injected ------------------------------------------------------------------------------------------
+
+    def truth(self) -> Truth:
+        """Return what was injected into the inputs of the whole array."""
+        o = self.observation
+        return Truth(
+            inputs=[f"{a.name}{p}" for a in o.antennas for p in o.array.polarizations],
+            gain=self.receivers.gain * np.exp(1j * self.receivers.phase),
+            cable_delay=antennas(o).instrumental.ravel(),
+            delay_error=self.receivers.delay_error,
+            sources=list(self.sky.sources),
+        )
+
+    def true_delays(self, counts: ArrayLike) -> NDArray[np.float64]:
+        """Delay ``τ_i = r_i·ŝ/c − instrumental`` of each source in each input, s, shape (count, source, input).
+
+        Positive if the wave arrives before it reaches the reference point; delay errors are included.
+        """
+        axes = self.sky.axes(self.sky.sync.time(np.atleast_1d(np.asarray(counts, np.int64))))
+        geometry = np.repeat(self.sky.delays(axes), self.observation.pols, axis=-1)
+        return geometry - self.receivers.delay
+
+    def expected_visibilities(
+        self, times: Time, frequencies: ArrayLike, phased: bool = False
+    ) -> NDArray[np.complex128]:
+        """Noise-free visibilities of ideal receivers, Jy, shape (time, frequency, product); see `Sky.visibilities`."""
+        return self.sky.visibilities(times, frequencies, phased)
