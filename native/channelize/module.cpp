@@ -267,6 +267,7 @@ std::vector<std::string> instruction_sets() {
 }  // namespace ryle
 
 NB_MODULE(_native, m) {
+    nb::set_leak_warnings(false);  // the interpreter frees nothing at exit
     using release = nb::call_guard<nb::gil_scoped_release>;
     using nb::arg;
     m.doc() = "CPU hot loops of the F-engine";

@@ -68,6 +68,7 @@ std::uint64_t add(Accumulator& self, const Data& data, const Valid& valid, const
 }  // namespace
 
 NB_MODULE(_native, m) {
+    nb::set_leak_warnings(false);  // the interpreter frees nothing at exit
     m.doc() = "CPU hot loops of the X-engine";
     m.attr("RUN_BLOCKS") = ryle::correlate::kRunBlocks;
     m.def(

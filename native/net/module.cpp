@@ -7,6 +7,7 @@ void bind_place(nb::module_& m);
 void bind_kblocks(nb::module_& m);
 
 NB_MODULE(_native, m) {
+    nb::set_leak_warnings(false);  // the interpreter frees nothing at exit
     m.doc() = "Heap placement for spead2's chunk streams; F-heaps to K-blocks";
     bind_place(m);
     bind_kblocks(m);

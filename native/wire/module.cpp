@@ -7,6 +7,7 @@ void bind_samples(nb::module_& m);
 void bind_vdif(nb::module_& m);
 
 NB_MODULE(_native, m) {
+    nb::set_leak_warnings(false);  // the interpreter frees nothing at exit
     m.doc() = "Sample codecs";
     bind_samples(m);
     bind_vdif(m);

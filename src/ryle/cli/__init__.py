@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
+from rich.markup import escape
 
 app = typer.Typer(
     name="ryle",
@@ -43,14 +45,18 @@ def _options(version: bool = typer.Option(False, "--version", help="Print the ve
 
 def main() -> None:
     """Run the command line; mistakes of the user end with a message, not with a traceback."""
+    from rich.console import Console
+
     from ..config import ConfigError
     from ..engines.supervisor import RunFailed
 
     _register()
     try:
         app()
-    except (ConfigError, RunFailed, FileNotFoundError) as error:
-        from rich.console import Console
-
-        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {error}", markup=True)
+    except (ConfigError, RunFailed, OSError, ValueError) as error:
+        if os.environ.get("RYLE_DEBUG"):
+            raise
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
+        if not isinstance(error, ConfigError | RunFailed):
+            Console(stderr=True).print("[dim]RYLE_DEBUG=1 shows where it happened[/]")
         sys.exit(1)

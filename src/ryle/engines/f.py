@@ -18,11 +18,7 @@ from ..net.digitizer import DigitizerReceiver
 from ..net.spectra import SpectraSender
 from ..wire.samples import unpack
 from .control import DrainControl
-from .window import SampleBuffer, WindowShape
-
-#: Samples of one input that a batch should hold: enough that overlaps cost little, not so many that caches overflow.
-_BATCH_SAMPLES = 1 << 19
-
+from .window import SampleBuffer, WindowShape, f_batch
 
 class AdcHistogram:
     """How often each ADC value occurs, from one packet of each input and chunk: enough to see levels and clipping.
@@ -91,12 +87,11 @@ class FEngine:
         inputs = len(antennas) * pols
         self._observation = observation
         self._layout = layout
-        unit = observation.batch_spectra
         self.shape = WindowShape(
             step=observation.step,
             window=observation.window,
             max_delay=observation.max_delay_samples,
-            batch=unit * max(1, round(_BATCH_SAMPLES / (unit * observation.step))),
+            batch=observation.batch_spectra * f_batch(observation),
         )
         self._buffer = SampleBuffer(self.shape)
         first_input = antennas[0] * pols
@@ -194,7 +189,9 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
     antennas = observation.f_engine_antennas(index)
     engine = FEngine(observation, antennas, Heaps(observation.fengine.spectra_per_heap, observation.pols))
     sender = SpectraSender(observation, antennas, rate=spectra_rate(observation))
-    with DigitizerReceiver(observation, antennas) as receiver:
+    # Chunks as long as a batch: a window then holds a few of them, and none has to be copied.
+    packets = max(1, engine.shape.batch * engine.shape.step // observation.digitizer.heap_samples)
+    with DigitizerReceiver(observation, antennas, chunk_packets=packets, window=2, spare=2) as receiver:
 
         def status() -> dict[str, Any]:
             account = receiver.account()

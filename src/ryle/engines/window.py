@@ -13,6 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..chunk import SampleChunk
+from ..config import Observation
+
+#: Samples of one input that a batch should hold: enough that overlaps cost little, not so many that caches overflow.
+_BATCH_SAMPLES = 1 << 19
+
+
+def f_batch(observation: Observation) -> int:
+    """Length of an F-engine's batch, in units of `Observation.batch_spectra`."""
+    return max(1, round(_BATCH_SAMPLES / (observation.batch_spectra * observation.step)))
 
 
 @dataclass(frozen=True)
@@ -74,13 +83,9 @@ class SampleBuffer:
         window : SampleChunk
             Freshly allocated; holds every sample that the batch may read, missing ones marked.
 
-        Raises
-        ------
-        ValueError
-            If the chunk starts before the end of the last one.
         """
         if self._chunks and chunk.timestamp < self._chunks[-1].end:
-            raise ValueError(f"chunk at sample {chunk.timestamp} starts before the last one ends ({self._chunks[-1].end})")
+            yield from self.flush()  # every digitizer has started again, with earlier time stamps
         if self._next is not None:
             low, high = self.shape.span(self._next)
             if chunk.timestamp > high + 2 * (high - low):

@@ -12,6 +12,7 @@ from ..monitor.status import StatusReporter
 from ..net.spectra import SpectraReceiver
 from ..net.visibilities import VisibilitySender
 from .control import DrainControl
+from .window import f_batch
 
 
 class XEngine:
@@ -37,6 +38,9 @@ class XEngine:
             threads=observation.xengine.threads,
         )
         self._open: int | None = None  # index since sync of the integration being summed
+        self._next = 0  # index of the first integration that has not been given
+        #: Blocks dropped because their integration had been given already.
+        self.late_blocks = 0
 
     @property
     def clamped(self) -> int:
@@ -51,22 +55,20 @@ class XEngine:
         Parameters
         ----------
         chunk : SpectraChunk
-            In time order.
-
-        Raises
-        ------
-        ValueError
-            If the chunk lies before the integration that is open.
+            In time order; blocks of an integration that was given already (a sender has started again) are dropped
+            and counted.
         """
         block = 0
         while block < chunk.blocks:
             index = (chunk.first_block + block) // self._blocks
-            if self._open is not None and index < self._open:
-                raise ValueError(f"spectra chunk at block {chunk.first_block} is older than integration {self._open}")
+            count = min(chunk.blocks - block, (index + 1) * self._blocks - (chunk.first_block + block))
+            if index < (self._next if self._open is None else self._open):
+                self.late_blocks += count
+                block += count
+                continue
             if self._open is not None and index > self._open:
                 yield from self.flush()
             self._open = index
-            count = min(chunk.blocks - block, (index + 1) * self._blocks - (chunk.first_block + block))
             self._correlator.accumulate(chunk, block, count)
             block += count
         if self._open is not None and chunk.first_block + chunk.blocks == (self._open + 1) * self._blocks:
@@ -76,7 +78,7 @@ class XEngine:
         """Give the integration that is open, as it is, unless it is empty."""
         if self._open is None:
             return
-        first, self._open = self._open * self._spectra, None
+        first, self._next, self._open = self._open * self._spectra, self._open + 1, None
         integration = self._correlator.read(first, self._spectra, self.first_channel)
         self._correlator.reset()
         if integration.counts.any():
@@ -98,7 +100,7 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
     if not 0 <= index < observation.substreams:
         raise ValueError(f"X-engine {index} does not exist: there are {observation.substreams}, counted from 0")
     sender = VisibilitySender(observation, index)
-    with SpectraReceiver(observation, index) as receiver:
+    with SpectraReceiver(observation, index, batches=f_batch(observation), window=8, spare=2) as receiver:
         engine = XEngine(observation, receiver.first_channel, observation.substream_channels, observation.groups)
         position = 0
 
@@ -111,6 +113,7 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
                 "position": position * observation.step / float(observation.sample_rate),
                 "sent": sender.sent,
                 "clamped": engine.clamped,
+                "late_blocks": engine.late_blocks,
             }
 
         with StatusReporter({"role": "x", "index": index}, status) as reporter:
