@@ -167,7 +167,7 @@ def zenith(meta: ObservationMetadata, time) -> PhaseCentre:
 
 
 def field_rotation(meta: ObservationMetadata, time, *, fixed: bool) -> float:
-    """Angle at the phase centre from ICRS north (through east) to the zenith, or to the northern horizon, by finite steps."""
+    """Angle at the phase centre from ICRS north (through east) to zenith or northern horizon, by finite steps."""
     centre = meta.phase_centre
     toward_north = PhaseCentre("n", centre.ra, centre.dec + 1e-5)
     toward_east = PhaseCentre("e", centre.ra + 1e-5 / np.cos(centre.dec), centre.dec)

@@ -1,8 +1,8 @@
 """Dirty images: multi-frequency synthesis with ducc0's w-gridder, in true right ascension and declination.
 
 A source at direction cosines (l east, m north) gives V = e^{+2πi(ul+vm+w(n−1))f/c}, so the dirty image is
-Re Σ w V e^{−2πi(ul+vm+w(n−1))f/c} / Σ w. ducc0's convention has the opposite sign of u and v for this, hence ``flip_u`` and
-``flip_v``. Pixels are (declination, right ascension) with north up and east to the left, as in every FITS image.
+Re Σ w V e^{−2πi(ul+vm+w(n−1))f/c} / Σ w. ducc0's convention has the opposite sign of u and v for this, hence ``flip_u``
+and ``flip_v``. Pixels are (declination, right ascension), north up and east to the left, as in every FITS image.
 """
 
 from __future__ import annotations
@@ -224,7 +224,8 @@ def make_image(
             nthreads=threads,
         )
         # ducc0 has l along the first axis, growing; a sky image has it along the second, growing to the left.
-        return np.ascontiguousarray(plane.T[:, ::-1]) / weights.sum()
+        upright: NDArray[np.float64] = np.ascontiguousarray(plane.T[:, ::-1]) / weights.sum()
+        return upright
 
     dirty = gridded(np.ascontiguousarray(np.where(weights > 0, values, 0)), pixels)
     wide = 2 * pixels if 2 * pixels * size <= 2 else pixels
@@ -302,7 +303,7 @@ def _reweighted(
     weighting: Weighting,
     robust: float,
 ) -> NDArray[np.float64]:
-    """Divide weights by the weight in their uv cell (1/field wide, both halves of the plane), whole or in Briggs' measure."""
+    """Divide weights by the weight in their uv cell (1/field wide), wholly or in Briggs' measure."""
     u, v = (uvw[:, axis, np.newaxis] * frequencies / _LIGHT * field for axis in (0, 1))
     conjugate = (v < 0) | ((v == 0) & (u < 0))
     x = np.rint(np.where(conjugate, -u, u)).astype(np.int64)

@@ -1,9 +1,9 @@
 """Stokes parameters from the products of linear or circular feeds.
 
-A feed p answers X_p = c_N E_N + c_E E_E to the field towards north and east. Linear, at position angle ψ: c = (cos ψ, sin ψ);
-right circular (IEEE, voltages turning as e^{+jωt}): c = (1, i)/√2 · e^{−iψ}; left its conjugate in i. With the coherency
-⟨E E^H⟩ = ½ [[I+Q, U+iV], [U−iV, I−Q]] (Hamaker & Bregman 1996; IAU 1974) the product ⟨X_p X_q^*⟩ is c_p ⟨E E^H⟩ c_q^H. UVH5 rows
-hold conj(X_a)·X_b, its conjugate.
+A feed p answers X_p = c_N E_N + c_E E_E to the field towards north and east. Linear, at position angle ψ:
+c = (cos ψ, sin ψ); right circular (IEEE, voltages turning as e^{+jωt}): c = (1, i)/√2 · e^{−iψ}; left with −i. With the
+coherency ⟨E E^H⟩ = ½ [[I+Q, U+iV], [U−iV, I−Q]] (Hamaker & Bregman 1996; IAU 1974) the product ⟨X_p X_q^*⟩ is
+c_p ⟨E E^H⟩ c_q^H. UVH5 rows hold conj(X_a)·X_b, its conjugate.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def stokes(data: UVData, parameter: Stokes) -> tuple[NDArray[np.complex128], NDA
     data : pyuvdata.UVData
         Visibilities in pyuvdata's convention, with one phase centre.
     parameter : {"I", "Q", "U", "V"}
-        Which. I needs one parallel hand (an unpolarized sky is then assumed) or both; the others need all four products.
+        Which. I needs one parallel hand (an unpolarized sky is then assumed) or both; the others need all four
+        products.
 
     Returns
     -------
@@ -71,7 +72,7 @@ def stokes(data: UVData, parameter: Stokes) -> tuple[NDArray[np.complex128], NDA
 
 
 def _mixing(data: UVData, names: list[str]) -> NDArray[np.complex128]:
-    """What each product of each row makes of unit Stokes parameters: shape (row, product, Stokes)."""
+    """Answer of each product of each row to unit Stokes parameters: shape (row, product, Stokes)."""
     telescope = data.telescope
     feeds = [str(f) for f in telescope.feed_array[0]]
     turn = _field_rotation(data)
@@ -79,7 +80,7 @@ def _mixing(data: UVData, names: list[str]) -> NDArray[np.complex128]:
     index_1 = np.array([numbers.index(a) for a in data.ant_1_array])
     index_2 = np.array([numbers.index(a) for a in data.ant_2_array])
     products = []
-    for first, second in names:
+    for first, second in (tuple(name) for name in names):
         c_1 = _response(first, telescope.feed_angle[index_1, feeds.index(first)] + turn)
         c_2 = _response(second, telescope.feed_angle[index_2, feeds.index(second)] + turn)
         products.append(np.einsum("ri,sij,rj->rs", c_1, _COHERENCY, c_2.conj()).conj())

@@ -23,9 +23,9 @@ def plot_all(path: str | Path, outdir: str | Path) -> list[Path]:
     Returns
     -------
     list of Path
-        ``bandpass.png``, ``waterfall.png``, ``loss.png`` always; ``fringes.png``, ``lags.png``, ``matrix.png`` and ``uv.png``
-        with two antennas or more, ``closure.png`` with three; ``adc.png`` if the file has an ``adc_histogram``
-        (`ryle.products.uvh5.UVH5Writer.record`).
+        ``bandpass.png``, ``waterfall.png``, ``loss.png`` always; ``fringes.png``, ``lags.png``, ``matrix.png`` and
+        ``uv.png`` with two antennas or more, ``closure.png`` with three; ``adc.png`` if the file has an
+        ``adc_histogram`` (`ryle.products.uvh5.UVH5Writer.record`).
 
     Raises
     ------

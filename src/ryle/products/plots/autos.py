@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ryle.products.plots import style
 from ryle.products.plots.source import VisibilityFile, mean
@@ -47,5 +49,6 @@ def waterfalls(file: VisibilityFile, output: Path, *, antennas: int = 4) -> Path
     return output
 
 
-def _decibel(power: np.ndarray) -> np.ndarray:
-    return 10 * np.log10(np.where(power > 0, power, np.nan))
+def _decibel(power: NDArray[Any]) -> NDArray[Any]:
+    level: NDArray[np.float64] = 10.0 * np.log10(np.where(power > 0, power, np.nan)).astype(np.float64)
+    return level

@@ -147,7 +147,7 @@ def baseline_matrix(file: VisibilityFile, output: Path) -> Path:
             (panels[1], np.degrees(np.angle(coefficient)), style.PHASE, (-180, 180), "Phase (°)"),
         ):
             image = axes.imshow(values, cmap=cmap, vmin=limits[0], vmax=limits[1])
-            axes.set_facecolor("0.85")
+            style.hatch_missing(axes)
             step = -(-size // 32)
             axes.set_xticks(range(0, size, step), names[::step], rotation=90, fontsize=8)
             axes.set_yticks(range(0, size, step), names[::step], fontsize=8)

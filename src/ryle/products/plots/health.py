@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,10 @@ from ryle.products.plots.waterfalls import waterfall
 
 
 def loss_map(file: VisibilityFile, output: Path) -> Path:
-    """Valid fraction of each antenna (its autocorrelation) against time, and of all antennas against time and channel."""
+    """Draw the valid fraction of each antenna against time, and of all antennas against time and channel.
+
+    An antenna's is that of its autocorrelation.
+    """
     size = len(file.antennas)
     by_antenna = np.zeros((size, len(file.times)))
     by_channel = np.zeros((len(file.times), len(file.frequencies)))
@@ -24,7 +28,7 @@ def loss_map(file: VisibilityFile, output: Path) -> Path:
     lost = 100 * (1 - float(by_channel.mean()))
     low = min(0.98, float(min(by_antenna.min(), by_channel.min())))
     height = 4.2 + min(6.0, 0.16 * size)
-    with style.figure(output, f"Valid data (lost: {lost:.3g} %)".replace("%", r"\%"), file.subtitle, (11, height)) as d:
+    with style.figure(output, "Valid data", file.subtitle, (11, height)) as d:
         first, second = d.subplots(2, 1, height_ratios=[max(1.2, min(6.0, 0.25 * size)), 2.5])
         small = averaged(by_antenna, 1)
         times = np.asarray(averaged(file.times, 0), np.float64)
@@ -32,6 +36,7 @@ def loss_map(file: VisibilityFile, output: Path) -> Path:
         mesh = first.pcolormesh(
             edges, np.arange(size + 1) - 0.5, small, cmap=style.FRACTION, vmin=low, vmax=1, rasterized=True
         )
+        first.set_title(f"{lost:.3g} % of the data were lost", loc="left")
         step = -(-size // 32)
         first.set_yticks(range(0, size, step), [file.names[a] for a in file.antennas][::step], fontsize=8)
         first.set_ylabel("Antenna")
@@ -43,10 +48,10 @@ def loss_map(file: VisibilityFile, output: Path) -> Path:
 
 
 def adc_histogram(
-    counts: NDArray[np.generic],
+    counts: NDArray[Any],
     output: Path,
     *,
-    levels: NDArray[np.generic] | None = None,
+    levels: NDArray[Any] | None = None,
     labels: list[str] | None = None,
     subtitle: str = "",
 ) -> Path:
@@ -91,7 +96,7 @@ def adc_histogram(
             axes.stairs(row / total, np.append(where, 2 * where[-1] - where[-2]) - 0.5, fill=True, alpha=0.85)
             axes.set_yscale("log")
             axes.set_title(
-                f"{name}  rms {rms:.3g}" + (f"  ends {ends:.2%}" if ends > 0 else ""), loc="left", fontsize=9
+                f"{name}  rms {rms:.3g}" + (f"  ends {100 * ends:.2g} %" if ends > 0 else ""), loc="left", fontsize=9
             )
             axes.set(xlabel="Level", ylabel="Share of samples")
             axes.label_outer()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import h5py
 import numpy as np
@@ -93,7 +94,7 @@ class VisibilityFile:
         length = np.linalg.norm(self.uvw[first], axis=1)
         cross = np.flatnonzero(pairs[:, 0] != pairs[:, 1])
         order = cross[np.argsort(length[cross])]
-        take = (
+        take: Any = (
             np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int)) if len(order) else []
         )
         return [(int(pairs[k, 0]), int(pairs[k, 1])) for k in order[take]]
@@ -122,22 +123,22 @@ class VisibilityFile:
         return values
 
     def valid(self, a: int, b: int) -> NDArray[np.float32]:
-        """Valid fraction of one baseline, averaged over polarization products: shape (time, channel)."""
+        """Read the valid fraction of one baseline, averaged over polarizations: shape (time, channel)."""
         rows = self._rows(a, b)
         values = np.zeros((len(self.times), len(self.frequencies)), np.float32)
         for k in range(len(self.polarizations)):
             values[self.row_time[rows]] += self._take("nsamples", rows, k) / len(self.polarizations)
         return values
 
-    def record(self, name: str) -> NDArray[np.generic] | None:
-        """An array that the writer kept under ``/Ryle``, or None."""
+    def record(self, name: str) -> NDArray[Any] | None:
+        """Read an array that the writer kept under ``/Ryle``; None if there is none."""
         group = self._file.get("Ryle")
         return None if group is None or name not in group else np.asarray(group[name][()])
 
     def _rows(self, a: int, b: int) -> NDArray[np.intp]:
         return np.flatnonzero((self.antenna_1 == a) & (self.antenna_2 == b))
 
-    def _take(self, name: str, rows: NDArray[np.intp], polarization: int) -> NDArray[np.generic]:
+    def _take(self, name: str, rows: NDArray[np.intp], polarization: int) -> NDArray[Any]:
         data = self._file["Data"][name]
         steps = np.unique(np.diff(rows))
         if len(steps) == 1:  # regular files: a strided read, much faster than a list of rows
@@ -145,7 +146,7 @@ class VisibilityFile:
         return np.asarray(data[rows, :, polarization])
 
 
-def averaged(values: NDArray[np.generic], axis: int, cells: int = CELLS) -> NDArray[np.generic]:
+def averaged(values: NDArray[Any], axis: int, cells: int = CELLS) -> NDArray[Any]:
     """Mean of neighbours, NaN left out, so that at most about so many cells are left along an axis."""
     step = -(-values.shape[axis] // cells)
     if step == 1:
@@ -158,7 +159,7 @@ def averaged(values: NDArray[np.generic], axis: int, cells: int = CELLS) -> NDAr
     return np.moveaxis(np.where(count > 0, total / np.maximum(count, 1), np.nan), 0, axis)
 
 
-def mean(values: NDArray[np.generic], axis: int) -> NDArray[np.generic]:
+def mean(values: NDArray[Any], axis: int) -> NDArray[Any]:
     """Mean over an axis with NaN left out, NaN where nothing is left; says nothing about it."""
     missing = np.isnan(values)
     count = (~missing).sum(axis=axis)

@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from cycler import cycler
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
@@ -27,7 +28,7 @@ _STYLE = {
     "axes.grid": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.prop_cycle": mpl.cycler(color=COLOURS),
+    "axes.prop_cycle": cycler(linestyle=("-", "--", ":")) * cycler(color=COLOURS),
     "lines.linewidth": 1.2,
     "legend.frameon": False,
     "legend.fontsize": 9,
@@ -75,6 +76,11 @@ def days(unix: NDArray[np.float64]) -> NDArray[np.float64]:
     """Matplotlib dates of Unix seconds."""
     dates: NDArray[np.float64] = date2num((unix * 1e6).astype("datetime64[us]"))
     return dates
+
+
+def hatch_missing(axes: Any) -> None:
+    """Hatch what no cell covers: flagged or absent data, in no colour of any map."""
+    axes.patch.set(facecolor="white", edgecolor="0.6", hatch="xxx", linewidth=0)
 
 
 def edges(centres: NDArray[np.float64], width: float) -> NDArray[np.float64]:

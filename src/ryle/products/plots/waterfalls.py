@@ -16,7 +16,7 @@ def waterfall(
     drawing: Figure,
     axes: Any,
     file: VisibilityFile,
-    values: NDArray[np.generic],
+    values: NDArray[Any],
     label: str,
     *,
     cmap: str = style.AMPLITUDE,
@@ -37,13 +37,13 @@ def waterfall(
     frequency_edges = style.edges(scaled, file.channel_width * scaled[0] / frequencies[0])
     low, high = limits or _range(small)
     mesh = axes.pcolormesh(time_edges, frequency_edges, small.T, cmap=cmap, vmin=low, vmax=high, rasterized=True)
-    axes.set_facecolor("0.85")  # flagged
+    style.hatch_missing(axes)
     axes.set_ylabel(name)
     style.time_axis(axes)
     drawing.colorbar(mesh, ax=axes, label=label, ticks=[-180, -90, 0, 90, 180] if phase else None, pad=0.02)
 
 
-def _range(values: NDArray[np.generic]) -> tuple[float, float]:
+def _range(values: NDArray[Any]) -> tuple[float, float]:
     good = values[np.isfinite(values)]
     if good.size == 0:
         return 0.0, 1.0
