@@ -147,16 +147,36 @@ def observe(
     integrations: int = 3,
     seconds: float = 60.0,
     start: float = 0.0,
+    follow: PhaseCentre | None = None,
 ) -> Path:
     """A UVH5 file of a sky, through `UVH5Writer`."""
     spectra = round(seconds * float(meta.sample_rate) / meta.spectrum_samples)
-    follow = meta.phase_centre or PhaseCentre("field", np.deg2rad(118.0), np.deg2rad(-25.0))
+    follow = follow or meta.phase_centre or PhaseCentre("field", np.deg2rad(118.0), np.deg2rad(-25.0))
     with UVH5Writer(path, meta, overwrite=True) as writer:
         for i in range(integrations):
             first = round(start / seconds) * spectra + i * spectra
             sky = correlations(meta, positions, sources, meta.midpoint(first, spectra), follow)
             writer.append(integration(meta, sky, first, spectra))
     return path
+
+
+def zenith(meta: ObservationMetadata, time) -> PhaseCentre:
+    """ICRS direction that is overhead."""
+    up = SkyCoord(az=0 * units.deg, alt=90 * units.deg, frame=AltAz(obstime=time, location=meta.location)).icrs
+    return PhaseCentre("zenith", up.ra.rad, up.dec.rad)
+
+
+def field_rotation(meta: ObservationMetadata, time, *, fixed: bool) -> float:
+    """Angle at the phase centre from ICRS north (through east) to zenith or northern horizon, by finite steps."""
+    centre = meta.phase_centre
+    toward_north = PhaseCentre("n", centre.ra, centre.dec + 1e-5)
+    toward_east = PhaseCentre("e", centre.ra + 1e-5 / np.cos(centre.dec), centre.dec)
+    at, north, east = (
+        directions(meta, time, SkyCoord(c.ra * units.rad, c.dec * units.rad))
+        for c in (centre, toward_north, toward_east)
+    )
+    target = np.array([0, 1, 0]) if fixed else np.array([0, 0, 1])
+    return float(np.arctan2((east - at) @ target, (north - at) @ target))
 
 
 def random_integration(

@@ -1,0 +1,167 @@
+"""What the pictures read: one UVH5 file, a baseline or a block of rows at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from ryle.products.metadata import AIPS_POLARIZATIONS
+
+_NAMES = {number: name.upper() for name, number in AIPS_POLARIZATIONS.items()}
+
+#: Waterfalls are averaged down to about so many cells a side: more than a screen shows is wasted.
+CELLS = 1024
+
+
+class VisibilityFile:
+    """A UVH5 file open for reading.
+
+    Parameters
+    ----------
+    path : str or Path
+        UVH5 file with at least one integration.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened.
+    ValueError
+        If it holds no integration.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._file = h5py.File(self.path, "r")
+        header = self._file["Header"]
+        if int(header["Nblts"][()]) == 0:
+            self._file.close()
+            raise ValueError(f"{self.path} holds no integration yet; there is nothing to draw")
+        self.telescope = header["telescope_name"][()].decode()
+        self.frequencies: NDArray[np.float64] = np.atleast_1d(header["freq_array"][()])
+        self.channel_width = float(np.atleast_1d(header["channel_width"][()])[0])
+        self.polarizations = [_NAMES[int(k)] for k in header["polarization_array"][()]]
+        self.antenna_1: NDArray[np.int64] = header["ant_1_array"][()]
+        self.antenna_2: NDArray[np.int64] = header["ant_2_array"][()]
+        jd, self.row_time = np.unique(header["time_array"][()], return_inverse=True)
+        self.times: NDArray[np.float64] = (jd - 2440587.5) * 86400  # Unix seconds
+        self.integration_time = float(header["integration_time"][0])
+        self.uvw: NDArray[np.float64] = header["uvw_array"][()]
+        numbers = [int(k) for k in header["antenna_numbers"][()]]
+        names = [name.decode() for name in header["antenna_names"][()]]
+        present = set(np.unique(np.concatenate([self.antenna_1, self.antenna_2])).tolist())
+        self.antennas = [k for k in numbers if k in present]
+        self.names = dict(zip(numbers, names, strict=True))
+        catalog = header["phase_center_catalog"]
+        entry = catalog[next(iter(catalog))]
+        self.target = entry["cat_name"][()].decode()
+        self.tracked = entry["cat_type"][()].decode() != "unprojected"
+
+    def __enter__(self) -> VisibilityFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    @property
+    def subtitle(self) -> str:
+        """File, target and time span, for titles."""
+        start = np.datetime64(int((self.times[0] - self.integration_time / 2) * 1e3), "ms")
+        stop = np.datetime64(int((self.times[-1] + self.integration_time / 2) * 1e3), "ms")
+        first, last = str(start)[:19].replace("T", " "), str(stop)[:19].replace("T", " ")
+        last = last[11:] if first[:10] == last[:10] else last
+        target = self.target if self.tracked else "not phase-tracked"
+        return f"{self.path.name}  ·  {self.telescope}  ·  {target}  ·  {first} – {last} UTC"
+
+    @property
+    def parallel(self) -> list[int]:
+        """Indices of the parallel-hand polarization products."""
+        return [k for k, name in enumerate(self.polarizations) if name[0] == name[1]]
+
+    def baseline_name(self, baseline: tuple[int, int]) -> str:
+        """Names of both antennas."""
+        return f"{self.names[baseline[0]]} – {self.names[baseline[1]]}"
+
+    def baselines(self, most: int) -> list[tuple[int, int]]:
+        """Cross baselines spread over the range of lengths, shortest first, at most so many."""
+        pairs, first = np.unique(np.stack([self.antenna_1, self.antenna_2], axis=1), axis=0, return_index=True)
+        length = np.linalg.norm(self.uvw[first], axis=1)
+        cross = np.flatnonzero(pairs[:, 0] != pairs[:, 1])
+        order = cross[np.argsort(length[cross])]
+        take: Any = (
+            np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int)) if len(order) else []
+        )
+        return [(int(pairs[k, 0]), int(pairs[k, 1])) for k in order[take]]
+
+    def waterfall(self, a: int, b: int, polarization: int) -> NDArray[np.complex64]:
+        """Visibilities conj(X_a)·X_b of one baseline, NaN where flagged or absent.
+
+        Parameters
+        ----------
+        a, b : int
+            Antenna numbers, in either order: the reversed row is conjugated.
+        polarization : int
+            Index into `polarizations` of the row as stored.
+
+        Returns
+        -------
+        ndarray of complex64, shape (time, channel)
+        """
+        rows = self._rows(a, b)
+        values = np.full((len(self.times), len(self.frequencies)), np.nan, np.complex64)
+        if rows.size == 0 and a != b:
+            return self.waterfall(b, a, polarization).conj() if self._rows(b, a).size else values
+        data = self._take("visdata", rows, polarization).astype(np.complex64)
+        data[self._take("flags", rows, polarization)] = np.nan
+        values[self.row_time[rows]] = data
+        return values
+
+    def valid(self, a: int, b: int) -> NDArray[np.float32]:
+        """Read the valid fraction of one baseline, averaged over polarizations: shape (time, channel)."""
+        rows = self._rows(a, b)
+        values = np.zeros((len(self.times), len(self.frequencies)), np.float32)
+        for k in range(len(self.polarizations)):
+            values[self.row_time[rows]] += self._take("nsamples", rows, k) / len(self.polarizations)
+        return values
+
+    def record(self, name: str) -> NDArray[Any] | None:
+        """Read an array that the writer kept under ``/Ryle``; None if there is none."""
+        group = self._file.get("Ryle")
+        return None if group is None or name not in group else np.asarray(group[name][()])
+
+    def _rows(self, a: int, b: int) -> NDArray[np.intp]:
+        return np.flatnonzero((self.antenna_1 == a) & (self.antenna_2 == b))
+
+    def _take(self, name: str, rows: NDArray[np.intp], polarization: int) -> NDArray[Any]:
+        data = self._file["Data"][name]
+        steps = np.unique(np.diff(rows))
+        if len(steps) == 1:  # regular files: a strided read, much faster than a list of rows
+            return np.asarray(data[rows[0] : rows[-1] + 1 : int(steps[0]), :, polarization])
+        return np.asarray(data[rows, :, polarization])
+
+
+def averaged(values: NDArray[Any], axis: int, cells: int = CELLS) -> NDArray[Any]:
+    """Mean of neighbours, NaN left out, so that at most about so many cells are left along an axis."""
+    step = -(-values.shape[axis] // cells)
+    if step == 1:
+        return values
+    moved = np.moveaxis(values, axis, 0)
+    missing = np.isnan(moved)
+    starts = np.arange(0, len(moved), step)
+    count = np.add.reduceat(~missing, starts, axis=0, dtype=np.int64)
+    total = np.add.reduceat(np.where(missing, 0, moved), starts, axis=0)
+    return np.moveaxis(np.where(count > 0, total / np.maximum(count, 1), np.nan), 0, axis)
+
+
+def mean(values: NDArray[Any], axis: int) -> NDArray[Any]:
+    """Mean over an axis with NaN left out, NaN where nothing is left; says nothing about it."""
+    missing = np.isnan(values)
+    count = (~missing).sum(axis=axis)
+    total = np.where(missing, 0, values).sum(axis=axis)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))

@@ -1,0 +1,161 @@
+"""Images: an asymmetric sky comes out where it is, upright and unmirrored, from UVH5 and MS, both sidebands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from astropy.io import fits
+from astropy.wcs import WCS
+
+from ryle.products.clean import clean, find_sources
+from ryle.products.export import export
+from ryle.products.image import fit_beam, make_image, read_visibilities
+from ryle.products.stokes import stokes
+
+
+def field(tmp_path, synthetic, rng, *, sideband=1, sources=None, antennas=14, **more):
+    positions = synthetic.enu(antennas, rng, 120.0)
+    meta = synthetic.metadata(positions, sideband=sideband, channels=8, **more)
+    path = synthetic.observe(
+        tmp_path / "sky.uvh5", meta, positions, sources or synthetic.ASYMMETRIC, integrations=6, seconds=600.0
+    )
+    return path, meta
+
+
+@pytest.mark.parametrize("sideband", [1, -1])
+def test_sources_come_out_where_they_are(tmp_path, synthetic, rng, sideband):
+    path, meta = field(tmp_path, synthetic, rng, sideband=sideband)
+    truth = synthetic.sky_coordinates(meta.phase_centre, synthetic.ASYMMETRIC)
+    for source in (path, export(path, "ms").path):
+        image = make_image(source, pixels=256)
+        found = find_sources(image, most=3)
+        assert len(found) == 3
+        for k, (want, got) in enumerate(zip(truth, found, strict=True)):  # by flux
+            assert got.position.separation(want).rad < 0.1 * image.beam.minor
+            assert got.flux / synthetic.SCALE == pytest.approx(synthetic.ASYMMETRIC[k].stokes[0], rel=0.05)
+
+
+def test_the_dirty_image_is_the_direct_sum(tmp_path, synthetic, rng):
+    path, _ = field(tmp_path, synthetic, rng, antennas=5)
+    image = make_image(path, pixels=32, pixel=4e-4)
+    data, _ = read_visibilities(path)
+    cross = data.ant_1_array != data.ant_2_array
+    vis = (data.data_array[..., 0] + data.data_array[..., 1])[cross]
+    uvw = data.uvw_array[cross]
+    for y, x in ((0, 0), (3, 29), (16, 15), (31, 7), (20, 20)):
+        l, m = (15 - x) * 4e-4, (y - 16) * 4e-4  # noqa: E741
+        turn = (uvw @ [l, m, np.sqrt(1 - l * l - m * m) - 1])[:, None] * data.freq_array / synthetic.C
+        assert image.dirty[y, x] == pytest.approx((vis * np.exp(-2j * np.pi * turn)).real.mean(), rel=1e-4, abs=10)
+        sky = image.wcs.pixel_to_world(x, y)
+        want = synthetic.sky_coordinates(
+            synthetic.PhaseCentre("f", np.deg2rad(118), np.deg2rad(-25)), [synthetic.Source(l, m, (1, 0, 0, 0))]
+        )[0]
+        assert sky.separation(want).rad < 1e-9
+    assert image.psf[32, 32] == pytest.approx(1) and image.psf.max() == pytest.approx(1)
+
+
+def test_fits_image_has_true_axes_and_beam(tmp_path, synthetic, rng):
+    path, meta = field(tmp_path, synthetic, rng)
+    image = make_image(path, pixels=128)
+    written = image.write_fits(tmp_path / "sky.fits")
+    with fits.open(written) as hdus:
+        header, data = hdus[0].header, hdus[0].data
+        assert data == pytest.approx(image.dirty, abs=1)
+        y, x = np.unravel_index(data.argmax(), data.shape)
+        want = synthetic.sky_coordinates(meta.phase_centre, synthetic.ASYMMETRIC)[0]
+        assert WCS(header).pixel_to_world(x, y).separation(want).rad < image.pixel
+        assert np.deg2rad(header["BMAJ"]) == pytest.approx(image.beam.major)
+        assert header["CDELT1"] < 0 < header["CDELT2"]
+    with pytest.raises(OSError, match="overwrite"):
+        image.write_fits(written)
+
+
+@pytest.mark.parametrize("pols", ["xy", "yx", "rl"])
+@pytest.mark.parametrize("mount", ["equatorial", "alt-az", "fixed"])
+def test_stokes_parameters(tmp_path, synthetic, rng, pols, mount):
+    """One polarized source at the phase centre; feeds of turning mounts are turned by the test's own geometry."""
+    want = (1.0, 0.3, -0.2, 0.15)
+    positions = synthetic.enu(4, rng, 120.0)
+    meta = synthetic.metadata(
+        positions, pols=pols, channels=4, mount=mount, feed_angles=np.array([0.3, 0.3 + np.pi / 2]) * (pols != "rl")
+    )
+    path = synthetic.observe(tmp_path / "a.uvh5", meta, positions, [synthetic.Source(0, 0, want)], integrations=1)
+    data, _ = read_visibilities(path)
+    got = [complex(stokes(data, p)[0][data.ant_1_array != data.ant_2_array].mean()) / synthetic.SCALE for p in "IQUV"]
+    turn = 0.0
+    if mount != "equatorial":
+        spectra = round(60 * 64e6 / meta.spectrum_samples)
+        turn = synthetic.field_rotation(meta, meta.midpoint(0, spectra), fixed=mount == "fixed")
+    # The synthetic feeds stand at their angles from ICRS north: what is called Q and U turns with the mount.
+    linear = (want[1] + 1j * want[2]) * np.exp(2j * turn)
+    assert got == pytest.approx([want[0], linear.real, linear.imag, want[3]], abs=2e-3)
+
+
+def test_weightings_differ_as_they_should(tmp_path, synthetic, rng):
+    path, _ = field(tmp_path, synthetic, rng)
+    beams = {
+        w: make_image(path, pixels=128, weighting=w, robust=r).beam
+        for w, r in (("natural", 0), ("uniform", 0), ("robust", 0.0))
+    }
+    near_natural = make_image(path, pixels=128, weighting="robust", robust=5.0).beam
+    assert beams["uniform"].major < beams["natural"].major
+    assert beams["uniform"].major <= beams["robust"].major * 1.01 <= beams["natural"].major * 1.02
+    assert near_natural.major == pytest.approx(beams["natural"].major, rel=1e-3)
+
+
+def test_flagged_data_do_not_matter(tmp_path, synthetic, rng):
+    path, _ = field(tmp_path, synthetic, rng)
+    data, _ = read_visibilities(path)
+    lost = rng.random(data.flag_array.shape) < 0.2
+    data.flag_array |= lost
+    clean_image = make_image(data, pixels=64)
+    data.data_array[lost] = 1e9 * (1 + 2j)
+    assert make_image(data, pixels=64).dirty == pytest.approx(clean_image.dirty, abs=1)
+    data.flag_array[:] = True
+    with pytest.raises(ValueError, match="flagged"):
+        make_image(data, pixels=64)
+
+
+def test_unprojected_files_are_imaged_at_the_zenith_of_mid_file(tmp_path, synthetic, rng):
+    positions = synthetic.enu(10, rng, 60.0)
+    meta = synthetic.metadata(positions, channels=8, tracked=False)
+    zenith = synthetic.zenith(meta, meta.midpoint(0, round(60 * 64e6 / 16)))
+    path = tmp_path / "a.uvh5"
+    synthetic.observe(path, meta, positions, synthetic.ASYMMETRIC, integrations=1, follow=zenith)
+    image = make_image(path, pixels=256)
+    assert any("zenith at mid-file" in note for note in image.notes)
+    truth = synthetic.sky_coordinates(zenith, synthetic.ASYMMETRIC)
+    for want, got in zip(truth, find_sources(image, most=3), strict=True):
+        assert got.position.separation(want).rad < 0.1 * image.beam.minor
+
+
+def test_clean_leaves_nothing_of_point_sources(tmp_path, synthetic, rng):
+    path, _ = field(tmp_path, synthetic, rng)
+    image = make_image(path, pixels=128)
+    done = clean(image)
+    assert np.abs(done.residual).max() < 0.05 * image.dirty.max()
+    assert done.components.sum() / synthetic.SCALE == pytest.approx(2.2, rel=0.1)
+    assert 0 < done.iterations <= 2000
+
+
+def test_beam_fit_recovers_a_gaussian():
+    y, x = np.mgrid[-64:64, -64:64]
+    for angle in (0.2, 1.3, 2.5):
+        north, east = y, -x
+        along, across = east * np.sin(angle) + north * np.cos(angle), east * np.cos(angle) - north * np.sin(angle)
+        beam = fit_beam(np.exp(-4 * np.log(2) * ((along / 15) ** 2 + (across / 8) ** 2)), 2.0)
+        assert (beam.major, beam.minor, beam.angle) == pytest.approx((30, 16, angle), rel=1e-6)
+
+
+@pytest.mark.parametrize(("options", "message"), [({"pixels": 31}, "even"), ({"pixels": 512, "pixel": 0.1}, "horizon")])
+def test_bad_sizes_are_refused(tmp_path, synthetic, rng, options, message):
+    path, _ = field(tmp_path, synthetic, rng, antennas=3)
+    with pytest.raises(ValueError, match=message):
+        make_image(path, **options)
+
+
+def test_single_polarization_makes_stokes_i_only(tmp_path, synthetic, rng):
+    path, _ = field(tmp_path, synthetic, rng, pols="x", antennas=8)
+    assert find_sources(make_image(path, pixels=256))[0].flux / synthetic.SCALE == pytest.approx(1, rel=0.15)
+    with pytest.raises(ValueError, match="all four products"):
+        make_image(path, parameter="V")
