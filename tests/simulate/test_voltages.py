@@ -10,11 +10,14 @@ from ryle.simulate import VoltageSimulator
 from ryle.wire.samples import unpack
 
 FALSE_ALARM = 1e-5
-THREE = """[
-  { name = "A", ra = "06h10m00s", dec = "-34d00m00s", flux = "200 Jy", q = "90 Jy", u = "-80 Jy", v = "60 Jy", spectral_index = -2 },
+THREE = (
+    """[
+  { name = "A", ra = "06h10m00s", dec = "-34d00m00s", flux = "200 Jy", q = "90 Jy", u = "-80 Jy", v = "60 Jy", """
+    """spectral_index = -2 },
   { name = "B", ra = "06h50m00s", dec = "-22d00m00s", flux = "150 Jy", q = "-50 Jy", u = "30 Jy", v = "-90 Jy" },
   { name = "C", ra = "06h20m00s", dec = "-43d00m00s", flux = "80 Jy", q = "20 Jy", u = "70 Jy", v = "10 Jy" },
 ]"""
+)
 ERRORS = 'gain_error = 0.2\nphase_error = "40 deg"\ndelay_error = "20 ns"\nbandpass_ripple = 0.1'
 NO_NOISE = 'sefd = "1e-9 Jy"\nrms = 0.001'
 
@@ -152,10 +155,9 @@ def test_fringes_turn_at_the_true_rate_and_sense():
 
 
 def test_spectral_index():
-    source = '[{ ra = "06h40m00s", dec = "-25d00m00s", flux = "100 Jy", spectral_index = -3, reference_frequency = "52 MHz" }]'
-    o = observation(
-        antennas=1, pols='["x"]', band='lo = "50 MHz"', sources=source, simulate='sefd = "1e-6 Jy"\nrms = 0.001'
-    )
+    source = ONE.replace('"100 Jy"', '"100 Jy", spectral_index = -3, reference_frequency = "52 MHz"')
+    noise = 'sefd = "1e-6 Jy"\nrms = 0.001'
+    o = observation(antennas=1, pols='["x"]', band='lo = "50 MHz"', sources=source, simulate=noise)
     sim = VoltageSimulator(o)
     x, f = spectra(sim, 0, 256, 4000)
     got = np.mean(np.abs(x[0]) ** 2, axis=0) / 0.001**2 / 1e8
@@ -290,15 +292,13 @@ def test_a_replayed_window_loops_with_advancing_time():
 
 def test_conjugated_inputs():
     inputs = "".join(
-        f'[[inputs]]\nstream = {i}\nantenna = "A{i // 2}"\npolarization = "{"xy"[i % 2]}"\nconjugate = {str(i == 1).lower()}\n'
+        f'[[inputs]]\nstream = {i}\nantenna = "A{i // 2}"\npolarization = "{"xy"[i % 2]}"\n'
+        f"conjugate = {str(i == 1).lower()}\n"
         for i in range(4)
     )
-    plain = VoltageSimulator(observation(antennas=2, complex_samples=True, sources=ONE, simulate="seed = 5")).voltages(
-        0, 600
-    )
-    turned = VoltageSimulator(
-        observation(antennas=2, complex_samples=True, sources=ONE, simulate="seed = 5", inputs=inputs)
-    ).voltages(0, 600)
+    settings = dict(antennas=2, complex_samples=True, sources=ONE, simulate="seed = 5")
+    plain = VoltageSimulator(observation(**settings)).voltages(0, 600)
+    turned = VoltageSimulator(observation(**settings, inputs=inputs)).voltages(0, 600)
     np.testing.assert_array_equal(turned[1], plain[1].conj())
     np.testing.assert_array_equal(turned[[0, 2, 3]], plain[[0, 2, 3]])
 
@@ -306,7 +306,7 @@ def test_conjugated_inputs():
 def test_clear_errors():
     o = observation()
     sim = VoltageSimulator(o)
-    with pytest.raises(ValueError, match="multiples of .*512"):
+    with pytest.raises(ValueError, match=r"multiples of .*512"):
         sim.chunk(3, 512)
     with pytest.raises(ValueError, match=r"no \[simulate\] table"):
         VoltageSimulator(o.model_copy(update={"simulate": None}))

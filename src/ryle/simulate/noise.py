@@ -1,7 +1,7 @@
 """White Gaussian noise that can be entered at any sample.
 
-A stream is cut into blocks at fixed sample counts, and every block has a generator of its own, keyed by seed, kind of stream, index and
-block. Whoever makes a sample, and in whatever order, makes the same one.
+A stream is cut into blocks at fixed sample counts, and every block has a generator of its own, keyed by seed, kind of
+stream, index and block. Whoever makes a sample, and in whatever order, makes the same one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Noise:
         self._blocks: dict[int, NDArray[np.float32]] = {}
 
     def window(self, first: int, samples: int) -> NDArray[np.float32] | NDArray[np.complex64]:
-        """Samples ``[first, first + samples)``; `first` may be negative."""
+        """Return samples ``[first, first + samples)``; `first` may be negative."""
         start, end = first // self._samples, -(-(first + samples) // self._samples)
         # What consecutive windows share is kept, no more.
         self._blocks = {b: v for b, v in self._blocks.items() if start <= b < end}

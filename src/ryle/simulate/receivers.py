@@ -106,15 +106,15 @@ class Receivers:
 def band_edges(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Anti-alias filter at a position in the band, 0 to 1: flat, rolling off over `EDGE` at both edges, 0 outside.
 
-    The roll-off is the integral of a Kaiser window (β = 7), which makes the filter's response, and with it any fractional
-    delay, as short as an edge this narrow allows: -90 dB of its energy is beyond `FILTER_REACH` samples.
+    The roll-off is the integral of a Kaiser window (β = 7), which makes the filter's response, and with it any
+    fractional delay, about as short as so narrow an edge allows: -90 dB of its energy is beyond `FILTER_REACH` samples.
     """
     inward = np.minimum(x, 1 - x) / EDGE
-    return np.interp(inward, np.linspace(0, 1, len(_EDGE_SHAPE)), _EDGE_SHAPE)
+    return np.asarray(np.interp(inward, np.linspace(0, 1, len(_EDGE_SHAPE)), _EDGE_SHAPE))
 
 
 def _truncated_normal(random: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Standard normal values, none beyond `_WORST`."""
+    """Draw standard normal values, none beyond `_WORST`."""
     values = random.standard_normal(count)
     while (beyond := np.abs(values) > _WORST).any():
         values[beyond] = random.standard_normal(int(beyond.sum()))

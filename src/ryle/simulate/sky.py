@@ -1,7 +1,9 @@
 """Point sources: where they are, what their polarized light is in the feeds, and the visibilities they make.
 
-Polarization is the IAU's (Hamaker & Bregman 1996, A&AS 117, 161): with phases that turn as e^{+jωt} and field components
-north and east, ``<E_N E_N*> = (I+Q)/2``, ``<E_E E_E*> = (I−Q)/2``, ``<E_N E_E*> = (U+jV)/2``; V > 0 is right-hand circular.
+Polarization is the IAU's (Hamaker & Bregman 1996, A&AS 117, 161): with phases that turn as e^{+jωt} and field
+components north and east, ``<E_N E_N*> = (I+Q)/2``, ``<E_E E_E*> = (I−Q)/2``, ``<E_N E_E*> = (U+jV)/2``; V > 0 is
+right-hand circular.
+
 Feeds are ideal, without a beam: every source is received in full whatever its direction, zero below the horizon.
 Feed y points to position angle χ (north through east) on the sky and x to χ + 90°, as pyuvdata's feed angles 0 and 90°;
 ``r = (y + jx)/√2``, ``l = (y − jx)/√2``. So with χ = 0, XX = (I−Q)/2, YY = (I+Q)/2, XY = (U−jV)/2, RR = (I+V)/2,
@@ -128,7 +130,7 @@ class Sky:
         self._node = lru_cache(maxsize=64)(self._compute_node)
 
     def axes(self, times: Time) -> NDArray[np.float64]:
-        """Unit vectors east, north (on the sky) and towards each source, ITRF, shape (time, source, 3, 3)."""
+        """Return unit vectors east, north (on the sky) and towards each source, ITRF, shape (time, source, 3, 3)."""
         if not self._directions:
             return np.zeros((times.size, 0, 3, 3))
         return np.stack([d.axes(self.location, times.ravel()) for d in self._directions], axis=1)
@@ -146,7 +148,7 @@ class Sky:
         return np.asarray(sum(w * self._node(index + i - 1) for i, w in enumerate(weights)))
 
     def _compute_node(self, index: int) -> NDArray[np.float64]:
-        return self.axes(self.sync.time(np.array([index * self._node_step])))[0]
+        return np.asarray(self.axes(self.sync.time(np.array([index * self._node_step])))[0])
 
     def delays(self, axes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Geometric delays ``r·ŝ/c`` in seconds, shape (..., source, antenna)."""
@@ -208,7 +210,7 @@ class Sky:
                 :, :, np.newaxis
             ]
         # [p1][p2] to p1 + p·p2
-        return np.swapaxes(total, -1, -2).reshape(times.size, len(frequencies), -1)
+        return np.asarray(np.swapaxes(total, -1, -2).reshape(times.size, len(frequencies), -1))
 
 
 def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

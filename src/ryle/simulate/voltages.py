@@ -1,13 +1,13 @@
 """From the sky to digitizer samples.
 
 Every source is two streams of white noise, coloured and correlated into the field at the array's reference point,
-``s(t)``; antenna ``i`` receives ``s(t + r_i·ŝ/c − cable)``. Delays, filters and gains are applied in the frequency domain to
-overlapping segments of the streams (overlap-save), one inverse FFT an input whatever the number of sources. Baseband is
-the sky's spectrum from its edge `f0` upwards, ``X(ν) = S(f0 + ν)``, or reversed and conjugated, ``X(ν) = S*(f0 − ν)``, in even
-Nyquist zones and lower sidebands.
+``s(t)``; antenna ``i`` receives ``s(t + r_i·ŝ/c − cable)``. Delays, filters and gains are applied in the frequency
+domain to overlapping segments of the streams (overlap-save), one inverse FFT an input whatever the number of sources.
+Baseband is the sky's spectrum from its edge `f0` upwards, ``X(ν) = S(f0 + ν)``, or reversed and conjugated,
+``X(ν) = S*(f0 − ν)``, in even Nyquist zones and lower sidebands.
 
-Delays are held during a segment at their value in its middle. Segments are as short as keeps the fringe phase error below
-`PHASE_ERROR` at the highest frequency, against the fastest that the Earth can turn the longest baseline.
+Delays are held during a segment at their value in its middle. Segments are as short as keeps the fringe phase error
+below `PHASE_ERROR` at the highest frequency, against the fastest that the Earth can turn the farthest antenna.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .sky import Mount, Sky, coherency, feed_matrix
 
 #: Largest error of a fringe phase from holding delays during a segment, rad.
 PHASE_ERROR = 0.01
-#: Segments transformed together. Fixed, because the rounding of an FFT depends on it and samples must not.
-BATCH = 8
+#: Most segments, and most samples, that are transformed together.
+BATCH, BATCH_SAMPLES = 8, 1 << 18
 _EARTH_RATE = 7.2921150e-5  # rad/s
 _SHORTEST, _LONGEST = 1 << 12, 1 << 22
 _RAMP = 128  # bins of the fine table that phase ramps are multiplied up from
@@ -131,14 +131,16 @@ class VoltageSimulator:
                 break
         if best is None or best[1] > 64 * best[2]:
             raise ValueError(
-                f"fringes turn by up to {fastest:.3g} rad/s while delays need segments of {2 * pad / self._rate:.3g} s: "
+                f"fringes turn by up to {fastest:.3g} rad/s and delays need segments of {2 * pad / self._rate:.3g} s: "
                 "the array is too large for this frequency to be simulated; use shorter baselines or a lower band.lo"
             )
         self._length, self._hop, self._pad = best[1], best[2], pad
         #: Largest phase error from holding delays during a segment, rad.
         self.phase_error = fastest * self._hop / self._rate / 2
+        # The number of segments is fixed with the plan: the rounding of FFTs depends on it, and samples must not vary.
+        self._segments = max(1, min(BATCH, BATCH_SAMPLES // self._length))
         #: Samples of a batch of segments.
-        self._span = BATCH * self._hop
+        self._span = self._segments * self._hop
         index = np.arange(self._length if self._complex else self._length // 2 + 1)
         self._bins = np.where(index < self._length // 2, index, index - self._length) if self._complex else index
         #: Sky frequency of each bin, Hz.
@@ -167,7 +169,7 @@ class VoltageSimulator:
             light = coherency(source, reference, reference)  # with χ = 0, x is east and y north
             values, vectors = np.linalg.eigh(light)
             roots.append(vectors * np.sqrt(np.maximum(values, 0)))
-        return math.sqrt(2 / self.table.sefd) * np.array(roots).reshape(-1, 2, 2)
+        return math.sqrt(2 / self.table.sefd) * np.array(roots, np.complex128).reshape(-1, 2, 2)
 
     @cached_property
     def _spectra(self) -> list[NDArray[np.float32] | None]:
@@ -222,7 +224,7 @@ class VoltageSimulator:
             return self._made[1]
         first = batch * self._span
         waves = np.empty((len(self.inputs), self._span), np.complex64 if self._complex else np.float32)
-        axes = [self.sky.axes_at(first + (i + 0.5) * self._hop) for i in range(BATCH)]
+        axes = [self.sky.axes_at(first + (i + 0.5) * self._hop) for i in range(self._segments)]
         sources, turned = self._source_spectra(first, np.array(axes))
         pols = self.observation.pols
         row = 0
@@ -247,30 +249,30 @@ class VoltageSimulator:
 
     def _spectrum(self, noise: Noise, first: int) -> NDArray[np.complex64]:
         """Transform the segments of a batch, each with its overlap: shape (segment, bin)."""
-        wave = noise.window(first + self._offset - self._pad, (BATCH - 1) * self._hop + self._length)
+        wave = noise.window(first + self._offset - self._pad, (self._segments - 1) * self._hop + self._length)
         segments = np.lib.stride_tricks.sliding_window_view(wave, self._length)[:: self._hop]
         if self._complex:
-            out = np.empty((BATCH, self._length), np.complex64)
+            out = np.empty((self._segments, self._length), np.complex64)
             ducc0.fft.c2c(np.ascontiguousarray(segments), axes=(1,), out=out)
         else:
-            out = np.empty((BATCH, self._length // 2 + 1), np.complex64)
+            out = np.empty((self._segments, self._length // 2 + 1), np.complex64)
             ducc0.fft.r2c(np.ascontiguousarray(segments), axes=(1,), out=out)
         return out
 
     def _wave(self, spectra: NDArray[np.complex64]) -> NDArray[Any]:
         """Inverse of `_spectrum`, without the overlap: shape (span,)."""
         if self._complex:
-            whole: NDArray[Any] = np.empty((BATCH, self._length), np.complex64)
+            whole: NDArray[Any] = np.empty((self._segments, self._length), np.complex64)
             ducc0.fft.c2c(spectra, axes=(1,), forward=False, inorm=2, out=whole)
         else:
-            whole = np.empty((BATCH, self._length), np.float32)
+            whole = np.empty((self._segments, self._length), np.float32)
             ducc0.fft.c2r(spectra, axes=(1,), lastsize=self._length, forward=False, inorm=2, out=whole)
-        return whole[:, self._pad : self._pad + self._hop].reshape(-1)
+        return np.asarray(whole[:, self._pad : self._pad + self._hop].reshape(-1))
 
     def _source_spectra(
         self, first: int, axes: NDArray[np.float64]
     ) -> tuple[list[tuple[int, list[NDArray[np.complex64]]]], NDArray[np.float64]]:
-        """Fields of the sources at the reference point in the feeds, and geometric delays (segment, source, antenna)."""
+        """Fields of sources at the reference point in the feeds, and geometric delays (segment, source, antenna)."""
         visible = self.sky.visible(axes)
         feeds = feed_matrix(self.sky.feeds, self.sky.feed_angles(axes)) @ self._roots
         feeds *= visible[..., np.newaxis, np.newaxis]
@@ -299,7 +301,7 @@ class VoltageSimulator:
         coarse = np.exp(2j * np.pi * ((carrier % 1)[:, np.newaxis] + cycles[:, np.newaxis] * self._bins[::_RAMP]))
         fine = np.exp(2j * np.pi * cycles[:, np.newaxis] * np.arange(_RAMP))
         product = coarse.astype(np.complex64)[:, :, np.newaxis] * fine.astype(np.complex64)[:, np.newaxis]
-        return product.reshape(len(tau), -1)[:, : len(self._bins)]
+        return np.asarray(product.reshape(len(tau), -1)[:, : len(self._bins)])
 
     # -- interference -----------------------------------------------------------------------------------------------
 
@@ -307,8 +309,8 @@ class VoltageSimulator:
     def _tones(self) -> list[tuple[float, NDArray[np.complex128]]]:
         """Baseband frequency in cycles a sample, and complex amplitude at sample 0 of each input, of each tone.
 
-        A tone comes from a transmitter on the horizon, in a direction drawn from the seed, with the same strength in all
-        feeds; it goes through cable, gain and bandpass as the sky does.
+        A tone comes from a transmitter on the horizon, in a direction drawn from the seed, with the same strength in
+        all feeds; it goes through cable, gain and bandpass as the sky does.
         """
         names = [a.name for a in self.observation.antennas]
         tones = []
