@@ -13,7 +13,10 @@ from .arguments import ObservationFile, OutputDirectory
 def correlate(
     file: ObservationFile,
     inputs: Annotated[
-        list[Path], typer.Option("--input", "-i", help="Recording: VDIF, or pcap of digitizer packets; may be repeated.", exists=True)
+        list[Path],
+        typer.Option(
+            "--input", "-i", help="Recording: VDIF, or pcap of digitizer packets; may be repeated.", exists=True
+        ),
     ],
     more: Annotated[list[Path] | None, typer.Argument(help="Further recordings.", exists=True)] = None,
     output: OutputDirectory = None,

@@ -9,7 +9,9 @@ import typer
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Directory for everything made.")] = Path("demo-output"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Directory for everything made.")] = Path(
+        "demo-output"
+    ),
 ) -> None:
     """Observe a simulated sky with ten antennas over real UDP packets: visibilities, pictures, a table of what was found."""
     from ..engines.demo import run_demo

@@ -25,6 +25,7 @@ def run(
     and shows a live table of rates, losses and states.
     """
     from ..config import load
+
     observation = load(file)
     if in_process:
         from ..engines.offline import run_in_process

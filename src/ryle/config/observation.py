@@ -289,7 +289,9 @@ def changed(observation: Observation, /, **changes: Mapping[str, Any]) -> Observ
     return copy
 
 
-def recorded(observation: Observation, /, *, lo: Fraction, sideband: str, complex_samples: bool, packet_samples: int) -> Observation:
+def recorded(
+    observation: Observation, /, *, lo: Fraction, sideband: str, complex_samples: bool, packet_samples: int
+) -> Observation:
     """One band of an observation as it comes from a recording: 32-bit float samples in packets that cross no network.
 
     Parameters

@@ -20,6 +20,7 @@ from ..wire.samples import unpack
 from .control import DrainControl
 from .window import SampleBuffer, WindowShape, f_batch
 
+
 class AdcHistogram:
     """How often each ADC value occurs, from one packet of each input and chunk: enough to see levels and clipping.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from fractions import Fraction
@@ -116,7 +116,8 @@ def run_in_process(observation: Observation, output: Path | None, console: Conso
 
     if observation.simulate is None:
         raise ConfigError(
-            observation.source, [Problem("simulate", None, "is missing: --in-process has no sockets, so it needs [simulate]")]
+            observation.source,
+            [Problem("simulate", None, "is missing: --in-process has no sockets, so it needs [simulate]")],
         )
     path = output_file(observation, output)
     writer = BandWriter(observation, path)
@@ -153,7 +154,13 @@ def correlate(
     if observation.vdif is None:
         raise ConfigError(
             observation.source,
-            [Problem("vdif", None, f"is missing: {recordings[0].name} is no packet capture, so it is read as VDIF, which needs a [vdif] table")],
+            [
+                Problem(
+                    "vdif",
+                    None,
+                    f"is missing: {recordings[0].name} is no packet capture, so it is read as VDIF, which needs a [vdif] table",
+                )
+            ],
         )
     return _correlate_vdif(observation, recordings, output, console)
 
@@ -162,7 +169,9 @@ def _correlate_capture(
     observation: Observation, recordings: Sequence[Path], output: Path | None, console: Console
 ) -> RunResult:
     if len(recordings) != 1:
-        raise ConfigError("--input", [Problem("input", len(recordings), "give one capture of digitizer packets at a time")])
+        raise ConfigError(
+            "--input", [Problem("input", len(recordings), "give one capture of digitizer packets at a time")]
+        )
     path = output_file(observation, output)
     # How far a capture reaches is not known before its end; its size tells nearly.
     total = recordings[0].stat().st_size / (observation.digitizer_heap_bytes + 128) * observation.digitizer.heap_samples
@@ -188,13 +197,17 @@ def _correlate_vdif(
 ) -> list[RunResult]:
     o, table = observation, observation.vdif
     assert table is not None
-    bands = [(b.name or str(i), b.lo, b.sideband) for i, b in enumerate(table.bands)] or [("", o.band.lo, o.band.sideband)]
+    bands = [(b.name or str(i), b.lo, b.sideband) for i, b in enumerate(table.bands)] or [
+        ("", o.band.lo, o.band.sideband)
+    ]
     source = _vdif_source(o, recordings, len(bands))
     writers = []
     base = output_file(o, output)
     for i, (name, lo, sideband) in enumerate(bands):
         if i not in source.residuals:
-            raise ConfigError(o.source, [Problem(f"vdif.bands[{i}]", name, "no [[vdif.inputs]] entry leads to this band")])
+            raise ConfigError(
+                o.source, [Problem(f"vdif.bands[{i}]", name, "no [[vdif.inputs]] entry leads to this band")]
+            )
         of_band = recorded(
             o, lo=lo, sideband=sideband, complex_samples=source.parts == 2, packet_samples=source.packet_samples
         )
@@ -219,12 +232,21 @@ def _vdif_source(observation: Observation, recordings: Sequence[Path], bands: in
     for number, entry in enumerate(table.inputs):
         if entry.file >= len(recordings):
             raise ConfigError(
-                o.source, [Problem(f"vdif.inputs[{number}].file", entry.file, f"{len(recordings)} recordings were given, counted from 0")]
+                o.source,
+                [
+                    Problem(
+                        f"vdif.inputs[{number}].file",
+                        entry.file,
+                        f"{len(recordings)} recordings were given, counted from 0",
+                    )
+                ],
             )
         file = opened.setdefault((entry.file, entry.clock_offset), len(opened))
         where = [(entry.channel, entry.band or 0)] if entry.channel is not None else [(b, b) for b in range(bands)]
         for channel, band in where:
-            inputs.append(VdifInput(file, entry.thread, channel, names.index(entry.antenna), pols.index(entry.polarization), band))
+            inputs.append(
+                VdifInput(file, entry.thread, channel, names.index(entry.antenna), pols.index(entry.polarization), band)
+            )
     clock = sync_time(o)
     stop = o.end_sample
     return VdifSource(
@@ -243,6 +265,7 @@ def _whole(observation: Observation) -> int:
     rate = observation.sample_rate
     if rate.denominator != 1:
         raise ConfigError(
-            observation.source, [Problem("band.sample_rate", f"{float(rate)} Hz", "VDIF needs a whole number of samples a second")]
+            observation.source,
+            [Problem("band.sample_rate", f"{float(rate)} Hz", "VDIF needs a whole number of samples a second")],
         )
     return rate.numerator

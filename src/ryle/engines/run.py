@@ -105,7 +105,9 @@ def run_processes(
 
             supervisor.run(update)
     except RunFailed as error:
-        where = f"{result.integrations} integrations are safe in {file}" if result.integrations else "nothing was written"
+        where = (
+            f"{result.integrations} integrations are safe in {file}" if result.integrations else "nothing was written"
+        )
         raise RunFailed(f"{error}\n{where}") from None
     finally:
         if previous is not None:

@@ -6,9 +6,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from ..array.observed import sync_time
 from ..config import ConfigError, Observation, Problem, changed, load
 from ..config.units import parse_quantity
-from ..array.observed import sync_time
 from ..monitor.progress import track_samples
 from ..monitor.status import StatusReporter
 from ..net.digitizer import DigitizerSender
@@ -59,7 +59,9 @@ def overridden(file: Path, speed: str, duration: str) -> Observation:
     """Read an observation file that must have ``[simulate]``, with speed and duration from the command line, if given."""
     observation = load(file)
     if observation.simulate is None:
-        raise ConfigError(str(file), [Problem("simulate", None, "is missing: add a [simulate] table with sky and receivers")])
+        raise ConfigError(
+            str(file), [Problem("simulate", None, "is missing: add a [simulate] table with sky and receivers")]
+        )
     if speed:
         try:
             value: float | str = "max" if speed == "max" else float(speed)
@@ -86,7 +88,9 @@ def record(observation: Observation, path: str) -> None:
         pcap file to create.
     """
     if observation.end_sample is None:
-        raise ConfigError(observation.source, [Problem("observation.duration", None, "is missing: a capture needs an end")])
+        raise ConfigError(
+            observation.source, [Problem("observation.duration", None, "is missing: a capture needs an end")]
+        )
     simulator = VoltageSimulator(observation)
     clock = sync_time(observation)
     with Path(path).open("wb") as file, track_samples(observation.end_sample, f"writing {path}") as advance:

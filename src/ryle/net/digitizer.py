@@ -36,9 +36,7 @@ class DigitizerSender:
         Rate in units of real time; 0 sends as fast as receivers on this host take the packets (`ryle.net.pacing`).
     """
 
-    def __init__(
-        self, observation: Observation, antennas: Sequence[int] | None = None, *, speed: float = 1.0
-    ) -> None:
+    def __init__(self, observation: Observation, antennas: Sequence[int] | None = None, *, speed: float = 1.0) -> None:
         self.antennas = list(range(len(observation.antennas)) if antennas is None else antennas)
         o = observation
         self._pols = o.pols

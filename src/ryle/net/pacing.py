@@ -54,12 +54,12 @@ class LocalQueues:
         while self.fill() > ROOM and time.monotonic() < deadline:
             time.sleep(0.0005)
 
-    def portions(self, heaps: Sequence[T], heap_bytes: int, per_endpoint: int) -> Iterator[Sequence[T]]:
+    def portions(self, heaps: list[T], heap_bytes: int, per_endpoint: int) -> Iterator[list[T]]:
         """Cut `heaps` into runs that fit a burst, and wait before each.
 
         Parameters
         ----------
-        heaps : sequence
+        heaps : list
             In the order of sending, endpoints taking turns.
         heap_bytes : int
             Payload of one heap.

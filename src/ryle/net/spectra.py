@@ -163,9 +163,7 @@ class SpectraSender:
             )
         if which:
             chosen = [heaps[i] for i in which]
-            runs = [chosen]
-            if self._queues is not None:
-                runs = self._queues.portions(chosen, self._heap_bytes, 1)
+            runs = [chosen] if self._queues is None else self._queues.portions(chosen, self._heap_bytes, 1)
             for run in runs:
                 stream.send_heaps(run, spead2.send.GroupMode.SERIAL)
         self.sent += len(which)

@@ -41,7 +41,9 @@ def metadata(observation: Observation) -> ObservationMetadata:
         sample_rate=observation.sample_rate,
         spectrum_samples=observation.step,
         taps=observation.fengine.taps,
-        phase_centre=None if centre is None else PhaseCentre(centre.name, np.radians(centre.ra), np.radians(centre.dec)),
+        phase_centre=None
+        if centre is None
+        else PhaseCentre(centre.name, np.radians(centre.ra), np.radians(centre.dec)),
         history=f"Correlated by Ryle {__version__}.",
         observation=json.dumps({"source": Path(observation.source).name, "toml": observation.text}),
     )
