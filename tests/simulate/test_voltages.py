@@ -155,14 +155,18 @@ def test_fringes_turn_at_the_true_rate_and_sense():
 
 
 def test_spectral_index():
-    source = ONE.replace('"100 Jy"', '"100 Jy", spectral_index = -3, reference_frequency = "52 MHz"')
+    source = ONE.replace('"100 Jy"', '"100 Jy", spectral_index = -3, reference_frequency = "12 MHz"')
     noise = 'sefd = "1e-6 Jy"\nrms = 0.001'
-    o = observation(antennas=1, pols='["x"]', band='lo = "50 MHz"', sources=source, simulate=noise)
+    o = observation(antennas=1, pols='["x"]', band='lo = "10 MHz"', sources=source, simulate=noise)
     sim = VoltageSimulator(o)
-    x, f = spectra(sim, 0, 256, 4000)
-    got = np.mean(np.abs(x[0]) ** 2, axis=0) / 0.001**2 / 1e8
-    z = (got / (f / 52e6) ** -3 - 1) * np.sqrt(4000)
-    assert np.abs(z).max() < norm.isf(FALSE_ALARM / 2 / len(z)) * 1.1, o.simulate.seed
+    count = 4000
+    x, f = spectra(sim, 0, 256, count)
+    logs = np.log(np.mean(np.abs(x[0]) ** 2, axis=0) / 0.001**2 / 1e8) + 0.5 / count  # mean of the log of an average
+    # A power law through the reference frequency: slope and offset, each with its error.
+    (slope, offset), covariance = np.polyfit(np.log(f / 12e6), logs, 1, cov="unscaled")
+    limit = norm.isf(FALSE_ALARM / 4)
+    assert abs(slope + 3) < limit * np.sqrt(covariance[0, 0] / count), o.simulate.seed
+    assert abs(offset) < limit * np.sqrt(covariance[1, 1] / count), o.simulate.seed
 
 
 def test_a_source_below_the_horizon_is_silent():
