@@ -48,15 +48,15 @@ def main() -> None:
     from rich.console import Console
 
     from ..config import ConfigError
-    from ..engines.supervisor import RunFailed
+    from ..engines.supervisor import RunError
 
     _register()
     try:
         app()
-    except (ConfigError, RunFailed, OSError, ValueError) as error:
+    except (ConfigError, RunError, OSError, ValueError) as error:
         if os.environ.get("RYLE_DEBUG"):
             raise
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
-        if not isinstance(error, ConfigError | RunFailed):
+        if not isinstance(error, ConfigError | RunError):
             Console(stderr=True).print("[dim]RYLE_DEBUG=1 shows where it happened[/]")
         sys.exit(1)

@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+class Form(Enum):
+    """Formats of `ryle.products.export`."""
+
+    ms = "ms"
+    uvfits = "uvfits"
+    miriad = "miriad"
+
+
+class Parameter(Enum):
+    """Stokes parameters."""
+
+    I = "I"  # noqa: E741
+    Q = "Q"
+    U = "U"
+    V = "V"
+
+
+class Weight(Enum):
+    """Weightings of `ryle.products.image`."""
+
+    natural = "natural"
+    uniform = "uniform"
+    robust = "robust"
+
 
 VisibilityFile = Annotated[Path, typer.Argument(help="UVH5 file.", metavar="FILE", exists=True)]
 
 
 def export(
     file: VisibilityFile,
-    to: Annotated[list[str], typer.Option("--to", help="ms, uvfits or miriad; may be repeated.")] = ["ms"],  # noqa: B006
+    to: Annotated[list[Form], typer.Option("--to", help="May be repeated.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Directory; beside FILE if absent.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
     """Write a visibility file as MeasurementSet, UVFITS or MIRIAD."""
+    from ..products.export import SUFFIXES
     from ..products.export import export as write
 
     for form in to:
-        typer.echo(write(file, form, directory=output, overwrite=overwrite))
+        name = file.with_suffix(SUFFIXES[form.value]).name
+        done = write(file, form.value, (output or file.parent) / name, overwrite=overwrite)
+        for note in done.notes:
+            typer.echo(f"note: {note}", err=True)
+        typer.echo(done.path)
 
 
 def recover(file: VisibilityFile) -> None:
@@ -44,8 +76,26 @@ def plot(
 def image(
     file: Annotated[Path, typer.Argument(help="UVH5 file or MeasurementSet.", metavar="FILE", exists=True)],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="PNG file; FILE with .png if absent.")] = None,
+    deconvolve: Annotated[bool, typer.Option("--clean", help="Subtract the beam's sidelobes (CLEAN) first.")] = False,
+    fits: Annotated[bool, typer.Option("--fits", help="Write the dirty image as FITS too.")] = False,
+    stokes: Annotated[Parameter, typer.Option(help="Which parameter.")] = Parameter.I,
+    weighting: Annotated[Weight, typer.Option(help="How cells of the uv plane are weighted.")] = Weight.natural,
+    robust: Annotated[float, typer.Option(help="Briggs' parameter, with robust weighting.")] = 0.0,
 ) -> None:
     """Make a dirty image of a phase-tracked field, with true right ascension and declination axes."""
-    from ..products.image import picture
+    from ..products.clean import clean, find_sources
+    from ..products.image import make_image
+    from ..products.plots.coverage import sky_image
 
-    typer.echo(picture(file, output or file.with_suffix(".image.png")))
+    target = output or file.with_suffix(".png")
+    made = make_image(file, parameter=stokes.value, weighting=weighting.value, robust=robust)
+    for note in made.notes:
+        typer.echo(f"note: {note}", err=True)
+    cleaned = clean(made) if made.beam is not None else None
+    sources = find_sources(made, cleaned) if cleaned is not None else []
+    pixels = cleaned.restored if deconvolve and cleaned is not None else None
+    typer.echo(sky_image(made, target, pixels=pixels, sources=sources, subtitle=file.name))
+    if fits:
+        typer.echo(made.write_fits(target.with_suffix(".fits"), overwrite=True))
+    for source in sources:
+        typer.echo(f"{source.position.to_string('hmsdms', precision=2)}  {source.flux:.4g}")

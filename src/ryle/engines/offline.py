@@ -18,7 +18,7 @@ from ..chunk import SampleChunk
 from ..config import ConfigError, Observation, Problem, recorded, show
 from ..net.digitizer import DigitizerReceiver
 from ..net.vdif_files import VdifInput, VdifSource
-from ..products.observed import metadata, output_file
+from ..products.observed import input_labels, metadata, output_file
 from ..products.uvh5 import UVH5Writer
 from .fx import FxEngine
 from .run import RunResult
@@ -66,6 +66,7 @@ class BandWriter:
                     self._writer.append(integration)
                 self._writer.record("adc_levels", self.fx.f.adc.levels)
                 self._writer.record("adc_histogram", self.fx.f.adc.counts)
+                self._writer.record("adc_labels", input_labels(self.observation))
         finally:
             self._writer.close()
 
@@ -122,7 +123,7 @@ def run_in_process(observation: Observation, output: Path | None, console: Conso
     path = output_file(observation, output)
     writer = BandWriter(observation, path)
     end = observation.end_sample
-    chunks = ((0, chunk) for chunk in VoltageSimulator(observation).chunks())
+    chunks = ((0, chunk) for chunk in VoltageSimulator(observation, mount=observation.array.mount).chunks())
     _watched([writer], chunks, lambda chunk: chunk.end / end if end else 0.0, console or Console(stderr=True))
     return RunResult(path, writer.integrations)
 

@@ -13,8 +13,9 @@ from rich.live import Live
 
 from ..config import Observation
 from ..monitor.table import LOSSES, RunTable
-from ..products.observed import output_file
-from .supervisor import Child, RunFailed, Supervisor
+from ..products.observed import input_labels, output_file
+from ..products.uvh5 import record
+from .supervisor import STAGES, Child, RunError, Supervisor
 
 
 @dataclass
@@ -64,7 +65,7 @@ def run_processes(
 
     Raises
     ------
-    RunFailed
+    RunError
         If a process died; the others have been drained and the file closed.
     """
     console = console or Console(stderr=True)
@@ -83,9 +84,13 @@ def run_processes(
 
     result = RunResult(file)
 
-    def on_event(_: Child, event: dict[str, Any]) -> None:
+    histograms: dict[int, dict[str, Any]] = {}
+
+    def on_event(child: Child, event: dict[str, Any]) -> None:
         if event["event"] == "written":
             result.integrations += 1
+        elif event["event"] == "adc":
+            histograms[child.index] = event
 
     supervisor = Supervisor(commands, directory / "logs", on_event)
     end = observation.end_sample
@@ -99,19 +104,23 @@ def run_processes(
         with Live(console=console, refresh_per_second=4, transient=False) as live:
 
             def update() -> None:
-                result.statuses = {c.name: c.status for c in supervisor.children}
+                children = sorted(supervisor.children, key=lambda c: STAGES.index(c.role))
+                result.statuses = {c.name: c.status for c in children}
                 result.accounts = {n: s["account"] for n, s in result.statuses.items() if s.get("account")}
                 live.update(table.render(list(result.statuses.items()), result.integrations))
 
             supervisor.run(update)
-    except RunFailed as error:
+    except RunError as error:
         where = (
             f"{result.integrations} integrations are safe in {file}" if result.integrations else "nothing was written"
         )
-        raise RunFailed(f"{error}\n{where}") from None
+        raise RunError(f"{error}\n{where}") from None
     finally:
         if previous is not None:
             signal.signal(signal.SIGINT, previous)
+    if len(histograms) == observation.f_engines:
+        counts = [row for i in range(observation.f_engines) for row in histograms[i]["counts"]]
+        record(file, adc_levels=histograms[0]["levels"], adc_histogram=counts, adc_labels=input_labels(observation))
     return result
 
 

@@ -28,7 +28,7 @@ def serve(observation: Observation, supervised: bool) -> None:
     supervised : bool
         Whether standard input is a supervisor's pipe.
     """
-    simulator = VoltageSimulator(observation)
+    simulator = VoltageSimulator(observation, mount=observation.array.mount)
     assert observation.simulate is not None
     speed = observation.simulate.speed
     sender = DigitizerSender(observation, speed=0.0 if isinstance(speed, str) else speed)
@@ -91,7 +91,7 @@ def record(observation: Observation, path: str) -> None:
         raise ConfigError(
             observation.source, [Problem("observation.duration", None, "is missing: a capture needs an end")]
         )
-    simulator = VoltageSimulator(observation)
+    simulator = VoltageSimulator(observation, mount=observation.array.mount)
     clock = sync_time(observation)
     with Path(path).open("wb") as file, track_samples(observation.end_sample, f"writing {path}") as advance:
         capture = PcapWriter(file)

@@ -40,7 +40,7 @@ class Child:
     @property
     def name(self) -> str:
         """What people call it."""
-        return self.role if self.role in ("simulate", "catcher") else f"{self.role.upper()}-engine {self.index}"
+        return self.role if self.role in ("simulate", "catcher") else f"{self.role.upper()} {self.index}"
 
     @property
     def exit_code(self) -> int | None:
@@ -53,7 +53,7 @@ class Child:
         return self.exit_code not in (None, 0)
 
 
-class RunFailed(Exception):
+class RunError(Exception):
     """An engine died or would not end; names it and gives its last words."""
 
 
@@ -98,7 +98,7 @@ class Supervisor:
 
         Raises
         ------
-        RunFailed
+        RunError
             If an engine failed; the others have been drained and the files closed.
         """
         self._logs.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ class Supervisor:
                 reader.join(timeout=5)
             on_update()
         if self.failure is not None:
-            raise RunFailed(self.failure)
+            raise RunError(self.failure)
 
     # -- one stage after the other ----------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from typing import Any
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -24,6 +25,9 @@ _STATES = {
 }
 #: Classes of datagram and of loss, in the order of the columns; None in an account means that the source cannot see it.
 LOSSES = ("missing", "late", "duplicate", "malformed", "foreign")
+
+
+_SHORT = {"missing": "lost", "late": "late", "duplicate": "dup", "malformed": "bad", "foreign": "foreign"}
 
 
 class _Rate:
@@ -58,7 +62,7 @@ class RunTable:
         self._rates: dict[tuple[str, str], _Rate] = {}
         self._started = time.monotonic()
         self._progress = Progress(
-            TextColumn("[bold]signal"), BarColumn(40), TextColumn("{task.fields[text]}"), TimeRemainingColumn()
+            TextColumn("[bold]signal"), BarColumn(24), TextColumn("{task.fields[text]}"), TimeRemainingColumn()
         )
         self._task = self._progress.add_task("signal", total=duration, text="")
         self._duration = duration
@@ -73,9 +77,9 @@ class RunTable:
         written : int
             Integrations safely in the file.
         """
-        table = Table(title=self._title, title_justify="left", expand=False)
-        for column in ("process", "state", "position", "in", "packets/s", *LOSSES, "saturated"):
-            table.add_column(column, justify="left" if column in ("process", "state") else "right")
+        table = Table(title=self._title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for column in ("process", "state", "at", "in", "pkt/s", *_SHORT.values(), "clip"):
+            table.add_column(column, justify="left" if column in ("process", "state") else "right", no_wrap=True)
         for name, status in rows:
             state = str(status.get("state", "?"))
             when = float(status.get("time", 0.0))
@@ -84,17 +88,19 @@ class RunTable:
             cells.append(f"{status['position']:.2f} s" if "position" in status else "")
             if "bytes" in status:
                 rate = self._rate(name, "bytes", when, 8.0 * status["bytes"])
-                cells.append(show(rate, "b/s"))
+                cells.append(show(float(f"{rate:.3g}"), "b/s"))
                 cells.append(f"{self._rate(name, 'received', when, status.get('received', 0)):.0f}")
             else:
                 cells += ["", ""]
             cells += [self._loss(account, key) for key in LOSSES]
-            cells.append(f"{status['saturated']:.1e}" if status.get("saturated") is not None else "")
+            cells.append(f"{status['saturated']:.0e}" if status.get("saturated") is not None else "")
             table.add_row(*cells)
-        position = max((s.get("position", 0.0) for _, s in rows), default=0.0)
+        # Progress is what is safe in the file, not what is on its way.
+        position = next((s["position"] for n, s in rows if n == "catcher" and "position" in s), 0.0)
+        position = min(position, self._duration or position)
         text = f"{position:.2f} s" + (f" of {self._duration:.2f} s" if self._duration else "")
         text += f" · {written} integrations written · {time.monotonic() - self._started:.0f} s"
-        self._progress.update(self._task, completed=min(position, self._duration or position), text=text)
+        self._progress.update(self._task, completed=position, text=text)
         return Group(table, self._progress)
 
     def _rate(self, name: str, key: str, when: float, count: float) -> float:

@@ -47,3 +47,8 @@ def metadata(observation: Observation) -> ObservationMetadata:
         history=f"Correlated by Ryle {__version__}.",
         observation=json.dumps({"source": Path(observation.source).name, "toml": observation.text}),
     )
+
+
+def input_labels(observation: Observation) -> list[str]:
+    """Names of the inputs for pictures: antenna and polarization."""
+    return [f"{a.name} {p}" for a in observation.antennas for p in observation.array.polarizations]
