@@ -102,7 +102,8 @@ class Integration:
     first_channel : int
         Index in the whole band of the first channel held here.
     visibilities : ndarray of int64, shape (channel, product, 2)
-        Exact sums of ``x(a1,p1) · conj(x(a2,p2))`` (re, im). ``product = p² · (a2(a2+1)/2 + a1) + p1 + p · p2`` for ``p``
+        Exact sums of ``x(a1,p1) · conj(x(a2,p2))`` (re, im).
+        ``product = p² · (a2(a2+1)/2 + a1) + p1 + p · p2`` for ``p``
         polarizations and ``a1 <= a2``.
     counts : ndarray of uint32, shape (channel group, product)
         Spectra that contributed to each product.

@@ -19,7 +19,7 @@ def sync_time(observation: Observation) -> SyncTime:
 
 
 def location(observation: Observation) -> Location:
-    """Reference point of the array."""
+    """Find the reference point of the array."""
     table = observation.array.location
     if table.itrf is not None:
         return Location.from_itrf(table.itrf)
@@ -37,7 +37,7 @@ def antennas(observation: Observation, which: Sequence[int] | None = None) -> An
 
 
 def phase_centre(observation: Observation) -> Direction | None:
-    """What is tracked, or None."""
+    """Find what is tracked, or None."""
     centre = observation.phase_centre
     return None if centre is None else Sidereal(centre.ra % 360, centre.dec)
 

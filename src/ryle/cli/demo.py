@@ -13,7 +13,7 @@ def demo(
         "demo-output"
     ),
 ) -> None:
-    """Observe a simulated sky with ten antennas over real UDP packets: visibilities, pictures, a table of what was found."""
+    """Observe a simulated sky with ten antennas over real UDP packets; compare what was found with what is there."""
     from ..engines.demo import run_demo
 
     raise typer.Exit(0 if run_demo(output) else 1)

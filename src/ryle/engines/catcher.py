@@ -20,8 +20,8 @@ from .control import DrainControl
 class BandAssembler:
     """Joins the substreams of each integration.
 
-    An integration is given when all its substreams are there, or when one that is `window` integrations later has begun:
-    then what is missing has counts of zero.
+    An integration is given when all its substreams are there, or when one that is `window` integrations later has
+    begun: then what is missing has counts of zero.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 """How an engine is told to finish: drain what is on its way, then stop.
 
 An engine drains when it is told ``drain`` on standard input, when standard input closes (its supervisor has died), or
-on SIGTERM. SIGINT is left to the supervisor, which drains the engines in signal-path order, so that Ctrl-C loses nothing.
+on SIGTERM. SIGINT is left to the supervisor, which drains the engines in signal-path order, so that Ctrl-C loses
+nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The demonstration: a simulated array observes a known sky through the whole correlator, and what is found is compared.
+"""The demonstration: a simulated array observes a known sky through the whole correlator.
 
 Everything on the way is real: packets on UDP sockets, processes, files. The sky is known, so the last table can say
 whether positions and phases came out as they went in.

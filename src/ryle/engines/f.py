@@ -165,7 +165,7 @@ class FEngine:
         found = evaluate_inputs(self._schedules, centres)
         if self._residuals is None:
             return Delays(found.coarse, found.fine, found.phase)
-        # A time shift of the samples turns baseband frequencies: a quarter of the sample rate at the centre of a real band.
+        # A time shift of the samples turns baseband frequencies: at the centre of a real band, fs/4.
         shift = self._residuals[:, np.newaxis]
         fine = found.fine + shift
         step = np.rint(fine)
@@ -221,5 +221,5 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
 
 
 def spectra_rate(observation: Observation) -> float | None:
-    """Rate to pace F-heaps at: None for 1.1 times real time, 0 (as the receivers take them) for a simulation at full speed."""
+    """Rate to pace F-heaps at: None for 1.1 times real time, 0 (as receivers take them) if simulated at full speed."""
     return 0.0 if observation.simulate is not None and observation.simulate.speed == "max" else None

@@ -95,8 +95,8 @@ def run_processes(
     supervisor = Supervisor(commands, directory / "logs", on_event)
     end = observation.end_sample
     table = RunTable(
-        f"{observation.observation.name}: {len(observation.antennas)} antennas, {observation.fengine.channels} channels "
-        f"→ {file}",
+        f"{observation.observation.name}: {len(observation.antennas)} antennas, "
+        f"{observation.fengine.channels} channels → {file}",
         None if end is None else float(end / observation.sample_rate),
     )
     previous = _on_interrupt(supervisor.stop)

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from ..array.observed import sync_time
-from ..config import ConfigError, Observation, Problem, changed, load
+from ..config import ConfigError, Endpoint, Observation, Problem, changed, load
 from ..config.units import parse_quantity
 from ..monitor.progress import track_samples
 from ..monitor.status import StatusReporter
 from ..net.digitizer import DigitizerSender
+from ..net.faults import FaultyLink
 from ..net.pcap import PcapWriter
 from ..simulate import VoltageSimulator
 from ..wire.spead import digitizer_packet
@@ -31,7 +32,9 @@ def serve(observation: Observation, supervised: bool) -> None:
     simulator = VoltageSimulator(observation, mount=observation.array.mount)
     assert observation.simulate is not None
     speed = observation.simulate.speed
-    sender = DigitizerSender(observation, speed=0.0 if isinstance(speed, str) else speed)
+    real = [observation.digitizer_endpoint(a) for a in range(len(observation.antennas))]
+    link, through = _faulty_link(observation, real) if observation.simulate.faults.any else (None, observation)
+    sender = DigitizerSender(through, speed=0.0 if isinstance(speed, str) else speed, beyond=real)
     stop = threading.Event()
     position = 0
 
@@ -43,6 +46,7 @@ def serve(observation: Observation, supervised: bool) -> None:
             "sent": sender.sent,
             "position": position / float(observation.sample_rate),
             "saturated": float(digitizer.saturated.sum() / max(1, made)),
+            "faults": {} if link is None else dict(link.counts),
         }
 
     with StatusReporter({"role": "simulate", "index": 0}, status) as reporter:
@@ -53,10 +57,30 @@ def serve(observation: Observation, supervised: bool) -> None:
                 break
             sender.send(chunk, chunk.saturated)
             position = chunk.end
+        if link is not None:
+            link.close()
+
+
+def _faulty_link(observation: Observation, to: list[Endpoint]) -> tuple[FaultyLink, Observation]:
+    """Open a relay that injects the observation's faults; give it and an observation whose digitizers send to it."""
+    assert observation.simulate is not None
+    for first in range(47100, 65000 - len(to), len(to)):
+        start = Endpoint(host="127.0.0.1", port=first)
+        try:
+            link = FaultyLink(
+                [(start.nth(i), end) for i, end in enumerate(to)],
+                observation.simulate.faults,
+                interface=observation.network.interface,
+            )
+        except OSError:
+            continue  # some port of this run is taken
+        network = observation.network.model_copy(update={"digitizers": start})
+        return link, observation.model_copy(update={"network": network})
+    raise OSError(f"no {len(to)} free UDP ports in a row on 127.0.0.1 for the relay that injects faults")
 
 
 def overridden(file: Path, speed: str, duration: str) -> Observation:
-    """Read an observation file that must have ``[simulate]``, with speed and duration from the command line, if given."""
+    """Read an observation file that must have ``[simulate]``; speed and duration, if given, replace the file's."""
     observation = load(file)
     if observation.simulate is None:
         raise ConfigError(

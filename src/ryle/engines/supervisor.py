@@ -158,9 +158,8 @@ class Supervisor:
                 assert code is not None
                 how = f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
                 last = "\n".join(f"    {w}" for w in child.words) or "    (nothing)"
-                self._fail(
-                    f"{child.name} {how}. Its last words:\n{last}\n  All of them: {self._log_path(child.role, child.index)}"
-                )
+                log = self._log_path(child.role, child.index)
+                self._fail(f"{child.name} {how}. Its last words:\n{last}\n  All of them: {log}")
                 child.status["state"] = "reported"
 
     def _wait_ready(self, on_update: Callable[[], None]) -> None:

@@ -12,8 +12,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from ..config import show
-
 _STATES = {
     "starting": "dim",
     "ready": "cyan",
@@ -27,7 +25,7 @@ _STATES = {
 LOSSES = ("missing", "late", "duplicate", "malformed", "foreign")
 
 
-_SHORT = {"missing": "lost", "late": "late", "duplicate": "dup", "malformed": "bad", "foreign": "foreign"}
+_SHORT = {"missing": "lost", "late": "late", "duplicate": "dup", "malformed": "bad", "foreign": "alien"}
 
 
 class _Rate:
@@ -47,7 +45,7 @@ class _Rate:
 
 
 class RunTable:
-    """Renders the states of a run's processes.
+    """Renders the states of a run's processes, in 80 columns; a ? is a count that the source cannot see.
 
     Parameters
     ----------
@@ -78,17 +76,17 @@ class RunTable:
             Integrations safely in the file.
         """
         table = Table(title=self._title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        for column in ("process", "state", "at", "in", "pkt/s", *_SHORT.values(), "clip"):
+        for column in ("process", "state", "at (s)", "Mb/s", "pkt/s", *_SHORT.values(), "clip"):
             table.add_column(column, justify="left" if column in ("process", "state") else "right", no_wrap=True)
         for name, status in rows:
             state = str(status.get("state", "?"))
             when = float(status.get("time", 0.0))
             account = status.get("account") or {}
             cells: list[Text | str] = [name, Text(state, _STATES.get(state, ""))]
-            cells.append(f"{status['position']:.2f} s" if "position" in status else "")
+            cells.append(f"{status['position']:.2f}" if "position" in status else "")
             if "bytes" in status:
                 rate = self._rate(name, "bytes", when, 8.0 * status["bytes"])
-                cells.append(show(float(f"{rate:.3g}"), "b/s"))
+                cells.append(f"{rate / 1e6:.4g}")
                 cells.append(f"{self._rate(name, 'received', when, status.get('received', 0)):.0f}")
             else:
                 cells += ["", ""]
@@ -112,5 +110,5 @@ class RunTable:
             return Text("")
         count = account[key]
         if count is None:
-            return Text("unknown", "dim")
+            return Text("?", "dim")
         return Text(f"{count}", "bold red" if count else "green")

@@ -34,9 +34,18 @@ class DigitizerSender:
         Antennas that this sender stands for; all if absent.
     speed : float
         Rate in units of real time; 0 sends as fast as receivers on this host take the packets (`ryle.net.pacing`).
+    beyond : sequence of Endpoint
+        Further receivers to wait for at full speed: those behind a relay.
     """
 
-    def __init__(self, observation: Observation, antennas: Sequence[int] | None = None, *, speed: float = 1.0) -> None:
+    def __init__(
+        self,
+        observation: Observation,
+        antennas: Sequence[int] | None = None,
+        *,
+        speed: float = 1.0,
+        beyond: Sequence[Endpoint] = (),
+    ) -> None:
         self.antennas = list(range(len(observation.antennas)) if antennas is None else antennas)
         o = observation
         self._pols = o.pols
@@ -48,7 +57,7 @@ class DigitizerSender:
         #: Bytes a second that are offered, all inputs together; 0 if not paced.
         self.rate = speed * real_time
         endpoints = [o.digitizer_endpoint(a) for a in self.antennas]
-        self._queues = None if self.rate else LocalQueues(endpoints)
+        self._queues = None if self.rate else LocalQueues([*endpoints, *beyond])
         self._out = send_stream(endpoints, o.network, packet, self.rate)
         self._packets = -1
         #: Packets sent so far.

@@ -359,7 +359,7 @@ class UVH5Writer:
 
 
 def record(path: str | Path, **values: Any) -> None:
-    """Keep arrays, numbers or texts under ``/Ryle`` of a file that is closed, as `UVH5Writer.record` does of an open one."""
+    """Keep arrays, numbers or texts under ``/Ryle`` of a closed file, as `UVH5Writer.record` does of an open one."""
     with h5py.File(path, "r+") as file:
         for name, value in values.items():
             if name in file["Ryle"]:
