@@ -52,10 +52,10 @@ def assert_same(got, sent):
     assert np.array_equal(got.data[got.present == 1], sent.data[sent.present == 1])
 
 
-@pytest.mark.parametrize("multicast", [False, True])
-def test_round_trip(observe, steady, rng, multicast):
+@pytest.mark.parametrize("how", [{}, {"multicast": True}, {"host": "[::1]"}], ids=str)
+def test_round_trip(observe, steady, rng, how):
     def body():
-        o = observe(multicast=multicast)
+        o = observe(**how)
         with DigitizerReceiver(o, chunk_packets=8, end_after=6) as r:
             sender = DigitizerSender(o, rate=RATE)
             sent = [chunk(rng, o, 8 * k, present=(rng.random((6, 8)) > 0.2).astype(np.uint8)) for k in (7, 8, 9, 10)]
@@ -341,3 +341,42 @@ def test_port_taken(observe):
     o = observe(antennas=1)
     with DigitizerReceiver(o), pytest.raises(OSError, match=str(o.network.digitizers.port)):
         DigitizerReceiver(o)
+
+
+def test_nobody_listens(observe, rng):
+    """Packets to a port that nobody has are lost, as on any network; the sender goes on."""
+    o = observe(antennas=1)
+    sender = DigitizerSender(o, rate=RATE)
+    for k in range(3):
+        sender.send(chunk(rng, o, 8 * k, inputs=2))
+        time.sleep(0.02)  # for the ICMP message that says so
+    sender.end()
+
+
+def test_fuzzed_packets_harm_nothing(observe, wire, steady, rng):
+    """Random bytes anywhere in a packet: no crash, the equations hold, and the good packets arrive."""
+
+    def body():
+        o = observe(antennas=1)
+        e = o.digitizer_endpoint(0)
+        with DigitizerReceiver(o, chunk_packets=32, window=2) as r:
+            good = [packet(s, t * 1024, bytes(1280), heap=2 * t + s) for t in range(64, 96) for s in (0, 1)]
+            for g in good:
+                wire.sendto(g, (e.host, e.port))
+            for k in range(1500):
+                bad = bytearray(good[k % len(good)])
+                for at in rng.integers(0, 80, rng.integers(1, 4)):
+                    bad[at] = rng.integers(256)
+                wire.sendto(bad, (e.host, e.port))
+                if k % 100 == 99:
+                    while r.poll(0.01) is not None:
+                        pass
+            time.sleep(0.2)
+            r.stop()
+            for _ in r:
+                pass
+        account = r.account()
+        assert account.datagrams == 64 + 1500
+        assert account.placed >= 64 and account.balanced()
+
+    steady(body)
