@@ -17,7 +17,8 @@ from typing import TypeVar
 from ..config.tables import Endpoint
 
 T = TypeVar("T")
-#: Payload bytes sent to one endpoint between two looks at its socket, and fill (as the kernel counts) up to which they go.
+#: Payload bytes sent to one endpoint between two looks at its socket, and fill, as the kernel counts, up to which it
+#: is sent to.
 BURST = 32 << 10
 ROOM = 64 << 10
 
@@ -49,7 +50,7 @@ class LocalQueues:
         return most
 
     def wait(self, patience: float = 10.0) -> None:
-        """Wait until every socket has room for a burst, at most `patience` seconds: a dead receiver must not stop all."""
+        """Wait until every socket has room for a burst, or `patience` seconds: a dead receiver must not stop all."""
         deadline = time.monotonic() + patience
         while self.fill() > ROOM and time.monotonic() < deadline:
             time.sleep(0.0005)
