@@ -2,12 +2,14 @@
 
 import random
 import socket
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ryle.config import parse
+from ryle.net.pacing import LocalQueues
 
 FILE = """
 [observation]
@@ -140,3 +142,19 @@ def rng(request):
     seed = random.randrange(1 << 32)
     print(f"random seed {seed}")
     return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def settled():
+    """Wait until a receiver has read everything that was sent to its endpoints."""
+
+    def wait(receiver, *endpoints):
+        queues, before = LocalQueues(endpoints), -1
+        for _ in range(200):
+            time.sleep(0.05)
+            now = receiver._stream.stats.packets
+            if queues.fill() == 0 and now == before:
+                return
+            before = now
+
+    return wait

@@ -107,7 +107,7 @@ def test_wire_is_meerkats(observe, rng):
         assert g == packet(stream, (3 + p) * 1024, c.data[i, p].tobytes(), heap, status=saturated << 32)
 
 
-def test_every_class_of_the_account(observe, wire, steady, rng):
+def test_every_class_of_the_account(observe, settled, wire, steady, rng):
     def body():
         o = observe(antennas=1)
         size, n = o.digitizer_heap_bytes, o.digitizer.heap_samples
@@ -137,7 +137,7 @@ def test_every_class_of_the_account(observe, wire, steady, rng):
             ]
             for d in bad:
                 wire.sendto(d, to)
-            time.sleep(0.2)
+            settled(r, *map(o.digitizer_endpoint, range(len(o.antennas))))
             r.stop()
             got = list(r)
         account = r.account()
@@ -152,7 +152,7 @@ def test_every_class_of_the_account(observe, wire, steady, rng):
     steady(body)
 
 
-def test_whole_chunks_lost_and_sender_restarted(observe, steady, rng):
+def test_whole_chunks_lost_and_sender_restarted(observe, settled, steady, rng):
     def body():
         o = observe()
         with DigitizerReceiver(o, antennas=[1, 2], chunk_packets=4, window=2) as r:
@@ -164,7 +164,7 @@ def test_whole_chunks_lost_and_sender_restarted(observe, steady, rng):
             sender = slow(o, [1, 2])
             for c in sent[2:]:
                 sender.send(c)
-            time.sleep(0.1)
+            settled(r, *map(o.digitizer_endpoint, range(len(o.antennas))))
             r.stop()
             got = list(r)
         assert len(got) == 4
@@ -178,7 +178,7 @@ def test_whole_chunks_lost_and_sender_restarted(observe, steady, rng):
 
 
 @pytest.mark.parametrize("later", [100_000, -100_000])
-def test_far_jump_is_believed_when_confirmed(observe, steady, rng, later):
+def test_far_jump_is_believed_when_confirmed(observe, settled, steady, rng, later):
     """A sender that comes back at another time is followed; single packets with such times are not."""
 
     def body():
@@ -189,7 +189,7 @@ def test_far_jump_is_believed_when_confirmed(observe, steady, rng, later):
             after = chunk(rng, o, 400_000 + later, packets=16, inputs=2)
             sender.send(before)
             sender.send(after)
-            time.sleep(0.1)
+            settled(r, *map(o.digitizer_endpoint, range(len(o.antennas))))
             r.stop()
             got = list(r)
         account = r.account()
@@ -361,7 +361,7 @@ def test_nobody_listens(observe, rng):
     sender.end()
 
 
-def test_fuzzed_packets_harm_nothing(observe, wire, steady, rng):
+def test_fuzzed_packets_harm_nothing(observe, settled, wire, steady, rng):
     """Random bytes anywhere in a packet: no crash, the equations hold, and the good packets arrive."""
 
     def body():
@@ -379,7 +379,7 @@ def test_fuzzed_packets_harm_nothing(observe, wire, steady, rng):
                 if k % 100 == 99:
                     while r.poll(0.01) is not None:
                         pass
-            time.sleep(0.2)
+            settled(r, *map(o.digitizer_endpoint, range(len(o.antennas))))
             r.stop()
             for _ in r:
                 pass

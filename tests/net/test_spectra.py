@@ -299,7 +299,7 @@ def test_faulty_link(observe, ports, steady, rng):
     steady(body)
 
 
-def test_foreign_and_malformed_heaps(observe, steady, rng):
+def test_foreign_and_malformed_heaps(observe, settled, steady, rng):
     def body():
         o = observe(antennas=2, sub=64)
         assert o.groups > 1
@@ -322,7 +322,7 @@ def test_foreign_and_malformed_heaps(observe, steady, rng):
             bad += send(104, 15 * t, 0, 0, payload[:-8], packet)  # wrong length
             bad += send(105, 15 * t, 0, 0, payload, packet // 2)  # other packets
             bad += send(106, 10 * t, 0, 0, payload, packet)  # late
-            time.sleep(0.2)
+            settled(r, e)
             r.stop()
             got = list(r)
         d, v = joined(got)

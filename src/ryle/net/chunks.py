@@ -216,7 +216,7 @@ class ChunkReceiver(ABC, Generic[T]):
         self._closed = True
         self._drops = kernel_drops(self._sockets)
         self._stream.stop()
-        time.sleep(0.05)  # spead2 hands its log over in a thread of its own
+        undecoded.settle()
         self._undecoded = undecoded.unwatch(self)
         for s in self._sockets:
             s.close()

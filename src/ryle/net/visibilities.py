@@ -265,7 +265,7 @@ class VisibilityReceiver:
         self._closed = True
         self._drops = kernel_drops([self._socket])
         self._stream.stop()
-        time.sleep(0.05)  # spead2 hands its log over in a thread of its own
+        undecoded.settle()
         self._undecoded = undecoded.unwatch(self)
         self._socket.close()
 
