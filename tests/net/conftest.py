@@ -2,12 +2,14 @@
 
 import random
 import socket
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ryle.config import parse
+from ryle.net.pacing import LocalQueues
 
 FILE = """
 [observation]
@@ -34,7 +36,7 @@ digitizers = "{host}:{port}"
 spectra = "{host2}:{port2}"
 visibilities = "127.0.0.1:{port3}"
 packet_size = "{packet} B"
-receive_buffer = "16 MiB"
+receive_buffer = "{buffer} B"
 {inputs}
 """
 
@@ -51,6 +53,16 @@ def free_ports(count, tries=200):
             continue
         return base
     raise OSError("no free ports")
+
+
+def _allowed_buffer(wanted):
+    """The most socket buffer that this user gets, up to `wanted`."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        try:
+            s.setsockopt(socket.SOL_SOCKET, 33, wanted)  # SO_RCVBUFFORCE
+        except PermissionError:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, wanted)
+        return min(wanted, s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2)
 
 
 @pytest.fixture
@@ -74,6 +86,7 @@ def observe():
         integration=0.25,
         multicast=False,
         inputs="",
+        host="127.0.0.1",
     ):
         names = ", ".join(f'{{ name = "A{a}", enu = ["{10 * a} m", "0 m", "0 m"] }}' for a in range(antennas))
         text = FILE.format(
@@ -86,11 +99,12 @@ def observe():
             packet=packet,
             heap_samples=heap_samples,
             integration=integration,
-            host="239.77.1.1" if multicast else "127.0.0.1",
-            host2="239.77.2.1" if multicast else "127.0.0.1",
+            host="239.77.1.1" if multicast else host,
+            host2="239.77.2.1" if multicast else host,
             port=free_ports(antennas),
             port2=free_ports(8),
             port3=free_ports(1),
+            buffer=_allowed_buffer(16 << 20),
             inputs=inputs,
         )
         return parse(text, "test")
@@ -128,3 +142,19 @@ def rng(request):
     seed = random.randrange(1 << 32)
     print(f"random seed {seed}")
     return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def settled():
+    """Wait until a receiver has read everything that was sent to its endpoints."""
+
+    def wait(receiver, *endpoints):
+        queues, before = LocalQueues(endpoints), -1
+        for _ in range(200):
+            time.sleep(0.05)
+            now = receiver._stream.stats.packets
+            if queues.fill() == 0 and now == before:
+                return
+            before = now
+
+    return wait

@@ -25,6 +25,14 @@ def chunk(rng, observation, first_packet, packets=8, inputs=6, present=None):
     return SampleChunk(first_packet * n, data, present, n)
 
 
+def slow(observation, antennas=None, rate=RATE):
+    """A sender of so many bytes a second."""
+    o = observation
+    inputs = o.pols * len(o.antennas if antennas is None else antennas)
+    real_time = inputs * float(o.sample_rate) / o.digitizer.heap_samples * (o.digitizer_heap_bytes + 72)
+    return DigitizerSender(o, antennas, speed=rate / real_time)
+
+
 def packet(stream, timestamp, payload, heap=0, length=None, status=0, control=None):
     """A digitizer packet put together by hand, as the MeerKAT packet definition has it."""
     items = [(1, heap), (2, len(payload) if length is None else length), (3, 0), (4, len(payload))]
@@ -52,12 +60,12 @@ def assert_same(got, sent):
     assert np.array_equal(got.data[got.present == 1], sent.data[sent.present == 1])
 
 
-@pytest.mark.parametrize("multicast", [False, True])
-def test_round_trip(observe, steady, rng, multicast):
+@pytest.mark.parametrize("how", [{}, {"multicast": True}, {"host": "[::1]"}], ids=str)
+def test_round_trip(observe, steady, rng, how):
     def body():
-        o = observe(multicast=multicast)
+        o = observe(**how)
         with DigitizerReceiver(o, chunk_packets=8, end_after=6) as r:
-            sender = DigitizerSender(o, rate=RATE)
+            sender = slow(o)
             sent = [chunk(rng, o, 8 * k, present=(rng.random((6, 8)) > 0.2).astype(np.uint8)) for k in (7, 8, 9, 10)]
             sent.append(chunk(rng, o, 88))
             for c in sent:
@@ -90,7 +98,7 @@ def test_wire_is_meerkats(observe, rng):
         s.settimeout(5)
         s.bind((e.host, e.port))
         c = chunk(rng, o, 3, packets=2, inputs=2)
-        DigitizerSender(o, rate=RATE).send(c, np.array([[0, 5], [70000, 0]]))
+        slow(o).send(c, np.array([[0, 5], [70000, 0]]))
         got = [s.recv(65536) for _ in range(4)]
     order = [(0, 0, 71, 0), (1, 0, 70, 0xFFFF), (0, 1, 71, 5), (1, 1, 70, 0)]
     ids = [struct.unpack(">Q", g[8:16])[0] & (1 << 48) - 1 for g in got]
@@ -99,7 +107,7 @@ def test_wire_is_meerkats(observe, rng):
         assert g == packet(stream, (3 + p) * 1024, c.data[i, p].tobytes(), heap, status=saturated << 32)
 
 
-def test_every_class_of_the_account(observe, wire, steady, rng):
+def test_every_class_of_the_account(observe, settled, wire, steady, rng):
     def body():
         o = observe(antennas=1)
         size, n = o.digitizer_heap_bytes, o.digitizer.heap_samples
@@ -129,7 +137,7 @@ def test_every_class_of_the_account(observe, wire, steady, rng):
             ]
             for d in bad:
                 wire.sendto(d, to)
-            time.sleep(0.2)
+            settled(r, *map(o.digitizer_endpoint, range(len(o.antennas))))
             r.stop()
             got = list(r)
         account = r.account()
@@ -144,19 +152,19 @@ def test_every_class_of_the_account(observe, wire, steady, rng):
     steady(body)
 
 
-def test_whole_chunks_lost_and_sender_restarted(observe, steady, rng):
+def test_whole_chunks_lost_and_sender_restarted(observe, settled, steady, rng):
     def body():
         o = observe()
         with DigitizerReceiver(o, antennas=[1, 2], chunk_packets=4, window=2) as r:
             sent = [chunk(rng, o, p, packets=4, inputs=4) for p in (8, 12, 32, 36)]
-            sender = DigitizerSender(o, antennas=[1, 2], rate=RATE)
+            sender = slow(o, [1, 2])
             for c in sent[:2]:
                 sender.send(c)
             del sender
-            sender = DigitizerSender(o, antennas=[1, 2], rate=RATE)
+            sender = slow(o, [1, 2])
             for c in sent[2:]:
                 sender.send(c)
-            time.sleep(0.1)
+            settled(r, *map(o.digitizer_endpoint, range(len(o.antennas))))
             r.stop()
             got = list(r)
         assert len(got) == 4
@@ -170,18 +178,18 @@ def test_whole_chunks_lost_and_sender_restarted(observe, steady, rng):
 
 
 @pytest.mark.parametrize("later", [100_000, -100_000])
-def test_far_jump_is_believed_when_confirmed(observe, steady, rng, later):
+def test_far_jump_is_believed_when_confirmed(observe, settled, steady, rng, later):
     """A sender that comes back at another time is followed; single packets with such times are not."""
 
     def body():
         o = observe(antennas=1)
         with DigitizerReceiver(o, chunk_packets=4, window=2) as r:
-            sender = DigitizerSender(o, rate=RATE)
+            sender = slow(o)
             before = chunk(rng, o, 400_000, packets=8, inputs=2)
             after = chunk(rng, o, 400_000 + later, packets=16, inputs=2)
             sender.send(before)
             sender.send(after)
-            time.sleep(0.1)
+            settled(r, *map(o.digitizer_endpoint, range(len(o.antennas))))
             r.stop()
             got = list(r)
         account = r.account()
@@ -203,12 +211,12 @@ def test_faulty_link(observe, ports, steady, rng):
         o = observe(heap_samples=512)
         there = changed(o, network={"digitizers": o.network.digitizers.model_copy(update={"port": ports(3)})})
         faults = FaultsTable(
-            loss=0.05, duplicate=0.05, reorder=0.2, reorder_distance=6, corrupt=0.05, seed=rng.integers(1 << 30)
+            loss=0.05, duplicate=0.05, reorder=0.2, reorder_distance=6, corrupt=0.05, seed=int(rng.integers(1 << 30))
         )
         routes = [(o.digitizer_endpoint(a), there.digitizer_endpoint(a)) for a in range(3)]
         sent = chunk(rng, o, 64, packets=256)
         with DigitizerReceiver(there, chunk_packets=16, end_after=6) as r, FaultyLink(routes, faults) as link:
-            sender = DigitizerSender(o, rate=8e6)
+            sender = slow(o, rate=8e6)
             sender.send(sent)
             time.sleep(0.2)
             sender.end()
@@ -239,7 +247,7 @@ def test_late_beyond_the_window(observe, ports, steady, rng):
         routes = [(o.digitizer_endpoint(0), there.digitizer_endpoint(0))]
         sent = chunk(rng, o, 0, packets=256, inputs=2)
         with DigitizerReceiver(there, chunk_packets=4, window=2) as r, FaultyLink(routes, faults) as link:
-            sending = threading.Thread(target=DigitizerSender(o, rate=8e6).send, args=(sent,))
+            sending = threading.Thread(target=slow(o, rate=8e6).send, args=(sent,))
             sending.start()
             got = []
             while (c := r.poll(0.5)) is not None:
@@ -265,7 +273,7 @@ def test_memory_is_on_loan(observe, steady, rng):
     def body():
         o = observe(antennas=1)
         with DigitizerReceiver(o, chunk_packets=2, window=2, spare=3) as r:
-            sender = DigitizerSender(o, rate=RATE)
+            sender = slow(o)
             first = chunk(rng, o, 0, packets=2, inputs=2)
             sender.send(first)
             sender.send(chunk(rng, o, 2, packets=8, inputs=2))
@@ -286,7 +294,7 @@ def test_poll_stop_and_close(observe, rng):
     began = time.monotonic()
     assert r.poll(0.1) is None and not r.ended
     assert time.monotonic() - began >= 0.1
-    DigitizerSender(o, rate=RATE).send(chunk(rng, o, 5, packets=2, inputs=2))
+    slow(o).send(chunk(rng, o, 5, packets=2, inputs=2))
     threading.Timer(0.2, r.stop).start()
     (got,) = list(r)  # blocks until stopped, then yields the chunk that was being filled
     assert got.timestamp == 4 * 1024
@@ -313,8 +321,8 @@ def test_early_stop_of_one_digitizer_ends_nothing(observe, wire, steady, rng):
     def body():
         o = observe()
         with DigitizerReceiver(o, chunk_packets=4, end_after=6) as r:
-            DigitizerSender(o, antennas=[0], rate=RATE).end()
-            sender = DigitizerSender(o, rate=RATE)
+            slow(o, [0]).end()
+            sender = slow(o)
             sent = chunk(rng, o, 8, packets=8)
             sender.send(sent)
             got = [r.poll(0.5)]
@@ -328,7 +336,7 @@ def test_early_stop_of_one_digitizer_ends_nothing(observe, wire, steady, rng):
 
 def test_bad_chunks_are_refused(observe, rng):
     o = observe()
-    sender = DigitizerSender(o, rate=RATE)
+    sender = slow(o)
     with pytest.raises(ValueError, match=r"4 inputs .* 6 inputs"):
         sender.send(chunk(rng, o, 0, inputs=4))
     c = chunk(rng, o, 0)
@@ -341,3 +349,63 @@ def test_port_taken(observe):
     o = observe(antennas=1)
     with DigitizerReceiver(o), pytest.raises(OSError, match=str(o.network.digitizers.port)):
         DigitizerReceiver(o)
+
+
+def test_nobody_listens(observe, rng):
+    """Packets to a port that nobody has are lost, as on any network; the sender goes on."""
+    o = observe(antennas=1)
+    sender = slow(o)
+    for k in range(3):
+        sender.send(chunk(rng, o, 8 * k, inputs=2))
+        time.sleep(0.02)  # for the ICMP message that says so
+    sender.end()
+
+
+def test_fuzzed_packets_harm_nothing(observe, settled, wire, steady, rng):
+    """Random bytes anywhere in a packet: no crash, the equations hold, and the good packets arrive."""
+
+    def body():
+        o = observe(antennas=1)
+        e = o.digitizer_endpoint(0)
+        with DigitizerReceiver(o, chunk_packets=32, window=2) as r:
+            good = [packet(s, t * 1024, bytes(1280), heap=2 * t + s) for t in range(64, 96) for s in (0, 1)]
+            for g in good:
+                wire.sendto(g, (e.host, e.port))
+            for k in range(1500):
+                bad = bytearray(good[k % len(good)])
+                for at in rng.integers(0, 80, rng.integers(1, 4)):
+                    bad[at] = rng.integers(256)
+                wire.sendto(bad, (e.host, e.port))
+                if k % 100 == 99:
+                    while r.poll(0.01) is not None:
+                        pass
+            settled(r, *map(o.digitizer_endpoint, range(len(o.antennas))))
+            r.stop()
+            for _ in r:
+                pass
+        account = r.account()
+        assert account.datagrams == 64 + 1500
+        assert account.placed >= 64 and account.balanced()
+
+    steady(body)
+
+
+def test_full_speed_waits_for_the_receiver(observe, steady, rng):
+    """Without a rate of its own, a sender goes as fast as its receiver, here a slow one with a small socket buffer."""
+
+    def body():
+        o = changed(observe(antennas=1), network={"receive_buffer": 256 << 10})
+        sent = chunk(rng, o, 0, packets=1024, inputs=2)
+        with DigitizerReceiver(o, chunk_packets=64, window=2, spare=1, end_after=2) as r:
+            sender = DigitizerSender(o, speed=0)
+            sending = threading.Thread(target=lambda: (sender.send(sent), sender.end()))
+            sending.start()
+            got = []
+            for c in r:
+                got.append(c)
+                time.sleep(0.02)
+            sending.join()
+        assert r.account().missing == 0 and r.account().placed == 2048
+        assert np.array_equal(np.concatenate([c.data for c in got], axis=1), sent.data)
+
+    steady(body)

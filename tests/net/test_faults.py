@@ -2,7 +2,6 @@
 
 import socket
 import struct
-import time
 
 import pytest
 
@@ -27,22 +26,23 @@ def through(ports):
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out,
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as back,
         ):
-            back.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)
             back.bind((b.host, b.port))
-            back.settimeout(0.3)
-            with FaultyLink([(a, b)], faults) as link:
-                for k in range(n):
-                    out.sendto(packet(k), (a.host, a.port))
-                    if k % 50 == 0:
-                        time.sleep(0.002)
-                for e in extra:
-                    out.sendto(e, (a.host, a.port))
-                got = []
+            got = []
+
+            def drain(patience):
+                back.settimeout(patience)
                 try:
                     while True:
                         got.append(back.recv(65536))
                 except TimeoutError:
                     pass
+
+            with FaultyLink([(a, b)], faults) as link:
+                for k, p in enumerate([*map(packet, range(n)), *extra]):
+                    out.sendto(p, (a.host, a.port))
+                    if k % 50 == 49:
+                        drain(0.003)
+                drain(0.3)
         return got, link
 
     return run

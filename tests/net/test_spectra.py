@@ -217,6 +217,35 @@ def test_nothing_valid_is_withheld(observe, steady, rng):
     steady(body)
 
 
+def test_nothing_of_an_earlier_chunk(observe, steady, rng):
+    """Memory goes round many times; a heap that does not come shows nothing of the one that stood there before."""
+
+    def body():
+        o = observe(antennas=2, channels=32, sub=32)
+        heaps = 60
+        data = values(rng, o, heaps)
+        valid = np.ones((4, heaps * 64), bool)
+        valid[:, 5::64] = False  # first every heap has a tail
+        valid[:, 64 * 30 :] = True
+        valid[2:, 64 * 30 :] = False  # then the second antenna is silent
+        sender = SpectraSender(o, rate=4e6)
+
+        def sending():
+            for h in range(heaps):
+                sender.send(data[:, h : h + 1], valid[:, 64 * h : 64 * h + 64], 64 * h)
+            sender.end()
+
+        got, (r,) = receive(o, sending, 0, heaps, window=1, spare=1)
+        d, v = joined(got[0])
+        wanted, words = reference(o, data, by_packet(o, valid, heaps), 0)
+        assert np.array_equal(v, words) and np.array_equal(d, wanted)
+        account = r.account()
+        assert account.placed == sender.packets == 2 * 30 * (o.groups + 1) + 30 * o.groups
+        assert (account.missing, account.late) == (30 * o.groups, 0)
+
+    steady(body)
+
+
 def test_faulty_link(observe, ports, steady, rng):
     """A lost packet costs its channel group; a lost tail costs its heap; nothing else is touched."""
 
@@ -270,7 +299,7 @@ def test_faulty_link(observe, ports, steady, rng):
     steady(body)
 
 
-def test_foreign_and_malformed_heaps(observe, steady, rng):
+def test_foreign_and_malformed_heaps(observe, settled, steady, rng):
     def body():
         o = observe(antennas=2, sub=64)
         assert o.groups > 1
@@ -293,7 +322,7 @@ def test_foreign_and_malformed_heaps(observe, steady, rng):
             bad += send(104, 15 * t, 0, 0, payload[:-8], packet)  # wrong length
             bad += send(105, 15 * t, 0, 0, payload, packet // 2)  # other packets
             bad += send(106, 10 * t, 0, 0, payload, packet)  # late
-            time.sleep(0.2)
+            settled(r, e)
             r.stop()
             got = list(r)
         d, v = joined(got)

@@ -99,7 +99,7 @@ def test_lost_packets(observe, ports, steady, rng):
     def body():
         o = observe(antennas=8)
         there = changed(o, network={"visibilities": o.network.visibilities.model_copy(update={"port": ports(1)})})
-        faults = FaultsTable(loss=0.01, duplicate=0.1, reorder=0.1, seed=int(rng.integers(1 << 30)))
+        faults = FaultsTable(loss=0.04, duplicate=0.1, reorder=0.1, seed=int(rng.integers(1 << 30)))
         sent = [integration(rng, o, k, s) for k in range(10) for s in (0, 1)]
         link = FaultyLink([(o.network.visibilities, there.network.visibilities)], faults)
         with VisibilityReceiver(there, end_after=2) as r, link:

@@ -27,6 +27,13 @@ from .sockets import kernel_drops, receive_socket
 T = TypeVar("T")
 
 
+def wait_readable(fd: int, timeout: float | None) -> None:
+    """Wait until `fd` can be read or `timeout` seconds are over; signal handlers run meanwhile."""
+    poll = select.poll()  # unlike select(), takes descriptors beyond 1023
+    poll.register(fd, select.POLLIN)
+    poll.poll(None if timeout is None else 1000 * timeout)
+
+
 class Loan:
     """Memory lent out as arrays; it goes back when the last array that views it is gone.
 
@@ -153,7 +160,7 @@ class ChunkReceiver(ABC, Generic[T]):
                 self._end_if_senders_did()
                 if self._end_after is not None:
                     left = 0.1 if left is None else min(left, 0.1)
-                select.select([self._ring.data_fd], [], [], left)
+                wait_readable(self._ring.data_fd, left)
                 continue
             except spead2.Stopped:
                 self._ended = True
@@ -209,7 +216,7 @@ class ChunkReceiver(ABC, Generic[T]):
         self._closed = True
         self._drops = kernel_drops(self._sockets)
         self._stream.stop()
-        time.sleep(0.05)  # spead2 hands its log over in a thread of its own
+        undecoded.settle()
         self._undecoded = undecoded.unwatch(self)
         for s in self._sockets:
             s.close()

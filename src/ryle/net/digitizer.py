@@ -235,6 +235,11 @@ class DigitizerReceiver(ChunkReceiver[SampleChunk]):
         if self._closed:  # spead2's own count; until then it runs ahead of ours by what is in open chunks
             datagrams = self._stream.stats.packets
             malformed += datagrams - p.heaps  # empty ones, and parts of heaps that should have been one packet
+            unseen = p.placed - self._placed
+            if self._ended:  # refused by spead2 after place(): an item that points beyond the heap
+                malformed += unseen
+            else:  # in chunks that nobody took
+                datagrams -= unseen
         expected = self._span.slots * self._inputs
         return Account(
             self.name,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import time
 from collections.abc import Iterator
 from typing import Any, Literal, Self
@@ -18,7 +17,7 @@ from ..chunk import Integration
 from ..config import Observation
 from ..wire import spead
 from .accounting import Account, undecoded
-from .chunks import Span
+from .chunks import Span, wait_readable
 from .sockets import kernel_drops, receive_socket, send_stream
 
 #: Least rate of a paced sender in B/s: small heaps need not be stretched over an integration.
@@ -184,7 +183,7 @@ class VisibilityReceiver:
                 self._end_if_senders_did()
                 if self._end_after is not None:
                     left = 0.1 if left is None else min(left, 0.1)
-                select.select([self._stream.fd], [], [], left)
+                wait_readable(self._stream.fd, left)
                 continue
             except spead2.Stopped:
                 self._ended = True
@@ -266,7 +265,7 @@ class VisibilityReceiver:
         self._closed = True
         self._drops = kernel_drops([self._socket])
         self._stream.stop()
-        time.sleep(0.05)  # spead2 hands its log over in a thread of its own
+        undecoded.settle()
         self._undecoded = undecoded.unwatch(self)
         self._socket.close()
 
