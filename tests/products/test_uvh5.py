@@ -358,3 +358,16 @@ def test_recover_refuses_what_is_not_a_visibility_file(tmp_path):
     (tmp_path / "text.uvh5").write_text("hello")
     with pytest.raises(UVH5Error, match="cannot be opened"):
         recover(tmp_path / "text.uvh5")
+
+
+def test_ctrl_c_within_an_integration_leaves_the_earlier_ones(tmp_path, synthetic, rng, monkeypatch):
+    meta = synthetic.metadata(synthetic.enu(3, rng))
+
+    def interrupted(parts):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), UVH5Writer(tmp_path / "a.uvh5", meta) as writer:
+        writer.append(synthetic.random_integration(meta, rng, 0, 10**6))
+        monkeypatch.setattr(writer, "_write_data", interrupted)  # the columns of the header have grown by then
+        writer.append(synthetic.random_integration(meta, rng, 10**6, 10**6))
+    assert read(tmp_path / "a.uvh5").Ntimes == 1
