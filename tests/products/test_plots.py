@@ -62,6 +62,23 @@ def test_waterfall_is_the_baseline_whichever_way_round_and_flags_are_nan(tmp_pat
         assert file.valid(2, 2)[0].tolist() == [1.0] * 8 + [0.0] * 8
 
 
+def test_averages_of_all_baselines_equal_those_of_each(tmp_path, synthetic, rng):
+    meta = synthetic.metadata(synthetic.enu(4, rng))
+    spectra = round(60 * 64e6 / meta.spectrum_samples)
+    with UVH5Writer(tmp_path / "a.uvh5", meta) as writer:
+        for i in range(3):
+            part = synthetic.random_integration(meta, rng, i * spectra, spectra, groups=4)
+            part.counts[i] = 0
+            part.counts[:, 4 * 4 : 4 * 5] = 0  # the fifth baseline, antennas 2 and 3, is lost
+            part.visibilities[:, 4 * 4 : 4 * 5] = 0
+            writer.append(part)
+    with VisibilityFile(tmp_path / "a.uvh5") as file:
+        averages = file.averages(2)
+        assert len(averages) == 10 and np.isnan(averages.pop((2, 3)))
+        for pair, value in averages.items():
+            assert value == pytest.approx(complex(np.nanmean(file.waterfall(*pair, 2), dtype=np.complex128)), rel=1e-5)
+
+
 def test_lag_spectrum_finds_the_delay(rng):
     width, delay = 0.5e6, rng.uniform(-400e-9, 400e-9)
     frequencies = 1e9 + width * np.arange(64)

@@ -28,7 +28,7 @@ def fringes(file: VisibilityFile, output: Path, *, baselines: list[tuple[int, in
                 row[2].plot(style.days(file.times), phase, ".-", ms=3, lw=0.8, label=file.polarizations[hand])
             row[2].set(ylim=(-180, 180), yticks=[-180, -90, 0, 90, 180], ylabel="Band-averaged phase (°)")
             row[2].axhline(0, color="0.7", lw=0.6, zorder=0)
-            row[2].legend(ncols=2, loc="upper right")
+            row[2].legend(ncols=2, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
             style.time_axis(row[2])
             row[0].set_title(file.baseline_name((a, b)), loc="left", fontweight="bold")
     return output
@@ -130,10 +130,9 @@ def baseline_matrix(file: VisibilityFile, output: Path) -> Path:
     """Correlation coefficient and phase of all baselines, averaged over time and band: dead and swapped inputs show."""
     k, size = file.parallel[0], len(file.antennas)
     average = np.full((size, size), np.nan, np.complex128)
-    for i, a in enumerate(file.antennas):
-        for j in range(i, size):
-            value = mean(mean(file.waterfall(a, file.antennas[j], k), 0), 0)
-            average[i, j], average[j, i] = value, np.conj(value)
+    place = {antenna: i for i, antenna in enumerate(file.antennas)}
+    for (a, b), value in file.averages(k).items():
+        average[place[a], place[b]], average[place[b], place[a]] = value, np.conj(value)
     power = np.sqrt(np.abs(np.diag(average)))
     power[power == 0] = np.nan
     coefficient = average / power / power[:, np.newaxis]

@@ -16,6 +16,8 @@ _NAMES = {number: name.upper() for name, number in AIPS_POLARIZATIONS.items()}
 
 #: Waterfalls are averaged down to about so many cells a side: more than a screen shows is wasted.
 CELLS = 1024
+#: Values of one polarization read at a time in a pass over the file.
+_BLOCK = 1 << 22
 
 
 class VisibilityFile:
@@ -121,6 +123,24 @@ class VisibilityFile:
         data[self._take("flags", rows, polarization)] = np.nan
         values[self.row_time[rows]] = data
         return values
+
+    def averages(self, polarization: int) -> dict[tuple[int, int], complex]:
+        """Average every baseline over time and band, in one pass over the file; NaN where all is flagged."""
+        data = self._file["Data"]
+        total = np.zeros(len(self.antenna_1), np.complex128)
+        count = np.zeros(len(self.antenna_1), np.int64)
+        step = max(1, _BLOCK // len(self.frequencies))
+        for start in range(0, len(total), step):
+            rows = slice(start, start + step)
+            good = ~data["flags"][rows, :, polarization]
+            total[rows] = np.where(good, data["visdata"][rows, :, polarization], 0).sum(axis=1, dtype=np.complex128)
+            count[rows] = good.sum(axis=1)
+        pairs, index = np.unique(np.stack([self.antenna_1, self.antenna_2], axis=1), axis=0, return_inverse=True)
+        index = index.ravel()
+        size = np.bincount(index, count)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            real, imag = (np.bincount(index, part) / size for part in (total.real, total.imag))
+        return {(int(a), int(b)): complex(re, im) for (a, b), re, im in zip(pairs, real, imag, strict=True)}
 
     def valid(self, a: int, b: int) -> NDArray[np.float32]:
         """Read the valid fraction of one baseline, averaged over polarizations: shape (time, channel)."""
