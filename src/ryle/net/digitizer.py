@@ -12,7 +12,7 @@ import spead2.send
 from numpy.typing import NDArray
 
 from ..chunk import SampleChunk
-from ..config import Observation
+from ..config import Endpoint, Observation
 from ..wire import spead
 from ._native import DigitizerPlace
 from .accounting import Account
