@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 import typer
@@ -10,6 +11,9 @@ from typer.testing import CliRunner
 
 from ryle.cli.check import check, mistakes, report
 from ryle.config import ConfigError, example, load, parse
+
+SMALL = Path(__file__).parents[1] / "small.toml"
+
 
 app = typer.Typer()
 app.command()(check)
@@ -48,7 +52,7 @@ def test_cautions_are_shown():
 
 
 def test_names_that_look_like_markup():
-    text = example("demo").read_text().replace('name = "field"', 'name = "[red]x[/blue]"')
+    text = SMALL.read_text().replace('name = "field"', 'name = "[red]x[/blue]"')
     assert "[red]x[/blue]" in drawn(report(parse(text, "[bold]file[/red]")))
 
 
@@ -63,7 +67,7 @@ def test_json():
 @pytest.fixture
 def wrong(tmp_path):
     path = tmp_path / "wrong.toml"
-    path.write_text(example("demo").read_text().replace("taps = 8", "tabs = 8").replace('"8 MHz"', '"8"'))
+    path.write_text(SMALL.read_text().replace("taps = 8", "tabs = 8").replace('"8 MHz"', '"8"'))
     return path
 
 
@@ -90,5 +94,5 @@ def test_missing_file(tmp_path):
 
 def test_mistakes_with_markup_in_values():
     with pytest.raises(ConfigError) as error:
-        parse(example("demo").read_text().replace('"8 MHz"', '"[/red] 8"'))
+        parse(SMALL.read_text().replace('"8 MHz"', '"[/red] 8"'))
     assert "[/red] 8" in drawn(mistakes(error.value))

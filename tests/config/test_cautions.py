@@ -1,10 +1,15 @@
 """Each doubt is raised by what it is about, and not by a sound file."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from ryle.config import changed, example, load
 from ryle.config.cautions import cautions, largest_delay
+
+SMALL = Path(__file__).parents[1] / "small.toml"
+
 
 C = 299792458.0
 
@@ -73,5 +78,5 @@ def test_largest_delay_of_itrf_positions_about_a_geodetic_place():
         {"name": "A", "itrf": ["6378437 m", "0 m", "0 m"], "cable_delay": ["-2 us", "1 us"]},
         {"name": "B", "itrf": ["6378137 m", "3 m", "0 m"]},
     ]
-    o = changed(load(example("demo")), array=where | {"antennas": antennas})
+    o = changed(load(SMALL), array=where | {"antennas": antennas})
     assert largest_delay(o) == pytest.approx(300 / C + 2e-6)

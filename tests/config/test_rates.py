@@ -1,11 +1,14 @@
 """Rates, memory and arithmetic against figures worked out by hand or published."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from ryle.config import changed, example, load, rates
 from ryle.wire import spead
+
+SMALL = Path(__file__).parents[1] / "small.toml"
 
 
 def link(o, name):
@@ -61,14 +64,14 @@ def test_visibility_heap():
 
 
 def test_overhead_is_that_of_the_packets_sent():
-    o = load(example("demo"))
+    o = load(SMALL)
     # IP 20, UDP 8; the heaps' own items as in the table of ryle.wire.spead
     for all_items, own in ((rates.DIGITIZER_ITEMS, 4), (rates.SPECTRA_ITEMS, 4), (rates.VISIBILITY_ITEMS, 5)):
         assert rates.overhead(o, all_items) == 28 + spead.preamble(own)
 
 
 def test_ipv6_costs_twenty_bytes_more():
-    o = load(example("demo"))
+    o = load(SMALL)
     six = changed(o, network={"digitizers": "[::1]:17100", "spectra": "[::1]:17600", "visibilities": "[::1]:17900"})
     assert rates.overhead(six, 0) - rates.overhead(o, 0) == 20
 
@@ -86,7 +89,7 @@ def test_load():
 
 
 def test_complex_samples_cost_two_real_ones():
-    real = load(example("demo"))
+    real = load(SMALL)
     cplx = changed(real, digitizer={"complex": True, "heap_samples": 2048}, fengine={"channels": 512})
     assert cplx.step == real.step == 512
     assert rates.load(cplx).f_samples == rates.load(real).f_samples
@@ -108,7 +111,7 @@ def test_memory_and_disk():
 
 
 def test_full_scale():
-    o = load(example("demo"))
+    o = load(SMALL)
     assert rates.full_scale_spectra(o, 32) == (2**31 - 1) // 32258 == 66572
     assert rates.full_scale_spectra(load(example("paper128")), 32) == (2**31 - 1) // 98
 

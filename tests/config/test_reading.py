@@ -5,6 +5,7 @@ import random
 import re
 import string
 import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -14,7 +15,7 @@ from ryle.config import ConfigError, Observation, load, parse, rates
 from ryle.config import example as shipped
 from ryle.config.cautions import cautions
 
-DEMO = shipped("demo").read_text()
+DEMO = (Path(__file__).parents[1] / "small.toml").read_text()
 WRONG = """
 [observation]
 name = "two words"
