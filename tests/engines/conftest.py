@@ -168,7 +168,7 @@ def rng(request):
     return np.random.default_rng(seed)
 
 
-class HostLoss(Exception):
+class HostLossError(Exception):
     """The machine itself lost packets: a socket buffer was full because nobody ran in time to empty it."""
 
 
@@ -256,7 +256,7 @@ def _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_pac
     accounts = [result.digitizer, *result.spectra, result.visibilities]
     drops += sum(a.kernel_drops for a in accounts)
     if drops:
-        raise HostLoss(f"{drops} packets lost by the machine: {[a.as_dict() for a in accounts]}")
+        raise HostLossError(f"{drops} packets lost by the machine: {[a.as_dict() for a in accounts]}")
     assert link_d.counts["passed"] == result.d_sender.sent + o.n_inputs
     assert link_s.counts["passed"] == result.f_sender.packets + len(antennas) * o.substreams
     return result
@@ -278,7 +278,7 @@ def correlate_over_udp():
         for attempt in range(5):
             try:
                 return _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_packets)
-            except HostLoss:
+            except HostLossError:
                 if attempt == 4:
                     raise
         return None
