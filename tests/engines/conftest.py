@@ -1,0 +1,317 @@
+"""Small observations on free ports, and a whole correlator in this process with real sockets between its parts."""
+
+import random
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ryle.array.delays import DelaySchedule, evaluate_inputs, window_centres
+from ryle.array.observed import phase_tracker
+from ryle.channelize import Heaps
+from ryle.chunk import SampleChunk
+from ryle.config import changed, parse
+from ryle.config.tables import FaultsTable
+from ryle.engines.catcher import BandAssembler
+from ryle.engines.f import FEngine
+from ryle.engines.x import XEngine
+from ryle.net.digitizer import DigitizerReceiver, DigitizerSender
+from ryle.net.faults import FaultyLink
+from ryle.net.sockets import kernel_drops
+from ryle.net.spectra import SpectraReceiver, SpectraSender
+from ryle.net.visibilities import VisibilityReceiver, VisibilitySender
+
+FILE = """
+[observation]
+name = "small"
+sync_time = "2026-03-20T20:00:00Z"
+{duration}
+[array]
+name = "SMALL"
+location = {{ latitude = "-30.7215 deg", longitude = "21.4284 deg", height = "1051 m" }}
+polarizations = {pols}
+antennas = [
+{antennas}
+]
+[band]
+sample_rate = "{rate} Hz"
+lo = "1.4 GHz"
+nyquist_zone = {zone}
+[digitizer]
+bits = {bits}
+complex = {complex}
+heap_samples = {heap_samples}
+[fengine]
+channels = {channels}
+taps = {taps}
+output_bits = {output_bits}
+spectra_per_heap = {spectra}
+max_delay = "{max_delay} s"
+antennas_per_engine = {per_engine}
+gain = {gain}
+[xengine]
+integration = "{integration} s"
+channels_per_substream = {sub}
+[phase_centre]
+name = "field"
+ra = "07h00m00s"
+dec = "-30d00m00s"
+[network]
+digitizers = "127.0.0.1:{port}"
+spectra = "127.0.0.1:{port2}"
+visibilities = "127.0.0.1:{port3}"
+packet_size = "{packet} B"
+receive_buffer = "32 MiB"
+[simulate]
+seed = {seed}
+sefd = "400 Jy"
+sources = [{{ name = "S1", ra = "07h00m00s", dec = "-30d00m00s", flux = "{flux} Jy" }}]
+{simulate}
+"""
+
+#: Metres east, north, up: delays of up to some tens of samples, all different.
+POSITIONS = [(0, 0, 0), (210, 40, 0.3), (-60, 330, -0.4), (-310, -95, 0.8), (95, -260, -0.2)]
+
+
+def free_ports(count, tries=200):
+    """First of `count` neighbouring UDP ports that nobody has."""
+    for _ in range(tries):
+        base = random.randrange(20000, 60000)
+        try:
+            for port in range(base, base + count):
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                    s.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return base
+    raise OSError("no free ports")
+
+
+def small_file(
+    *,
+    antennas=3,
+    pols=("x", "y"),
+    rate=2_000_000,
+    zone=1,
+    bits=8,
+    complex_samples=False,
+    heap_samples=1024,
+    channels=64,
+    taps=4,
+    output_bits=8,
+    spectra=64,
+    max_delay=10e-6,
+    per_engine=None,
+    gain=1.0,
+    integration_spectra=128,
+    sub=None,
+    packet=2048,
+    seed=1,
+    flux=800,
+    duration=None,
+    simulate="",
+):
+    """Text of a small observation file on free ports."""
+    step = channels * (1 if complex_samples else 2)
+    names = "\n".join(
+        f'  {{ name = "A{a}", enu = ["{e} m", "{n} m", "{u} m"] }},' for a, (e, n, u) in enumerate(POSITIONS[:antennas])
+    )
+    return FILE.format(
+        duration=f'duration = "{duration} s"' if duration else "",
+        pols=list(pols),
+        antennas=names,
+        rate=rate,
+        zone=zone,
+        bits=bits,
+        complex=str(complex_samples).lower(),
+        heap_samples=heap_samples,
+        channels=channels,
+        taps=taps,
+        output_bits=output_bits,
+        spectra=spectra,
+        max_delay=max_delay,
+        per_engine=per_engine or antennas,
+        gain=gain,
+        integration=integration_spectra * step / rate,
+        sub=sub or channels // 2,
+        packet=packet,
+        port=free_ports(antennas),
+        port2=free_ports(8),
+        port3=free_ports(1),
+        seed=seed,
+        flux=flux,
+        simulate=simulate,
+    )
+
+
+@pytest.fixture
+def observation_text():
+    """Text of a small observation file, made from a few numbers."""
+    return small_file
+
+
+@pytest.fixture(scope="session")
+def observe():
+    """Make a small observation from a few numbers."""
+    return lambda **kwargs: parse(small_file(**{"duration": 60} | kwargs), "small.toml")
+
+
+@pytest.fixture
+def rng(request):
+    seed = random.randrange(1 << 32)
+    print(f"random seed {seed}")
+    return np.random.default_rng(seed)
+
+
+class HostLossError(Exception):
+    """The machine itself lost packets: a socket buffer was full because nobody ran in time to empty it."""
+
+
+def _pieces(chunk, packets):
+    """The same samples in chunks of at most `packets` packets."""
+    for first in range(0, chunk.data.shape[1], packets):
+        part = slice(first, first + packets)
+        timestamp = chunk.timestamp + first * chunk.packet_samples
+        yield SampleChunk(timestamp, chunk.data[:, part], chunk.present[:, part], chunk.packet_samples)
+
+
+def _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_packets):
+    o, none = observation, FaultsTable()
+    behind = changed(
+        o,
+        network={
+            "digitizers": o.network.digitizers.model_copy(update={"port": free_ports(len(o.antennas))}),
+            "spectra": o.network.spectra.model_copy(update={"port": free_ports(o.substreams)}),
+        },
+    )
+    antennas = range(len(o.antennas))
+    result = SimpleNamespace(integrations=[], senders={})
+    with ExitStack() as stack:
+        digitizers = stack.enter_context(
+            DigitizerReceiver(behind, chunk_packets=chunk_packets, window=3, spare=2, end_after=o.n_inputs)
+        )
+        spectra = [
+            stack.enter_context(SpectraReceiver(behind, s, batches=1, window=4, spare=2, end_after=len(antennas)))
+            for s in range(o.substreams)
+        ]
+        visibilities = stack.enter_context(VisibilityReceiver(o, end_after=o.substreams))
+        routes = [(o.digitizer_endpoint(a), behind.digitizer_endpoint(a)) for a in antennas]
+        link_d = stack.enter_context(FaultyLink(routes, digitizer_faults or none))
+        routes = [(o.spectra_endpoint(s), behind.spectra_endpoint(s)) for s in range(o.substreams)]
+        link_s = stack.enter_context(FaultyLink(routes, spectra_faults or none))
+        link_sockets = [r.incoming for link in (link_d, link_s) for r in link._routes]
+
+        def digitize():
+            sender = DigitizerSender(o, speed=rate / (o.n_inputs * float(o.sample_rate)))
+            for piece in _pieces(chunk, 32):
+                sender.send(piece)
+            time.sleep(0.2)  # what the link holds back must not come after the end
+            sender.end()
+            return sender
+
+        def channelize():
+            engine = FEngine(o, antennas, Heaps(o.fengine.spectra_per_heap, o.pols))
+            bytes_a_sample = o.value_bytes * (1 if o.digitizer.complex else 0.5)
+            sender = SpectraSender(o, antennas, rate=1.5 * rate * bytes_a_sample)
+            for samples in digitizers:
+                for s in engine.push(samples):
+                    sender.send(s.data, s.valid, s.first_spectrum)
+            for s in engine.flush():
+                sender.send(s.data, s.valid, s.first_spectrum)
+            time.sleep(0.2)
+            sender.end()
+            return sender
+
+        def correlate(substream):
+            receiver = spectra[substream]
+            engine = XEngine(o, receiver.first_channel, o.substream_channels, o.groups)
+            sender = VisibilitySender(o, substream, rate=100e6)
+            for block in receiver:
+                for integration in engine.push(block):
+                    sender.send(integration)
+            for integration in engine.flush():
+                sender.send(integration)
+            sender.end()
+            return engine
+
+        assembler = BandAssembler(o.fengine.channels, o.substreams, o.groups, o.products)
+        with ThreadPoolExecutor(2 + o.substreams) as pool:
+            xs = [pool.submit(correlate, s) for s in range(o.substreams)]
+            f = pool.submit(channelize)
+            d = pool.submit(digitize)
+            for part in visibilities:
+                result.integrations += assembler.push(part)
+            result.integrations += assembler.flush()
+            result.d_sender, result.f_sender = d.result(), f.result()
+            assert not any(x.result().late_blocks for x in xs)
+        drops = kernel_drops(link_sockets)
+    result.digitizer, result.spectra = digitizers.account(), [s.account() for s in spectra]
+    result.visibilities = visibilities.account()
+    result.link_d, result.link_s = link_d, link_s
+    accounts = [result.digitizer, *result.spectra, result.visibilities]
+    drops += sum(a.kernel_drops for a in accounts)
+    if drops:
+        raise HostLossError(f"{drops} packets lost by the machine: {[a.as_dict() for a in accounts]}")
+    assert link_d.counts["passed"] == result.d_sender.sent + o.n_inputs
+    assert link_s.counts["passed"] == result.f_sender.packets + len(antennas) * o.substreams
+    return result
+
+
+def _stolen():
+    with Path("/proc/stat").open() as f:
+        return int(f.readline().split()[8])
+
+
+@pytest.fixture(scope="session")
+def correlate_over_udp():
+    """Correlate samples with every hand-over a real socket, in which a link may do harm to order.
+
+    Runs again (at most 5 times) where the kernel says that the machine itself lost packets; nothing else is forgiven.
+    """
+
+    def run(observation, chunk, *, digitizer_faults=None, spectra_faults=None, rate=12e6, chunk_packets=64):
+        for attempt in range(5):
+            try:
+                return _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_packets)
+            except HostLossError:
+                if attempt == 4:
+                    raise
+        return None
+
+    return run
+
+
+@pytest.fixture
+def steady():
+    """Run a test body again (at most 5 times) if it failed while the host was taking CPU time away."""
+
+    def run(body):
+        for attempt in range(5):
+            before = _stolen()
+            try:
+                return body()
+            except AssertionError:
+                if attempt == 4 or _stolen() - before <= 2:
+                    raise
+        return None
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def coarse_delays():
+    """Whole samples by which each input is delayed at each spectrum, (input, spectrum), from geometry alone."""
+
+    def find(observation, spectra):
+        o = observation
+        schedules = [DelaySchedule() for _ in range(o.n_inputs)]
+        centres = window_centres(0, spectra, o.fengine.channels, o.fengine.taps, not o.digitizer.complex)
+        phase_tracker(o).load(schedules, 0, int(centres[-1]) + 1)
+        return evaluate_inputs(schedules, centres).coarse
+
+    return find
