@@ -102,8 +102,8 @@ class Sky:
     ----------
     observation : Observation
         With a ``[simulate]`` table.
-    mount : str
-        How feeds turn on the sky; see the module's head.
+    mount : str, optional
+        How feeds turn on the sky, instead of the observation's ``array.mount``; see the module's head.
 
     Raises
     ------
@@ -111,9 +111,10 @@ class Sky:
         If there is no ``[simulate]`` table or the mount is not known.
     """
 
-    def __init__(self, observation: Observation, mount: Mount = "alt-az") -> None:
+    def __init__(self, observation: Observation, mount: Mount | None = None) -> None:
         if observation.simulate is None:
             raise ValueError(f"{observation.source} has no [simulate] table; add one to simulate this observation")
+        mount = mount or observation.array.mount
         if mount not in get_args(Mount):
             raise ValueError(f"mount {mount!r} is not known; use one of {', '.join(get_args(Mount))}")
         self.sources = observation.simulate.sources

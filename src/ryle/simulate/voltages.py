@@ -76,8 +76,9 @@ class VoltageSimulator:
         With a ``[simulate]`` table.
     which : sequence of int, optional
         Antennas to make; all by default. Rows of chunks are their inputs in order: antenna · pols + pol.
-    mount : str
-        ``alt-az``, ``equatorial`` or ``fixed``: how feeds turn on the sky (see `ryle.simulate.sky`).
+    mount : str, optional
+        ``alt-az``, ``equatorial`` or ``fixed``: how feeds turn on the sky (see `ryle.simulate.sky`), instead of the
+        observation's ``array.mount``.
 
     Raises
     ------
@@ -85,7 +86,9 @@ class VoltageSimulator:
         If there is no ``[simulate]`` table, or fringes are too fast to be made at this sample rate.
     """
 
-    def __init__(self, observation: Observation, which: Sequence[int] | None = None, mount: Mount = "alt-az") -> None:
+    def __init__(
+        self, observation: Observation, which: Sequence[int] | None = None, mount: Mount | None = None
+    ) -> None:
         self.observation = observation
         self.sky = Sky(observation, mount)
         assert observation.simulate is not None
