@@ -181,20 +181,6 @@ def test_quantize_and_levels_are_inverse():
         assert np.array_equal(vdif.quantize(np.array([-1e9, 1e9]), bits), [0, 2**bits - 1])
 
 
-def test_seconds_since_counts_leap_seconds():
-    # A leap second was inserted at the end of 2016: epoch 33 is 2016-07-01, epoch 34 is 2017-01-01.
-    days = (datetime(2017, 1, 1, tzinfo=UTC) - datetime(2016, 7, 1, tzinfo=UTC)).days
-    sync = Fraction(int(datetime(2016, 12, 31, 23, 59, 50, tzinfo=UTC).timestamp()))
-    assert vdif.seconds_since(sync, 34, 0) == 11
-    assert vdif.seconds_since(sync, 33, days * 86400) == 10  # 23:59:60
-    assert vdif.seconds_since(sync, 33, days * 86400 + 1) == vdif.seconds_since(sync, 34, 0)
-    assert vdif.seconds_since(sync + Fraction(1, 3), 34, 0) == 11 - Fraction(1, 3)
-    words = vdif.Header(epoch=33, seconds=days * 86400 + 7, length8=20).pack()
-    header = oracle.VDIFHeader.fromfile(io.BytesIO(words))
-    since = header.time - Time("2016-12-31T23:59:50", scale="utc")
-    assert float(vdif.seconds_since(sync, 33, days * 86400 + 7)) == pytest.approx(since.to_value("s"), abs=1e-6)
-
-
 def test_bad_headers_are_refused_with_reasons():
     with pytest.raises(ValueError, match="thread = 1024: allowed are 0 to 1023"):
         vdif.Header(thread=1024).pack()

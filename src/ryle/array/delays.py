@@ -36,6 +36,12 @@ class Delays:
     fine: NDArray[np.float64]
     phase: NDArray[np.float64]
 
+    @classmethod
+    def zero(cls, inputs: int, spectra: int) -> Delays:
+        """No delay and no phase, for several inputs."""
+        shape = (inputs, spectra)
+        return cls(np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape))
+
 
 def window_centres(first_spectrum: int, spectra: int, channels: int, taps: int, real: bool = True) -> NDArray[np.int64]:
     """Sample counts at the centres of PFB windows, where delays are evaluated.

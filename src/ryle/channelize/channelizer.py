@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ryle.array.delays import Delays
 from ryle.channelize.pfb import normalized, pfb_weights
 from ryle.chunk import BLOCK, SampleChunk, SpectraChunk
 from ryle.wire.samples import check_bits, packed_bytes
@@ -118,31 +119,6 @@ class ChannelizerConfig:
                 f"({self.window_samples},)"
             )
         return normalized(weights)
-
-
-@dataclass(frozen=True, slots=True)
-class Delays:
-    """Delay model evaluated for a run of spectra, at the centres of their windows.
-
-    Parameters
-    ----------
-    coarse : ndarray of int64, shape (input, spectrum)
-        Whole samples; may step anywhere.
-    fine : ndarray of float64, shape (input, spectrum)
-        Rest of the delay, samples in [-0.5, 0.5].
-    phase : ndarray of float64, shape (input, spectrum)
-        Total phase wanted at the centre of the band, radians.
-    """
-
-    coarse: NDArray[np.int64]
-    fine: NDArray[np.float64]
-    phase: NDArray[np.float64]
-
-    @classmethod
-    def zero(cls, inputs: int, spectra: int) -> Delays:
-        """No delay and no phase."""
-        shape = (inputs, spectra)
-        return cls(np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape))
 
 
 @dataclass(frozen=True, slots=True)

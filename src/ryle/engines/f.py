@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..array.delays import DelaySchedule, evaluate_inputs, window_centres
+from ..array.delays import Delays, DelaySchedule, evaluate_inputs, window_centres
 from ..array.observed import phase_tracker
-from ..channelize import ChannelizerConfig, Delays, Heaps, Layout, Spectra, make_channelizer
+from ..channelize import ChannelizerConfig, Heaps, Layout, Spectra, make_channelizer
 from ..chunk import SampleChunk
 from ..config import Observation
 from ..monitor.status import StatusReporter
@@ -164,7 +164,7 @@ class FEngine:
                 schedule.prune(low)
         found = evaluate_inputs(self._schedules, centres)
         if self._residuals is None:
-            return Delays(found.coarse, found.fine, found.phase)
+            return found
         # A time shift of the samples turns baseband frequencies: at the centre of a real band, fs/4.
         shift = self._residuals[:, np.newaxis]
         fine = found.fine + shift

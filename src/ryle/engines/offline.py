@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from fractions import Fraction
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +17,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..array.observed import sync_time
-from ..array.time import vdif_tai
+from ..array.time import SyncTime, vdif_tai
 from ..chunk import SampleChunk
 from ..config import ConfigError, Observation, Problem, recorded, show
-from ..net.digitizer import DigitizerReceiver
-from ..net.vdif_files import VdifInput, VdifSource
+from ..config.problems import listed
+from ..net.capture import DigitizerCapture
+from ..net.vdif_files import NoSamplesError, VdifInput, VdifSource
 from ..products.observed import input_labels, metadata, output_file
 from ..products.uvh5 import UVH5Writer
 from .fx import FxEngine
@@ -50,6 +55,14 @@ class BandWriter:
         for integration in self.fx.push(chunk):
             self._writer.append(integration)
 
+    def flush(self) -> None:
+        """Correlate and write what has come in so far, which nothing follows."""
+        for integration in self.fx.flush():
+            self._writer.append(integration)
+        self._writer.record("adc_levels", self.fx.f.adc.levels)
+        self._writer.record("adc_histogram", self.fx.f.adc.counts)
+        self._writer.record("adc_labels", input_labels(self.observation))
+
     @property
     def integrations(self) -> int:
         """Integrations safely written."""
@@ -58,17 +71,28 @@ class BandWriter:
     def __enter__(self) -> BandWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            # After Ctrl-C too: what has come in is worth having.
-            if kind is None or issubclass(kind, KeyboardInterrupt):
-                for integration in self.fx.flush():
-                    self._writer.append(integration)
-                self._writer.record("adc_levels", self.fx.f.adc.levels)
-                self._writer.record("adc_histogram", self.fx.f.adc.counts)
-                self._writer.record("adc_labels", input_labels(self.observation))
-        finally:
-            self._writer.close()
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+
+@contextmanager
+def _interruptible(console: Console) -> Iterator[threading.Event]:
+    """Let Ctrl-C ask for an end in good order: what it gives is set. A second one interrupts at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def ask(*_: object) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, previous)
+        console.print("[yellow]stopping: what has been read is being written (Ctrl-C again to leave at once)[/]")
+
+    previous = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def _watched(
@@ -83,24 +107,23 @@ def _watched(
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
     samples = 0
-    with Progress(*columns, console=console) as progress:
+    with Progress(*columns, console=console) as progress, _interruptible(progress.console) as asked:
         task = progress.add_task("", total=1.0, text="")
-        try:
-            with ExitStack() as stack:
-                for writer in writers:
-                    stack.enter_context(writer)
-                for band, chunk in chunks:
-                    writers[band].push(chunk)
-                    samples += chunk.inputs * chunk.samples
-                    elapsed = progress.tasks[0].elapsed or 1e-9
-                    written = sum(w.integrations for w in writers)
-                    text = f"{written} integrations · {show(samples / elapsed, 'sample/s')}"
-                    progress.update(task, completed=fraction(chunk), text=text)
-                progress.update(task, completed=1.0)
-        except KeyboardInterrupt:
-            console.print("[yellow]stopped; what came before is in the file[/]")
+        for band, chunk in chunks:
+            writers[band].push(chunk)
+            samples += chunk.inputs * chunk.samples
+            elapsed = progress.tasks[0].elapsed or 1e-9
+            written = sum(w.integrations for w in writers)
+            text = f"{written} integrations · {show(samples / elapsed, 'sample/s')}"
+            progress.update(task, completed=fraction(chunk), text=text)
+            if asked.is_set() and band == len(writers) - 1:
+                break
+        for writer in writers:
+            writer.flush()
+        if not asked.is_set():
+            progress.update(task, completed=1.0)
     for writer in writers:
-        console.print(f"{writer.integrations} integrations → {writer.path}", highlight=False)
+        console.print(f"{writer.integrations} integrations → {writer.path}", highlight=False, soft_wrap=True)
 
 
 def run_in_process(observation: Observation, output: Path | None, console: Console | None = None) -> RunResult:
@@ -117,14 +140,13 @@ def run_in_process(observation: Observation, output: Path | None, console: Conso
 
     if observation.simulate is None:
         raise ConfigError(
-            observation.source,
-            [Problem("simulate", None, "is missing: --in-process has no sockets, so it needs [simulate]")],
+            observation.source, [Problem("simulate", None, "is missing: --in-process has no sockets, so it needs [simulate]")]
         )
     path = output_file(observation, output)
-    writer = BandWriter(observation, path)
     end = observation.end_sample
-    chunks = ((0, chunk) for chunk in VoltageSimulator(observation, mount=observation.array.mount).chunks())
-    _watched([writer], chunks, lambda chunk: chunk.end / end if end else 0.0, console or Console(stderr=True))
+    chunks = ((0, chunk) for chunk in VoltageSimulator(observation).chunks())
+    with BandWriter(observation, path) as writer:
+        _watched([writer], chunks, lambda chunk: chunk.end / end if end else 0.0, console or Console(stderr=True))
     return RunResult(path, writer.integrations)
 
 
@@ -155,13 +177,7 @@ def correlate(
     if observation.vdif is None:
         raise ConfigError(
             observation.source,
-            [
-                Problem(
-                    "vdif",
-                    None,
-                    f"is missing: {recordings[0].name} is no packet capture, so it is read as VDIF, which needs a [vdif] table",
-                )
-            ],
+            [Problem("vdif", None, f"is missing: {recordings[0].name} is no packet capture, so it is read as VDIF, which needs a [vdif] table")],
         )
     return _correlate_vdif(observation, recordings, output, console)
 
@@ -170,27 +186,40 @@ def _correlate_capture(
     observation: Observation, recordings: Sequence[Path], output: Path | None, console: Console
 ) -> RunResult:
     if len(recordings) != 1:
-        raise ConfigError(
-            "--input", [Problem("input", len(recordings), "give one capture of digitizer packets at a time")]
-        )
+        remedy = "files, of which the first is a packet capture; give one capture at a time (mergecap joins several)"
+        raise ConfigError("--input", [Problem("input", len(recordings), remedy)])
     path = output_file(observation, output)
-    # How far a capture reaches is not known before its end; its size tells nearly.
-    total = recordings[0].stat().st_size / (observation.digitizer_heap_bytes + 128) * observation.digitizer.heap_samples
-    seen = 0
+    capture = DigitizerCapture(observation, recordings[0])
+    file = capture.file
+    chunks = iter(capture)
+    first = next(chunks, None)
+    if first is None:
+        raise ConfigError(str(recordings[0]), [Problem("input", recordings[0].name, _nothing_found(observation, capture))])
+    with BandWriter(observation, path) as writer:
+        _watched([writer], ((0, c) for c in chain([first], chunks)), lambda _: file.bytes_done / file.bytes_total, console)
+    account, packets = capture.account(), file.account
+    say = partial(console.print, highlight=False, soft_wrap=True)
+    say(f"{account.datagrams} datagrams: {account.placed} placed, {account.late} late, {account.duplicate} duplicate, "
+        f"{account.malformed} malformed, {account.foreign} foreign; {account.missing} of {account.expected} missing")  # fmt: skip
+    if packets.truncated:
+        say(f"[yellow]{packets.truncated} datagrams were cut by the capture's snapshot length; capture with tcpdump -s 0[/]")
+    if packets.fragments:
+        say(f"[yellow]{packets.fragments} IP fragments were dropped; send packets no longer than the network's MTU[/]")
+    if packets.cut:
+        say(f"[yellow]{recordings[0]} ends within a packet or is damaged there; what follows is lost[/]")
+    return RunResult(path, writer.integrations, {"capture": account.as_dict()})
 
-    with DigitizerReceiver(observation, capture=recordings[0]) as receiver:
 
-        def fraction(chunk: SampleChunk) -> float:
-            nonlocal seen
-            seen += int(chunk.present.sum()) * chunk.packet_samples
-            return min(1.0, seen / total)
-
-        writer = BandWriter(observation, path)
-        _watched([writer], ((0, chunk) for chunk in receiver), fraction, console)
-        account = receiver.account()
-    console.print(f"packets: {account.placed} placed, {account.missing} missing, {account.malformed} malformed, "
-                  f"{account.duplicate} duplicate, {account.late} late, {account.foreign} foreign")  # fmt: skip
-    return RunResult(path, writer.integrations, {"digitizer": account.as_dict()})
+def _nothing_found(observation: Observation, capture: DigitizerCapture) -> str:
+    """Say what a capture holds that has no packet of the observation."""
+    account, digitizer = capture.account(), observation.digitizer
+    seen = listed(str(stream) for stream in sorted(capture.streams_seen))
+    return (
+        f"holds none of the observation's packets: of {capture.file.account.datagrams} UDP datagrams "
+        f"{account.malformed} are malformed and {account.foreign} foreign{f' (digitiser IDs {seen})' if seen else ''}. "
+        f"Wanted are heaps of {digitizer.heap_samples} samples in {observation.digitizer_heap_bytes} B from digitiser IDs "
+        f"{listed(str(s.stream) for s in observation.streams)}: correct [digitizer] and [[inputs]]"
+    )
 
 
 def _correlate_vdif(
@@ -198,75 +227,144 @@ def _correlate_vdif(
 ) -> list[RunResult]:
     o, table = observation, observation.vdif
     assert table is not None
-    bands = [(b.name or str(i), b.lo, b.sideband) for i, b in enumerate(table.bands)] or [
-        ("", o.band.lo, o.band.sideband)
-    ]
-    source = _vdif_source(o, recordings, len(bands))
-    writers = []
+    bands = [(b.name or str(i), b.lo, b.sideband) for i, b in enumerate(table.bands)] or [("", o.band.lo, o.band.sideband)]
+    source, names = _vdif_source(o, recordings, len(bands), console)
+    plans = []
     base = output_file(o, output)
     for i, (name, lo, sideband) in enumerate(bands):
-        if i not in source.residuals:
-            raise ConfigError(
-                o.source, [Problem(f"vdif.bands[{i}]", name, "no [[vdif.inputs]] entry leads to this band")]
-            )
+        if i not in source.parts:
+            raise ConfigError(o.source, [Problem(f"vdif.bands[{i}]", name, "no [[vdif.inputs]] entry leads to this band")])
+        complex_samples = source.parts[i] == 2
+        if complex_samples and o.band.nyquist_zone != 1:
+            remedy = "must be 1: the recording's samples are complex, so put the band's centre in lo"
+            raise ConfigError(o.source, [Problem("band.nyquist_zone", o.band.nyquist_zone, remedy)])
         of_band = recorded(
-            o, lo=lo, sideband=sideband, complex_samples=source.parts == 2, packet_samples=source.packet_samples
+            o, lo=lo, sideband=sideband, complex_samples=complex_samples, packet_samples=source.packet_samples
         )
-        path = base if len(bands) == 1 else base.with_name(f"{base.stem}.{name}{base.suffix}")
-        writers.append(BandWriter(of_band, path, source.residuals[i]))
-    _watched(writers, source, lambda _: source.bytes_done / source.bytes_total, console)
-    for recording, account in zip(recordings, source.accounts, strict=False):
-        console.print(f"{recording.name}: {account.frames} frames, {account.placed} placed, {account.missing} missing, "
-                      f"{account.invalid} invalid, {account.malformed} malformed, {account.duplicate} duplicate")  # fmt: skip
-    accounts = {r.name: asdict(a) | {"missing": a.missing} for r, a in zip(recordings, source.accounts, strict=False)}
+        plans.append((of_band, base if len(bands) == 1 else base.with_name(f"{base.stem}.{name}{base.suffix}")))
+    length = source.stop - source.start
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(BandWriter(of_band, path, source.residuals[i])) for i, (of_band, path) in enumerate(plans)
+        ]
+        _watched(writers, source, lambda chunk: (chunk.end - source.start) / length, console)
+    accounts = {n: asdict(a) | {"missing": a.missing} for n, a in zip(names, source.accounts, strict=True)}
+    for name, a in zip(names, source.accounts, strict=True):
+        console.print(
+            f"{name}: {a.frames} frames: {a.placed} placed, {a.invalid} invalid, {a.duplicate} duplicate, {a.late} late, "
+            f"{a.outside} outside, {a.foreign} foreign, {a.bad_time} of bad time; {a.missing} of {a.expected} missing, "
+            f"{a.malformed} stretches malformed",
+            highlight=False,
+            soft_wrap=True,
+        )
     return [RunResult(w.path, w.integrations, accounts) for w in writers]
 
 
-def _vdif_source(observation: Observation, recordings: Sequence[Path], bands: int) -> VdifSource:
-    """Frames of the recordings as ``[[vdif.inputs]]`` maps them, on the observation's clock."""
+def _vdif_source(
+    observation: Observation, recordings: Sequence[Path], bands: int, console: Console
+) -> tuple[VdifSource, list[str]]:
+    """Frames of the recordings as ``[[vdif.inputs]]`` maps them, on the observation's clock, and what the files are called."""
     o, table = observation, observation.vdif
     assert table is not None
-    names, pols = [a.name for a in o.antennas], o.array.polarizations
+    needed = 1 + max(entry.file for entry in table.inputs)
+    if len(recordings) != needed:
+        remedy = f"files were given, but [[vdif.inputs]] counts {needed}, file = 0 to {needed - 1}: give these, in that order"
+        raise ConfigError("--input", [Problem("input", len(recordings), remedy)])
+    antennas, pols = [a.name for a in o.antennas], o.array.polarizations
     # A file whose inputs have several clock offsets is opened once for each.
     opened: dict[tuple[int, float], int] = {}
     inputs = []
-    for number, entry in enumerate(table.inputs):
-        if entry.file >= len(recordings):
-            raise ConfigError(
-                o.source,
-                [
-                    Problem(
-                        f"vdif.inputs[{number}].file",
-                        entry.file,
-                        f"{len(recordings)} recordings were given, counted from 0",
-                    )
-                ],
-            )
+    for entry in table.inputs:
         file = opened.setdefault((entry.file, entry.clock_offset), len(opened))
         where = [(entry.channel, entry.band or 0)] if entry.channel is not None else [(b, b) for b in range(bands)]
         for channel, band in where:
             inputs.append(
-                VdifInput(file, entry.thread, channel, names.index(entry.antenna), pols.index(entry.polarization), band)
+                VdifInput(file, entry.thread, channel, antennas.index(entry.antenna), pols.index(entry.polarization), band)
             )
     clock = sync_time(o)
-    stop = o.end_sample
-    return VdifSource(
-        [recordings[file] for file, _ in opened],
-        inputs,
-        _whole(o),
-        clock_offsets=[-Fraction(str(offset)) for _, offset in opened],
-        timestamp_of=lambda epoch, second: (vdif_tai(epoch, second) - clock.tai) * clock.sample_rate,
-        antennas=len(names),
-        polarizations=len(pols),
-        stop=stop,
+    paths = [recordings[file] for file, _ in opened]
+    try:
+        source = VdifSource(
+            paths,
+            inputs,
+            _whole(o),
+            clock_offsets=[-Fraction(str(offset)) for _, offset in opened],
+            timestamp_of=lambda epoch, second: (vdif_tai(epoch, second) - clock.tai) * clock.sample_rate,
+            antennas=len(antennas),
+            polarizations=len(pols),
+            start=0,
+            stop=o.end_sample,
+            overlap=False,
+        )
+    except NoSamplesError as error:
+        raise ConfigError(o.source, [_no_time(o, clock, paths, error.spans)]) from None
+    _check_times(o, clock, paths, source.spans, console)
+    return source, [path.name if paths.count(path) == 1 else f"{path.name} ({i})" for i, path in enumerate(paths)]
+
+
+Spans = dict[tuple[int, int], tuple[int, int]]
+
+
+def _file_spans(spans: Spans) -> dict[int, tuple[int, int]]:
+    """Join the threads of each file."""
+    files = {file for file, _ in spans}
+    return {
+        f: (min(a for (g, _), (a, _) in spans.items() if g == f), max(b for (g, _), (_, b) in spans.items() if g == f))
+        for f in sorted(files)
+    }
+
+
+def _listing(clock: SyncTime, paths: Sequence[Path], spans: Spans) -> str:
+    return "; ".join(
+        f"{paths[f].name} {clock.iso(a, 3)} to {clock.iso(b, 3)}" for f, (a, b) in _file_spans(spans).items()
     )
+
+
+def _no_time(observation: Observation, clock: SyncTime, paths: Sequence[Path], spans: Spans) -> Problem:
+    """Say why nothing of the recordings lies within the observation."""
+    files = _file_spans(spans)
+    first, last = min(a for a, _ in files.values()), max(b for _, b in files.values())
+    if last <= 0:
+        remedy = f'is after the end of the recordings; set it to "{_second(clock, first)}" or later'
+        return Problem("observation.sync_time", observation.observation.sync_time, f"{remedy} ({_listing(clock, paths, spans)})")
+    end = observation.end_sample
+    if end is not None and first >= end:
+        remedy = (
+            f"from sync_time on ends at {clock.iso(end, 3)}, before the recordings begin; set sync_time to "
+            f'"{_second(clock, first)}" ({_listing(clock, paths, spans)})'
+        )
+        return Problem("observation.duration", show(float(observation.observation.duration or 0), "s"), remedy)
+    return Problem("input", None, f"the recordings are shorter than one packet: {_listing(clock, paths, spans)}")
+
+
+def _second(clock: SyncTime, count: int) -> str:
+    """UTC of the last whole second up to a sample."""
+    return clock.iso(count, 0)
+
+
+def _check_times(
+    observation: Observation, clock: SyncTime, paths: Sequence[Path], spans: Spans, console: Console
+) -> None:
+    """Refuse recordings that have no time in common; say so if some has none, or if some begins before sync."""
+    files = _file_spans(spans)
+    alone = [f for f, (a, b) in files.items() if not any(a < d and c < b for g, (c, d) in files.items() if g != f)]
+    remedy = "correct clock_offset, or take recordings of the same time"
+    if len(files) > 1 and len(alone) == len(files):
+        problem = Problem("input", None, f"no two recordings have any time in common: {_listing(clock, paths, spans)}; {remedy}")
+        raise ConfigError(observation.source, [problem])
+    say = partial(console.print, highlight=False, soft_wrap=True)
+    for f in alone if len(files) > 1 else ():
+        say(f"[yellow]{paths[f].name} has no time in common with another recording; {remedy}[/]")
+    first = min(a for a, _ in files.values())
+    if first < 0:
+        lost = show(-first / float(clock.sample_rate), "s")
+        say(f'[yellow]the first {lost} of the recordings lie before observation.sync_time and are left out; '
+            f'set it to "{_second(clock, first)}" to have them[/]')  # fmt: skip
 
 
 def _whole(observation: Observation) -> int:
     rate = observation.sample_rate
     if rate.denominator != 1:
-        raise ConfigError(
-            observation.source,
-            [Problem("band.sample_rate", f"{float(rate)} Hz", "VDIF needs a whole number of samples a second")],
-        )
+        remedy = "VDIF needs a whole number of samples a second"
+        raise ConfigError(observation.source, [Problem("band.sample_rate", f"{float(rate)} Hz", remedy)])
     return rate.numerator

@@ -11,7 +11,6 @@ import select
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -104,7 +103,6 @@ class ChunkReceiver(ABC, Generic[T]):
         presence_bytes: int = 0,
         extra_bytes: int = 0,
         end_after: int | None = None,
-        capture: Path | None = None,
     ) -> None:
         if window < 1 or spare < 1:
             raise ValueError(f"window = {window} and spare = {spare} chunks must be at least 1")
@@ -118,7 +116,7 @@ class ChunkReceiver(ABC, Generic[T]):
         self._undecoded: int | None = 0
         self._drops: int | None = None
         self._closed = False
-        self._sockets = [] if capture else [receive_socket(e, interface, buffer_size) for e in endpoints]
+        self._sockets = [receive_socket(e, interface, buffer_size) for e in endpoints]
         total = 2 * window + spare  # a jump in time flushes one window and opens another before any chunk comes back
         self._ring = spead2.recv.ChunkRingbuffer(total)
         self._function = LowLevelCallable(place.function, place.user_data)
@@ -137,8 +135,6 @@ class ChunkReceiver(ABC, Generic[T]):
         undecoded.watch(self)
         for s in self._sockets:
             self._stream.add_udp_reader(s, max_packet)
-        if capture is not None:
-            self._stream.add_udp_pcap_file_reader(str(capture))
 
     # -- taking chunks ----------------------------------------------------------------------------------------------
 

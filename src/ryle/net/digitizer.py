@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import spead2
@@ -150,8 +149,6 @@ class DigitizerReceiver(ChunkReceiver[SampleChunk]):
         Chunks that may be held without being copied.
     end_after : int, optional
         End by itself when this many inputs have sent stop heaps; never if absent.
-    capture : Path, optional
-        Take the packets from this pcap file, as fast as they are read, instead of from the network.
 
     Raises
     ------
@@ -178,7 +175,6 @@ class DigitizerReceiver(ChunkReceiver[SampleChunk]):
         window: int = 4,
         spare: int = 4,
         end_after: int | None = None,
-        capture: Path | None = None,
         name: str = "digitizer",
     ) -> None:
         o = observation
@@ -205,7 +201,6 @@ class DigitizerReceiver(ChunkReceiver[SampleChunk]):
             spare=spare,
             stream_config=spead2.recv.StreamConfig(stop_on_stop_item=False),
             end_after=end_after,
-            capture=capture,
         )
 
     def _take(self, chunk: spead2.recv.Chunk) -> SampleChunk | None:

@@ -19,13 +19,15 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from ryle.array.time import parse_utc, vdif_tai
 from ryle.chunk import SampleChunk
-from ryle.wire.vdif import Decoder, seconds_since
+from ryle.wire.vdif import Decoder
 from ryle.wire.vdif_frames import Frames, FrameScanner, concatenate, map_file
 
 _EDGE = 1024  # frames looked at, at each end of a file, to find its times and threads
 _BATCH = 1 << 16  # most frames read at once
 _RECENT = 8  # latest frames of a thread that tell how far it has come
+_LOOKS = 512  # frames looked at all over a file, to find how many make a second
 _PACKET = 256  # least samples of a packet unless asked otherwise
 
 _PENDING = np.dtype(
@@ -106,6 +108,20 @@ class FileAccount:
         return self.expected - self.placed - self.invalid
 
 
+class NoSamplesError(ValueError):
+    """No stretch of time is left to read.
+
+    Attributes
+    ----------
+    spans : dict of (int, int) to (int, int)
+        For each file and thread, its first sample and the one after its last.
+    """
+
+    def __init__(self, message: str, spans: dict[tuple[int, int], tuple[int, int]]) -> None:
+        super().__init__(message)
+        self.spans = spans
+
+
 class _File:
     """One file's frames on the common clock, a window at a time."""
 
@@ -124,10 +140,16 @@ class _File:
         self.decoder = Decoder(self.header)
         self.samples = self.header.samples
         self.threads = np.array(sorted(set(threads)), np.int64)
+        stated = self.header.sample_rate
+        if stated is not None and stated != sample_rate:
+            raise ValueError(
+                f"{self.name}: its headers (extended data version {self.header.edv}) state {stated} samples a second, "
+                f"not {sample_rate}; correct the sample rate (band.sample_rate, that of one channel)"
+            )
         if sample_rate % self.samples:
             raise ValueError(
                 f"{self.name}: {sample_rate} samples a second are no whole number of frames of {self.samples} samples, "
-                "as VDIF demands; correct the sample rate (it is that of one channel)"
+                "as VDIF demands; correct the sample rate (band.sample_rate, that of one channel)"
             )
         self._rate, self._clock, self._timestamp_of = sample_rate, clock_offset, timestamp_of
         self._seconds: dict[tuple[int, int], int] = {}
@@ -148,16 +170,31 @@ class _File:
         if absent := sorted(set(self.threads.tolist()) - set(found.tolist())):
             raise ValueError(f"{self.name} has threads {found.tolist()}, not {absent}; correct the [vdif] table")
         frames_per_second = self._rate // self.samples
-        if np.median(both.frame >= frames_per_second) > 0:
-            raise ValueError(
-                f"{self.name}: frame numbers reach {both.frame.max()}, but {self._rate} samples a second in frames of "
-                f"{self.samples} make {frames_per_second} frames; the sample rate must be higher"
-            )
+        self._check_rate(both, frames_per_second)
         self.spans: dict[int, tuple[int, int]] = {}
         for thread in self.threads.tolist():
             mine = both.thread == thread
             ticks = self._supported(self._times(both)[mine & (both.frame < frames_per_second)])
             self.spans[thread] = (int(ticks[0]), int(ticks[-1]) + self.samples)
+
+    def _check_rate(self, ends: Frames, frames_per_second: int) -> None:
+        """See whether frame numbers run as far in a second as the sample rate says."""
+        anywhere = self.scanner.some_frames(_LOOKS)
+        number = np.concatenate([ends.frame, anywhere.frame])
+        claim = (
+            f"{self.name}: frame numbers reach {{}}, but {self._rate} samples a second in frames of {self.samples} make "
+            f"{frames_per_second} frames; the sample rate must be {{}} (band.sample_rate, that of one channel)"
+        )
+        if np.mean(anywhere.frame >= frames_per_second) > 0.1 or np.median(ends.frame >= frames_per_second) > 0:
+            raise ValueError(claim.format(int(number.max()), "higher"))
+        # Of the seconds between the first and the last, what was recorded was recorded whole.
+        stamp = anywhere.epoch << 32 | anywhere.seconds
+        trim = len(stamp) // 50  # a few damaged time stamps must not make ends into middles
+        low, high = np.sort(stamp)[[trim, -1 - trim]] if len(stamp) else (0, 0)
+        inner = anywhere.frame[(stamp > low) & (stamp < high)]
+        if len(inner) > _LOOKS // 8 and int(inner.max()) < 3 * frames_per_second // 4:
+            about = (int(inner.max()) + 1) * self.samples
+            raise ValueError(claim.format(int(inner.max()), f"lower, about {about}"))
 
     def _supported(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sort times, without lone ones more than a second from any other: one flipped bit must not set the span."""
@@ -326,10 +363,10 @@ class VdifSource:
         Samples in a packet, the grain of what is missing. Default: the shortest frame's, or the first multiple of it
         that reaches 256.
     start, stop : int, optional
-        Sample counts to begin and end at. Default: where all inputs have begun, and where the first of them ends;
-        with ``overlap=False`` where the first begins and the last ends.
+        Sample counts to begin at the earliest, and to end at the latest.
     overlap : bool
-        See `start`.
+        Read from where all inputs have begun to where the first of them ends; otherwise from where the first begins
+        to where the last ends.
     antennas, polarizations : int, optional
         Shape of the input axis. Default: the largest named, plus one.
     reuse : bool
@@ -342,6 +379,10 @@ class VdifSource:
     residuals : dict of ndarray of float64, shape (input,)
         For each band, what rounding to whole samples left, in samples: the sample stamped t was taken at
         t + residual, so **add** it to the input's delay (output time t reads input t − delay).
+    parts : dict of int
+        For each band, 2 if its samples are complex, else 1.
+    spans : dict of (int, int) to (int, int)
+        For each file and thread used, its first sample and the one after its last.
     accounts : list of FileAccount
         What became of each file's frames, kept up to date.
     bytes_total, bytes_done : int
@@ -350,7 +391,9 @@ class VdifSource:
     Raises
     ------
     ValueError
-        If files and inputs do not fit together, or no stretch of time is common to all inputs.
+        If files and inputs do not fit together.
+    NoSamplesError
+        If no stretch of time is common to all inputs, or none is left between `start` and `stop`.
     """
 
     def __init__(
@@ -384,7 +427,7 @@ class VdifSource:
             if not 0 <= entry.file < len(files):
                 raise ValueError(f"input {entry} names file {entry.file}; there are {len(files)} files, from 0")
         rate = int(sample_rate)
-        stamp = timestamp_of or (lambda epoch, seconds: seconds_since(sync_time, epoch, seconds) * rate)
+        stamp = timestamp_of or (lambda epoch, second: (vdif_tai(epoch, second) - parse_utc(sync_time)) * rate)
         used = sorted({entry.file for entry in inputs})
         self._files = {
             i: _File(files[i], [e.thread for e in inputs if e.file == i], rate, offsets[i], stamp) for i in used
@@ -395,9 +438,11 @@ class VdifSource:
         shortest = min(file.samples for file in self._files.values())
         self.packet_samples = packet_samples or shortest * -(-_PACKET // shortest)
         self._chunk_packets = max(1, -(-chunk_samples // self.packet_samples))
-        self._drain = stop is None
         self._reuse = reuse
+        self.parts = {band.index: band.parts for band in self._bands}
+        self.spans = {(i, thread): span for i, f in self._files.items() for thread, span in f.spans.items()}
         self.start, self.stop = self._range(start, stop, overlap)
+        self._drain = stop is None or stop > self.stop
         self.accounts = [self._files[i].account if i in self._files else FileAccount() for i in range(len(files))]
         self.bytes_total = sum(len(file.data) for file in self._files.values())
         self.residuals = {
@@ -436,18 +481,23 @@ class VdifSource:
         return [bands[index] for index in sorted(bands)]
 
     def _range(self, start: int | None, stop: int | None, overlap: bool) -> tuple[int, int]:
-        spans = {(f.name, thread): span for f in self._files.values() for thread, span in f.spans.items()}
         pick_start, pick_stop = (max, min) if overlap else (min, max)
-        first = pick_start(span[0] for span in spans.values()) if start is None else start
-        last = pick_stop(span[1] for span in spans.values()) if stop is None else stop
+        first = pick_start(span[0] for span in self.spans.values())
+        last = pick_stop(span[1] for span in self.spans.values())
         packet = self.packet_samples
         begin = -(-first // packet) * packet
-        end = last // packet * packet if overlap or stop is not None else -(-last // packet) * packet
+        end = last // packet * packet if overlap else -(-last // packet) * packet
+        if start is not None:
+            begin = max(begin, -(-start // packet) * packet)
+        if stop is not None:
+            end = min(end, stop // packet * packet)
         if end <= begin:
-            listing = "\n".join(f"  {name} thread {t}: {a} to {b}" for (name, t), (a, b) in spans.items())
-            raise ValueError(
-                f"no whole packet of {packet} samples lies between samples {first} and {last}; the inputs cover\n"
-                f"{listing}\nCheck the clock offsets and times, or take the union of their times (overlap=False)"
+            listing = "\n".join(f"  {self._files[i].name} thread {t}: {a} to {b}" for (i, t), (a, b) in self.spans.items())
+            wanted = "" if start is None and stop is None else f" from {start} to {'the end' if stop is None else stop}"
+            raise NoSamplesError(
+                f"no whole packet of {packet} samples lies between samples {first} and {last}{wanted}; the inputs cover\n"
+                f"{listing}\nCheck the clock offsets and times, or take the union of their times (overlap=False)",
+                self.spans,
             )
         return begin, end
 

@@ -14,12 +14,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from fractions import Fraction
 from types import TracebackType
 from typing import BinaryIO, Self
 
-import erfa
 import numpy as np
 from numpy.typing import NDArray
 
@@ -395,32 +392,6 @@ def pack(codes: NDArray[np.uint32], bits: int, complex_data: bool) -> bytes:
     shifts = np.arange(per_word, dtype=np.uint32) * np.uint32(bits)
     words: NDArray[np.uint32] = np.bitwise_or.reduce(padded << shifts, axis=1)
     return words.astype("<u4").tobytes()
-
-
-def epoch_start(epoch: int) -> datetime:
-    """Give the UTC instant of a reference epoch (0 to 63: half-years since 2000)."""
-    return datetime(2000 + epoch // 2, 7 if epoch % 2 else 1, 1, tzinfo=UTC)
-
-
-def _tai_minus_utc(instant: datetime) -> int:
-    """Leap seconds at a UTC instant, from ERFA's table."""
-    return round(float(erfa.dat(instant.year, instant.month, instant.day, 0.0)))
-
-
-def seconds_since(sync_time: Fraction | int, epoch: int, seconds: int) -> Fraction:
-    """Count SI seconds from ``sync_time`` to a VDIF time stamp, leap seconds included on both sides.
-
-    Parameters
-    ----------
-    sync_time : Fraction or int
-        Unix time (UTC days of 86400 s) of sample 0, exact.
-    epoch, seconds : int
-        VDIF reference epoch and elapsed seconds.
-    """
-    start = epoch_start(epoch)
-    sync_day = datetime.fromtimestamp(int(sync_time // 86400) * 86400, tz=UTC)
-    stamp = int(start.timestamp()) + _tai_minus_utc(start) + seconds
-    return Fraction(stamp) - (Fraction(sync_time) + _tai_minus_utc(sync_day))
 
 
 class Writer:
