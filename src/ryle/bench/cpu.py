@@ -49,7 +49,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
-        "blas": np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"],  # type: ignore[index]
+        "blas": np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"],
         "system": platform.platform(),
     }
 

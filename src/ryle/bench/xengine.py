@@ -47,7 +47,8 @@ _PEAKS = {
     "amx": (
         "#include <immintrin.h>\n"
         "static const struct { unsigned char palette, start, none[14]; unsigned short bytes[16]; "
-        "unsigned char rows[16]; } config __attribute__((aligned(64))) = {1, 0, {0}, {64,64,64,64,64,64,64,64}, {16,16,16,16,16,16,16,16}};\n"
+        "unsigned char rows[16]; } config __attribute__((aligned(64)))\n"
+        " = {1, 0, {0}, {64,64,64,64,64,64,64,64}, {16,16,16,16,16,16,16,16}};\n"
         "void peak(void) { _tile_loadconfig(&config);"
         + "".join(f"_tile_zero({n});" for n in range(8))
         + f"for (long i = 0; i < {_LOOPS}; ++i) {{"
