@@ -77,6 +77,15 @@ def _commit() -> str:
         return os.environ.get("RYLE_COMMIT", "unknown")
 
 
+def _stolen() -> tuple[float, float]:
+    """Time that the hypervisor took from this machine, and all time, in ticks since it started."""
+    try:
+        ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    except OSError:
+        return 0.0, 0.0
+    return ticks[7], sum(ticks)
+
+
 def measure(runs: int, progress: Callable[[str], None] = lambda _: None) -> list[Figure]:
     """Run everything `runs` times in fresh processes and combine the figures.
 
@@ -165,17 +174,26 @@ def bench_cpu(runs: int, path: Path | None = None) -> None:
         console = Console(width=160)
     about = machine()
     with console.status("measuring") as status:
+        before, load = _stolen(), os.getloadavg()[0]
         figures = measure(runs, status.update)
-    console.print(f"{about['cpu']}, one core; F-engine {about['f_instruction_set']}, X-engine {about['x_kernel']}")
+        after = _stolen()
+    about |= {
+        "runs": runs,
+        "load_before": load,
+        "stolen": round((after[0] - before[0]) / max(1, after[1] - before[1]), 4),
+    }
+    console.print(
+        f"{about['cpu']}, one core of {about['cores']}; F-engine {about['f_instruction_set']}, "
+        f"X-engine {about['x_kernel']}; load {load:.1f} before, {about['stolen']:.1%} of the time stolen",
+        highlight=False,
+    )
     console.print(table(figures))
     for figure in figures:
         if figure.notes:
             notes = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in figure.notes.items())
             console.print(f"{figure.case}: {notes}")
     if path:
-        path.write_text(
-            json.dumps({"machine": about | {"runs": runs}, "results": [_row(f) for f in figures]}, indent=1) + "\n"
-        )
+        path.write_text(json.dumps({"machine": about, "results": [_row(f) for f in figures]}, indent=1) + "\n")
         console.print(f"written: {path}")
 
 
