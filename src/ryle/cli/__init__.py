@@ -19,13 +19,14 @@ app = typer.Typer(
 
 
 def _register() -> None:
-    from . import check, correlate, demo, engine, example, files, run, simulate
+    from . import bench, check, correlate, demo, engine, example, files, run, simulate
 
     app.command()(check.check)
     app.command()(run.run)
     app.command()(correlate.correlate)
     app.command()(simulate.simulate)
     app.command()(demo.demo)
+    app.command()(bench.bench)
     app.command()(example.example)
     app.command()(files.export)
     app.command()(files.recover)

@@ -1,0 +1,151 @@
+"""The F-engine on one core against the Fourier transform that it contains.
+
+10-bit samples, 16 taps, K-blocks out, dither and delays on. The baseline is `scipy.fft.rfft` in single precision alone
+on the same number of frames, called in whatever way is fastest for it. The parts are timed alone as well, in the
+batches that the channelizer uses.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.fft
+from numpy.typing import NDArray
+
+from ..channelize import Blocks, ChannelizerConfig, Delays
+from ..channelize import _native as native
+from ..channelize.cpu import CpuChannelizer, instruction_sets
+from ..chunk import SampleChunk
+from ..wire import _native as wire_native
+from ..wire.samples import pack, sum_squares
+from .timing import Figure, compare, interleave
+
+BITS, TAPS, PACKET = 10, 16, 4096
+BASELINE = "scipy.fft.rfft float32"
+TARGET = 3.0
+
+
+def transform_baseline(frames: NDArray[np.float32]) -> Callable[[], object]:
+    """Make the baseline: transform real frames (spectrum, sample)."""
+    # Freeing one large array makes the allocator keep what the baseline frees from call to call: without this its
+    # results come from fresh pages every time and it takes twice as long.
+    large = np.empty(24 << 20, np.uint8)
+    del large
+
+    def transform() -> None:
+        # 64 frames a call suit its cache best: one call for all of them is slower.
+        for row in range(0, len(frames), 64):
+            scipy.fft.rfft(frames[row : row + 64], axis=1, workers=1)
+
+    return transform
+
+
+def noise_chunk(inputs: int, samples: int, timestamp: int = 0) -> SampleChunk:
+    """Make whole packets of 10-bit noise of 60 levels r.m.s., `samples` or a little more."""
+    packets = -(-samples // PACKET)
+    noise = np.random.default_rng(1).normal(0, 60, (1, packets * PACKET))
+    packed, _ = pack(noise, BITS)
+    data = np.tile(packed.reshape(1, packets, -1), (inputs, 1, 1))
+    return SampleChunk(timestamp, data, np.ones((inputs, packets), np.uint8), PACKET)
+
+
+def run(channels: int = 4096, spectra: int = 256, rounds: int = 15) -> list[Figure]:
+    """Time the channelizer and its parts.
+
+    Parameters
+    ----------
+    channels : int
+        Channels of the one input.
+    spectra : int
+        Spectra of one call.
+    rounds : int
+        How often each case is timed.
+    """
+    config = ChannelizerConfig(1, channels, TAPS, bits=BITS, seed=1)
+    chunk = noise_chunk(1, config.step * spectra + config.window_samples)
+    rng = np.random.default_rng(2)
+    delays = Delays(
+        np.full((1, spectra), -100, np.int64), rng.uniform(-0.5, 0.5, (1, spectra)), rng.uniform(-3, 3, (1, spectra))
+    )
+    channelizer = CpuChannelizer(config)
+    channelizer.set_gains(0.5 * np.exp(1j * rng.uniform(0, 6, (1, channels))))
+    result = channelizer.process(chunk, 0, spectra, delays, Blocks())
+    work: dict[str, Callable[[], object]] = {
+        BASELINE: transform_baseline(rng.standard_normal((spectra, config.step)).astype(np.float32)),
+        "F-engine": lambda: channelizer.process(chunk, 0, spectra, delays, Blocks(), result.data),
+    }
+    parts = _parts(channelizer, chunk, delays, result.data)
+    times = interleave(work | parts, rounds)
+    seconds = {name: statistics.median(values) for name, values in times.items()}
+    samples = spectra * config.step
+    sizes = f"{channels} channels, {TAPS} taps, {BITS} bit, {instruction_sets()[0]}"
+    figures = []
+    for name in ("F-engine", *parts):
+        ratio, spread = compare(times[name], times[BASELINE])
+        figures.append(
+            Figure(
+                f"{name}, {sizes}" if name == "F-engine" else f"F-engine part: {name}",
+                samples / seconds[name] / 1e9,
+                "Gsample/s",
+                BASELINE,
+                samples / seconds[BASELINE] / 1e9,
+                ratio,
+                spread,
+                TARGET if name == "F-engine" else None,
+            )
+        )
+    return figures
+
+
+def _parts(
+    channelizer: CpuChannelizer, chunk: SampleChunk, delays: Delays, out: NDArray[Any]
+) -> dict[str, Callable[[], object]]:
+    """Make the steps of the channelizer alone, over as many samples as the whole works on."""
+    config = channelizer.config
+    spectra = delays.fine.shape[1]
+    batch = min(channelizer._batch_rows, spectra)
+    packed = chunk.data[0].reshape(-1)
+    samples = np.empty((batch + TAPS - 1) * config.step, np.float32)
+    starts = np.arange(batch, dtype=np.int64) * config.step
+    workspace = channelizer._borrow()
+    workspace.frames[:] = 0  # transformed in place again and again, anything else would overflow
+    groups = [slice(row, row + channelizer._fft_rows) for row in range(0, batch, channelizer._fft_rows)]
+    place = channelizer._place(Blocks(), out, 0)
+    flat = out.reshape(-1).view(np.uint8)
+    valid = np.ones(batch, np.uint8)
+    fine, phase = delays.fine[0, :batch].copy(), delays.phase[0, :batch].copy()
+    quarters = delays.coarse[0, :batch] & 3
+
+    def unpack() -> None:
+        for _ in range(0, spectra, batch):
+            wire_native.unpack(packed, BITS, 0, samples)
+
+    def fir() -> None:
+        for _ in range(0, spectra, batch):
+            for group in groups:
+                native.fir(
+                    samples, starts[group], channelizer._weights, TAPS, workspace.frames[group], config.step
+                )  # fmt: skip
+
+    def transform() -> None:
+        for _ in range(0, spectra, batch):
+            for group in groups:
+                channelizer._transform(workspace.frames[group], workspace.before[group])
+
+    def post() -> None:
+        for row in range(0, spectra, batch):
+            native.quantize(
+                workspace.spectra, valid, fine, phase, quarters, config.slope, channelizer.gains[0], True, 1, row, 0,
+                127, place[0], flat, *place[1:], row,
+            )  # fmt: skip
+
+    return {
+        "unpack": unpack,
+        "FIR": fir,
+        "FFT (ducc0)": transform,
+        "delay, gain, dither, quantize, corner turn": post,
+        "input power": lambda: sum_squares(packed, BITS, 0, spectra * config.step),
+    }

@@ -1,0 +1,29 @@
+"""`ryle bench`: what this machine can sustain."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class What(StrEnum):
+    """What can be measured."""
+
+    CPU = "cpu"
+
+
+def bench(
+    what: Annotated[What, typer.Argument(help="What to measure.")] = What.CPU,
+    json: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
+    runs: Annotated[int, typer.Option(help="Fresh processes in which everything is measured.", min=1)] = 5,
+) -> None:
+    """Measure this machine against named baselines, one core at a time.
+
+    Takes about a minute for five runs; close other programs for figures that mean something.
+    """
+    from ..bench.cpu import bench_cpu
+
+    bench_cpu(runs, json)
