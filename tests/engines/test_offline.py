@@ -1,30 +1,16 @@
 """Recordings through the product: fringes, times and weights where truth puts them, and every packet accounted for."""
 
 import io
-import os
-import signal
-import struct
-import subprocess
-import sys
-import threading
-from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
-import baseband.data
 import h5py
 import numpy as np
 import pytest
 from astropy.time import Time, TimeDelta
 from rich.console import Console
 
-from ryle.chunk import SampleChunk
-from ryle.config import ConfigError, changed, parse
-from ryle.engines import offline
-from ryle.engines.offline import correlate, run_in_process
-from ryle.engines.simulator import record
-from ryle.net.capture import DigitizerCapture
-from ryle.net.pcap import PcapFile, PcapWriter
+from ryle.config import changed, parse
+from ryle.engines.offline import correlate
 from ryle.simulate import VoltageSimulator
 from ryle.wire.vdif import TWO_BIT_THRESHOLD, Header, Writer
 

@@ -1,13 +1,10 @@
 """VDIF frames: against the baseband package, and against the plain decoder."""
 
 import io
-from datetime import UTC, datetime
-from fractions import Fraction
 
 import baseband.data
 import numpy as np
 import pytest
-from astropy.time import Time
 from baseband import vdif as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -18,11 +18,11 @@ For complex samples the centre is frequency 0, which a coarse delay does not tur
     −2π·fine·(k − n/2)/n + phase
 """
 
+from ryle.array.delays import Delays
 from ryle.channelize.channelizer import (
     Blocks,
     Channelizer,
     ChannelizerConfig,
-    Delays,
     Heaps,
     Layout,
     Spectra,

@@ -21,11 +21,11 @@ import ducc0
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ryle.array.delays import Delays
 from ryle.channelize import _native
 from ryle.channelize.channelizer import (
     Blocks,
     ChannelizerConfig,
-    Delays,
     Layout,
     Spectra,
     check_arguments,

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ryle.array.delays import Delays
 from ryle.channelize.channelizer import (
     Blocks,
     ChannelizerConfig,
-    Delays,
     Layout,
     Spectra,
     check_arguments,

@@ -140,7 +140,8 @@ def run_in_process(observation: Observation, output: Path | None, console: Conso
 
     if observation.simulate is None:
         raise ConfigError(
-            observation.source, [Problem("simulate", None, "is missing: --in-process has no sockets, so it needs [simulate]")]
+            observation.source,
+            [Problem("simulate", None, "is missing: --in-process has no sockets, so it needs [simulate]")],
         )
     path = output_file(observation, output)
     end = observation.end_sample
@@ -177,7 +178,13 @@ def correlate(
     if observation.vdif is None:
         raise ConfigError(
             observation.source,
-            [Problem("vdif", None, f"is missing: {recordings[0].name} is no packet capture, so it is read as VDIF, which needs a [vdif] table")],
+            [
+                Problem(
+                    "vdif",
+                    None,
+                    f"is missing: {recordings[0].name} is no packet capture, so it is read as VDIF, which needs a [vdif] table",
+                )
+            ],
         )
     return _correlate_vdif(observation, recordings, output, console)
 
@@ -194,15 +201,21 @@ def _correlate_capture(
     chunks = iter(capture)
     first = next(chunks, None)
     if first is None:
-        raise ConfigError(str(recordings[0]), [Problem("input", recordings[0].name, _nothing_found(observation, capture))])
+        raise ConfigError(
+            str(recordings[0]), [Problem("input", recordings[0].name, _nothing_found(observation, capture))]
+        )
     with BandWriter(observation, path) as writer:
-        _watched([writer], ((0, c) for c in chain([first], chunks)), lambda _: file.bytes_done / file.bytes_total, console)
+        _watched(
+            [writer], ((0, c) for c in chain([first], chunks)), lambda _: file.bytes_done / file.bytes_total, console
+        )
     account, packets = capture.account(), file.account
     say = partial(console.print, highlight=False, soft_wrap=True)
     say(f"{account.datagrams} datagrams: {account.placed} placed, {account.late} late, {account.duplicate} duplicate, "
         f"{account.malformed} malformed, {account.foreign} foreign; {account.missing} of {account.expected} missing")  # fmt: skip
     if packets.truncated:
-        say(f"[yellow]{packets.truncated} datagrams were cut by the capture's snapshot length; capture with tcpdump -s 0[/]")
+        say(
+            f"[yellow]{packets.truncated} datagrams were cut by the capture's snapshot length; capture with tcpdump -s 0[/]"
+        )
     if packets.fragments:
         say(f"[yellow]{packets.fragments} IP fragments were dropped; send packets no longer than the network's MTU[/]")
     if packets.cut:
@@ -227,13 +240,17 @@ def _correlate_vdif(
 ) -> list[RunResult]:
     o, table = observation, observation.vdif
     assert table is not None
-    bands = [(b.name or str(i), b.lo, b.sideband) for i, b in enumerate(table.bands)] or [("", o.band.lo, o.band.sideband)]
+    bands = [(b.name or str(i), b.lo, b.sideband) for i, b in enumerate(table.bands)] or [
+        ("", o.band.lo, o.band.sideband)
+    ]
     source, names = _vdif_source(o, recordings, len(bands), console)
     plans = []
     base = output_file(o, output)
     for i, (name, lo, sideband) in enumerate(bands):
         if i not in source.parts:
-            raise ConfigError(o.source, [Problem(f"vdif.bands[{i}]", name, "no [[vdif.inputs]] entry leads to this band")])
+            raise ConfigError(
+                o.source, [Problem(f"vdif.bands[{i}]", name, "no [[vdif.inputs]] entry leads to this band")]
+            )
         complex_samples = source.parts[i] == 2
         if complex_samples and o.band.nyquist_zone != 1:
             remedy = "must be 1: the recording's samples are complex, so put the band's centre in lo"
@@ -245,7 +262,8 @@ def _correlate_vdif(
     length = source.stop - source.start
     with ExitStack() as stack:
         writers = [
-            stack.enter_context(BandWriter(of_band, path, source.residuals[i])) for i, (of_band, path) in enumerate(plans)
+            stack.enter_context(BandWriter(of_band, path, source.residuals[i]))
+            for i, (of_band, path) in enumerate(plans)
         ]
         _watched(writers, source, lambda chunk: (chunk.end - source.start) / length, console)
     accounts = {n: asdict(a) | {"missing": a.missing} for n, a in zip(names, source.accounts, strict=True)}
@@ -279,7 +297,9 @@ def _vdif_source(
         where = [(entry.channel, entry.band or 0)] if entry.channel is not None else [(b, b) for b in range(bands)]
         for channel, band in where:
             inputs.append(
-                VdifInput(file, entry.thread, channel, antennas.index(entry.antenna), pols.index(entry.polarization), band)
+                VdifInput(
+                    file, entry.thread, channel, antennas.index(entry.antenna), pols.index(entry.polarization), band
+                )
             )
     clock = sync_time(o)
     paths = [recordings[file] for file, _ in opened]
@@ -326,7 +346,9 @@ def _no_time(observation: Observation, clock: SyncTime, paths: Sequence[Path], s
     first, last = min(a for a, _ in files.values()), max(b for _, b in files.values())
     if last <= 0:
         remedy = f'is after the end of the recordings; set it to "{_second(clock, first)}" or later'
-        return Problem("observation.sync_time", observation.observation.sync_time, f"{remedy} ({_listing(clock, paths, spans)})")
+        return Problem(
+            "observation.sync_time", observation.observation.sync_time, f"{remedy} ({_listing(clock, paths, spans)})"
+        )
     end = observation.end_sample
     if end is not None and first >= end:
         remedy = (
@@ -350,7 +372,9 @@ def _check_times(
     alone = [f for f, (a, b) in files.items() if not any(a < d and c < b for g, (c, d) in files.items() if g != f)]
     remedy = "correct clock_offset, or take recordings of the same time"
     if len(files) > 1 and len(alone) == len(files):
-        problem = Problem("input", None, f"no two recordings have any time in common: {_listing(clock, paths, spans)}; {remedy}")
+        problem = Problem(
+            "input", None, f"no two recordings have any time in common: {_listing(clock, paths, spans)}; {remedy}"
+        )
         raise ConfigError(observation.source, [problem])
     say = partial(console.print, highlight=False, soft_wrap=True)
     for f in alone if len(files) > 1 else ():

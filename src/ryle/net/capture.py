@@ -219,7 +219,9 @@ class DigitizerCapture:
     ) -> None:  # fmt: skip
         """Place datagrams with the same items, payloads of which begin at byte `start`."""
         column = {int(item) & 0x7FFF: i for i, item in enumerate(identity) if item >> 15}
-        if spead.STREAM_CONTROL in {int(i) & 0x7FFF for i in identity} or _DESCRIPTOR in {int(i) & 0x7FFF for i in identity}:
+        if spead.STREAM_CONTROL in {int(i) & 0x7FFF for i in identity} or _DESCRIPTOR in {
+            int(i) & 0x7FFF for i in identity
+        }:
             self._foreign += len(rows)
             return
         if spead.DIGITISER_ID not in column:

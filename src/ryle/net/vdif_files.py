@@ -492,7 +492,9 @@ class VdifSource:
         if stop is not None:
             end = min(end, stop // packet * packet)
         if end <= begin:
-            listing = "\n".join(f"  {self._files[i].name} thread {t}: {a} to {b}" for (i, t), (a, b) in self.spans.items())
+            listing = "\n".join(
+                f"  {self._files[i].name} thread {t}: {a} to {b}" for (i, t), (a, b) in self.spans.items()
+            )
             wanted = "" if start is None and stop is None else f" from {start} to {'the end' if stop is None else stop}"
             raise NoSamplesError(
                 f"no whole packet of {packet} samples lies between samples {first} and {last}{wanted}; the inputs cover\n"
