@@ -47,6 +47,8 @@ class ChannelizerConfig:
         Index in the whole array of the first input, so that no two inputs share their dither.
     threads : int
         Inputs that may be processed at the same time, for a form that runs on a CPU.
+    conjugated : sequence of int
+        Inputs whose complex samples arrive conjugated (I and Q exchanged) and are turned back.
 
     Raises
     ------
@@ -67,6 +69,7 @@ class ChannelizerConfig:
     seed: int = 0
     input_offset: int = 0
     threads: int = 1
+    conjugated: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.inputs < 1:
@@ -84,6 +87,10 @@ class ChannelizerConfig:
             raise ValueError(f"seed is {self.seed}; use 0 to 2^64 - 1")
         if self.input_offset < 0 or self.input_offset + self.inputs > 1 << 32:
             raise ValueError(f"input_offset is {self.input_offset}; input numbers must lie in 0 to 2^32 - 1")
+        if self.conjugated and not self.complex_input:
+            raise ValueError(f"inputs {self.conjugated} are conjugated, but samples are real; only complex ones can be")
+        if not set(self.conjugated) <= set(range(self.inputs)):
+            raise ValueError(f"conjugated is {self.conjugated}; inputs are 0 to {self.inputs - 1}")
         if self.threads < 1:
             raise ValueError(f"threads is {self.threads}; use at least 1")
         self.prototype()

@@ -142,7 +142,7 @@ class CpuChannelizer:
         def one_input(i: int) -> None:
             workspace = self._borrow()
             place = self._place(layout, data, i)
-            for batch in self._batches(workspace, chunk.data[i].reshape(-1), starts[i], valid[i]):
+            for batch in self._batches(workspace, chunk, i, starts[i], valid[i]):
                 saturated[i] += _native.quantize(
                     batch.spectra,
                     *self._turns(delays, valid, i, batch),
@@ -176,7 +176,7 @@ class CpuChannelizer:
 
         def one_input(i: int) -> None:
             workspace = self._borrow()
-            for batch in self._batches(workspace, chunk.data[i].reshape(-1), starts[i], valid[i]):
+            for batch in self._batches(workspace, chunk, i, starts[i], valid[i]):
                 turns = self._turns(delays, valid, i, batch)
                 to = values[i, batch.row : batch.row + batch.rows]
                 _native.rotate(batch.spectra, *turns, config.slope, self.gains[i], to, self.isa)
@@ -227,9 +227,10 @@ class CpuChannelizer:
         return starts, inside & (lost == 0)
 
     def _batches(
-        self, workspace: _Workspace, packed: NDArray[np.uint8], starts: NDArray[np.int64], valid: NDArray[np.bool_]
+        self, workspace: _Workspace, chunk: SampleChunk, i: int, starts: NDArray[np.int64], valid: NDArray[np.bool_]
     ) -> Iterator[_Batch]:
         config, parts, step = self.config, self._parts, self._step
+        packed, conjugated = chunk.data[i].reshape(-1), i in config.conjugated
         window = config.taps * step
         for row in range(0, starts.size, self._batch_rows):
             rows = min(self._batch_rows, starts.size - row)
@@ -247,7 +248,10 @@ class CpuChannelizer:
                     # Unpack just before the filter reads: the samples are then still in cache.
                     end = int(ends[group].max())
                     if end > unpacked:
-                        wire_native.unpack(packed, config.bits, unpacked, samples[unpacked - low : end - low], self.isa)
+                        fresh = samples[unpacked - low : end - low]
+                        wire_native.unpack(packed, config.bits, unpacked, fresh, self.isa)
+                        if conjugated:
+                            fresh[1::2] *= -1
                         unpacked = end
                     frames = workspace.frames[group]
                     _native.fir(samples, offsets[group], self._weights, config.taps, frames, step, self.isa)

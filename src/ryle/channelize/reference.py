@@ -94,6 +94,8 @@ class ReferenceChannelizer:
         samples = unpack_reference(
             chunk.data[i].reshape(-1), self.config.bits, complex_samples=self.config.complex_input
         )
+        if i in self.config.conjugated:
+            samples = np.conj(samples)
         return np.where(present, samples, 0), present
 
     def _input_power(self, chunk: SampleChunk, first: int, spectra: int) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -110,6 +110,7 @@ class FEngine:
                 seed=f.seed,
                 input_offset=first_input,
                 threads=f.threads,
+                conjugated=tuple(i for i in range(inputs) if observation.streams[first_input + i].conjugate),
             ),
             f.backend,
         )
