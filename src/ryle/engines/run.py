@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,16 +117,16 @@ def run_processes(
         )
         raise RunError(f"{error}\n{where}") from None
     finally:
-        if previous is not None:
-            signal.signal(signal.SIGINT, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     if len(histograms) == observation.f_engines:
         counts = [row for i in range(observation.f_engines) for row in histograms[i]["counts"]]
         record(file, adc_levels=histograms[0]["levels"], adc_histogram=counts, adc_labels=input_labels(observation))
     return result
 
 
-def _on_interrupt(stop: Any) -> Any:
-    """Call `stop` on Ctrl-C; give the handler that was there (None outside the main thread)."""
+def _on_interrupt(stop: Callable[[], None]) -> dict[int, Any]:
+    """Call `stop` on Ctrl-C and SIGTERM; give the handlers that were there (none outside the main thread)."""
     if threading.current_thread() is not threading.main_thread():
-        return None
-    return signal.signal(signal.SIGINT, lambda *_: stop())
+        return {}
+    return {s: signal.signal(s, lambda *_: stop()) for s in (signal.SIGINT, signal.SIGTERM)}

@@ -36,6 +36,8 @@ class Child:
     words: deque[str] = field(default_factory=lambda: deque(maxlen=30))
     told_to_drain: bool = False
     last_change: float = field(default_factory=time.monotonic)
+    reported: bool = False
+    readers: list[threading.Thread] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -49,8 +51,9 @@ class Child:
 
     @property
     def failed(self) -> bool:
-        """Whether it ended by itself without success."""
-        return self.exit_code not in (None, 0)
+        """Whether it ended without success, or without being told to; only the simulator has an end of its own."""
+        code = self.exit_code
+        return code is not None and (code != 0 or not (self.told_to_drain or self.role == STAGES[0]))
 
 
 class RunError(Exception):
@@ -63,11 +66,13 @@ class Supervisor:
     Parameters
     ----------
     commands : sequence of (role, index, argv)
-        One entry a process; role is one of `STAGES`. Arguments follow ``python -m ryle``.
+        One entry a process; role is one of `STAGES`.
     log_directory : path
         Where each process's standard error goes.
     on_event : callable, optional
         Called with (child, event) for each event line, from a reader thread.
+    program : sequence of str
+        What to run, arguments following; this installation's ``ryle`` if absent.
     """
 
     def __init__(
@@ -75,12 +80,13 @@ class Supervisor:
         commands: Sequence[tuple[str, int, list[str]]],
         log_directory: Path,
         on_event: Callable[[Child, dict[str, Any]], None] | None = None,
+        program: Sequence[str] = (sys.executable, "-m", "ryle"),
     ) -> None:
         self._commands = commands
+        self._program = program
         self._logs = log_directory
         self._on_event = on_event
         self._stop = threading.Event()
-        self._readers: list[threading.Thread] = []
         self.children: list[Child] = []
         self.failure: str | None = None
 
@@ -116,8 +122,8 @@ class Supervisor:
                 if child.exit_code is None:
                     child.process.kill()
                 child.process.wait()
-            for reader in self._readers:
-                reader.join(timeout=5)
+                for reader in child.readers:
+                    reader.join(timeout=5)
             on_update()
         if self.failure is not None:
             raise RunError(self.failure)
@@ -153,14 +159,21 @@ class Supervisor:
         on_update()
         time.sleep(0.1)
         for child in self.children:
-            if child.failed and child.status.get("state") != "reported":
-                code = child.exit_code
-                assert code is not None
-                how = f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
-                last = "\n".join(f"    {w}" for w in child.words) or "    (nothing)"
-                log = self._log_path(child.role, child.index)
-                self._fail(f"{child.name} {how}. Its last words:\n{last}\n  All of them: {log}")
-                child.status["state"] = "reported"
+            if child.failed and not child.reported:
+                child.reported = True
+                for reader in child.readers:  # its last words may still be in the pipe
+                    reader.join(timeout=2)
+                self._fail(self._obituary(child))
+                child.status["state"] = "failed"
+
+    def _obituary(self, child: Child) -> str:
+        code = child.exit_code
+        assert code is not None
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
+        if code == 0:
+            how += " without having been told to"
+        last = "\n".join(f"    {w}" for w in child.words) or "    (nothing)"
+        return f"{child.name} {how}. Its last words:\n{last}\n  All of them: {self._log_path(child.role, child.index)}"
 
     def _wait_ready(self, on_update: Callable[[], None]) -> None:
         deadline = time.monotonic() + _PATIENCE
@@ -185,7 +198,7 @@ class Supervisor:
             if role != stage:
                 continue
             process = subprocess.Popen(
-                [sys.executable, "-m", "ryle", *argv],
+                [*self._program, *argv],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -199,7 +212,7 @@ class Supervisor:
             for target in (self._read_status, self._read_words):
                 thread = threading.Thread(target=target, args=(child,), daemon=True)
                 thread.start()
-                self._readers.append(thread)
+                child.readers.append(thread)
 
     def _tell(self, child: Child, text: str) -> None:
         try:
@@ -215,7 +228,9 @@ class Supervisor:
             try:
                 figures = json.loads(line)
             except json.JSONDecodeError:
-                child.words.append(line.rstrip())
+                figures = None
+            if not isinstance(figures, dict) or not {"event", "state"} & figures.keys():
+                child.words.append(line.rstrip())  # some library's, not ours
                 continue
             if "event" in figures:
                 if self._on_event is not None:

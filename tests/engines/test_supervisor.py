@@ -1,0 +1,157 @@
+"""The supervisor with tiny stand-ins for engines: order of the end, deaths, silence, last words."""
+
+import json
+import os
+import sys
+import threading
+import time
+
+import pytest
+
+from ryle.engines import supervisor as module
+from ryle.engines.supervisor import RunError, Supervisor
+
+#: An engine in miniature: says that it is ready, does as told, drains when told to, and leaves its times in a file.
+ENGINE = r"""
+import json, os, signal, sys, time
+name, behaviour = sys.argv[1:3]
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+def say(state, **more):
+    print(json.dumps({"state": state, "received": 0} | more), flush=True)
+if behaviour == "die early":
+    sys.stderr.write("cannot receive at 127.0.0.1:7\n" * 40 + "the very last word\n")
+    sys.exit(3)
+if behaviour == "leave early":
+    sys.exit(0)
+if behaviour == "never ready":
+    sys.stdin.read()
+say("ready")
+print("17")
+print('["not", "ours"]')
+print("plain text", flush=True)
+if behaviour == "simulate":
+    time.sleep(0.3)
+    say("done")
+    sys.exit(0)
+if behaviour == "die":
+    time.sleep(0.3)
+    print("dying", file=sys.stderr)
+    os.kill(os.getpid(), signal.SIGKILL)
+if behaviour == "event":
+    for i in range(5):
+        print(json.dumps({"event": "written", "integration": i}), flush=True)
+line = sys.stdin.readline()
+open(name, "w").write(json.dumps([time.monotonic(), line]))
+if behaviour == "never ends":
+    time.sleep(60)
+if behaviour == "fail at the end":
+    print("disk full", file=sys.stderr)
+    sys.exit(4)
+say("done")
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Supervise stand-ins given as (role, index, behaviour); give the supervisor, when each drained and the events."""
+    monkeypatch.setattr(module, "_QUIET", 0.2)
+    monkeypatch.setattr(module, "_PATIENCE", 5.0)
+    script = tmp_path / "engine.py"
+    script.write_text(ENGINE)
+
+    def start(*children, patience=5.0, stop_after=None):
+        monkeypatch.setattr(module, "_PATIENCE", patience)
+        events, drained = [], {}
+        commands = [(role, index, [str(tmp_path / f"{role}{index}"), how]) for role, index, how in children]
+        made = Supervisor(
+            commands, tmp_path / "logs", lambda c, e: events.append((c.name, e)), (sys.executable, str(script))
+        )
+        if stop_after is not None:
+            threading.Timer(stop_after, made.stop).start()
+        failure = None
+        try:
+            made.run()
+        except RunError as error:
+            failure = str(error)
+        for role, index, _ in children:
+            if (tmp_path / f"{role}{index}").exists():
+                drained[role, index] = json.loads((tmp_path / f"{role}{index}").read_text())
+        for child in made.children:
+            assert child.exit_code is not None
+            with pytest.raises(ProcessLookupError):
+                os.kill(child.process.pid, 0)
+        return made, failure, drained, events
+
+    return start
+
+
+def test_stages_drain_in_the_order_of_the_signal_path(run):
+    _, failure, drained, events = run(
+        ("catcher", 0, "event"), ("x", 0, ""), ("x", 1, ""), ("f", 0, ""), ("f", 1, ""), ("simulate", 0, "simulate")
+    )
+    assert failure is None
+    assert {line for _, line in drained.values()} == {"drain\n"}
+    when = {key: at for key, (at, _) in drained.items()}
+    assert max(when["f", 0], when["f", 1]) < min(when["x", 0], when["x", 1])
+    assert max(when["x", 0], when["x", 1]) < when["catcher", 0]
+    assert [e["integration"] for name, e in events if name == "catcher"] == list(range(5))
+
+
+def test_stopped_from_outside(run):
+    """Without a simulator only a person ends a run."""
+    _, failure, drained, _ = run(("f", 0, ""), ("x", 0, ""), ("catcher", 0, ""), stop_after=1.0)
+    assert failure is None and len(drained) == 3
+
+
+@pytest.mark.parametrize("role, name", [("f", "F-engine 0"), ("x", "X-engine 0"), ("catcher", "catcher")])
+def test_a_death_is_told_and_the_others_drain(run, role, name):
+    roles = ("f", "x", "catcher")
+    _, failure, drained, _ = run(*((r, 0, "die" if r == role else "") for r in roles))
+    assert f"{name} was killed by signal 9" in failure
+    assert "dying" in failure and failure.count("last words") == 1
+    assert set(drained) == {(r, 0) for r in roles if r != role}
+
+
+def test_last_words_of_one_that_never_got_ready(run, tmp_path):
+    made, failure, drained, _ = run(("f", 0, "die early"), ("x", 0, ""), ("simulate", 0, "simulate"))
+    assert "F-engine 0 ended with exit status 3" in failure
+    assert "the very last word" in failure
+    assert failure.count("cannot receive") < 40  # only the last ones, the rest is in the log
+    assert str(tmp_path / "logs" / "f0.log") in failure
+    assert (tmp_path / "logs" / "f0.log").read_text().count("cannot receive") == 40
+    assert drained.keys() == {("x", 0)}
+    assert not [c for c in made.children if c.role == "simulate"]  # no input for a correlator that is not whole
+
+
+@pytest.mark.parametrize("role", ["f", "catcher"])
+def test_leaving_unasked_is_a_failure(run, role):
+    began = time.monotonic()
+    _, failure, _, _ = run((role, 0, "leave early"), ("x", 0, ""), patience=60)
+    assert "ended with exit status 0 without having been told to" in failure
+    assert time.monotonic() - began < 30
+
+
+def test_failure_at_the_end(run):
+    _, failure, _, _ = run(("f", 0, ""), ("catcher", 0, "fail at the end"), stop_after=0.8)
+    assert "catcher ended with exit status 4" in failure and "disk full" in failure
+
+
+def test_never_ready(run):
+    _, failure, _, _ = run(("f", 0, "never ready"), ("x", 0, ""), patience=1.5)
+    assert "not ready after 1.5 s: F-engine 0" in failure
+
+
+def test_never_ends(run):
+    _, failure, drained, _ = run(("f", 0, "never ends"), ("x", 0, ""), patience=1.5, stop_after=0.8)
+    assert "F-engine 0 did not end within 1.5 s of being told to; killed" in failure
+    assert ("x", 0) in drained
+    assert failure.count("F-engine 0") == 2  # and that it was killed
+
+
+def test_other_lines_are_no_statuses(run):
+    """What a library prints on standard output is kept as words and disturbs nothing."""
+    made, failure, _, _ = run(("x", 0, ""), stop_after=0.8)
+    assert failure is None
+    (child,) = made.children
+    assert list(child.words) == ["17", '["not", "ours"]', "plain text"]
+    assert child.status["state"] == "done"
