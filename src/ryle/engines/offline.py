@@ -113,8 +113,8 @@ def _watched(
             samples += chunk.inputs * chunk.samples
             elapsed = progress.tasks[0].elapsed or 1e-9
             written = sum(w.integrations for w in writers)
-            text = f"{written} integrations · {show(samples / elapsed, 'sample/s')}"
-            progress.update(task, completed=fraction(chunk), text=text)
+            rate = show(samples / elapsed, "sample/s")
+            progress.update(task, completed=fraction(chunk), text=f"{written} integrations · {rate}")
             if asked.is_set() and band == len(writers) - 1:
                 break
         for writer in writers:
