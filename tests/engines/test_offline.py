@@ -102,10 +102,10 @@ def late(waves, samples):
     return turned if np.iscomplexobj(waves) else turned.real
 
 
-def write(path, waves, bits, epoch, first_frame, frame_samples, threads, lose=range(0)):
-    """Write waves (band, thread, sample) from a frame of the sync second on."""
+def write(path, waves, bits, epoch, first_frame, frame_samples, threads, lose=range(0), later=0):
+    """Write waves (band, thread, sample) from a frame of the sync second on, or stamped some seconds later."""
     header = Header(
-        epoch=epoch, seconds=SECOND[epoch], frame=first_frame, bits_minus_1=bits - 1, log2_channels=1,
+        epoch=epoch, seconds=SECOND[epoch] + later, frame=first_frame, bits_minus_1=bits - 1, log2_channels=1,
         complex_data=int(np.iscomplexobj(waves)),
     )  # fmt: skip
     level = TWO_BIT_THRESHOLD if bits == 2 else 0.7
@@ -450,12 +450,12 @@ def test_mistakes_say_what_to_do(tmp_path):
 
     refused(o, [b], "input = 1", "[[vdif.inputs]] counts 2, file = 0 to 1")
     refused(o, [b, a, a], "input = 3", "counts 2")
-    refused(o, [a, b], "has threads [3, 700], not [0, 1]; correct the [vdif] table")
+    refused(o, [a, b], "b.vdif has threads [0, 1], not [3, 700]; correct", "order of the files")
     refused(o.model_copy(update={"vdif": None}), [b, a], "needs a [vdif] table")
     refused(mapped(thread=5), [b, a], "a.vdif has threads [3, 700], not [5]")
     refused(mapped(channel=2, band=0), [b, a], "a.vdif has channels 0 to 1, not 2")
     refused(o, [b, tmp_path / "none.vdif"], "none.vdif is empty")
-    for rate, word in (("1.0001 MHz", "no whole number of frames"), ("0.5 MHz", "must be higher")):
+    for rate, word in (("1.0001 MHz", "no whole number of frames"), ("0.8 MHz", "must be higher")):
         refused(changed(o, band={"sample_rate": rate}), [b, a], word, "band.sample_rate")
     # Far too high a rate shows once a second was recorded from end to end.
     long = write(tmp_path / "long.vdif", np.zeros((2, 2, 2_200_000)), 8, 33, 1130, 800, (0, 1))
@@ -470,7 +470,7 @@ def test_mistakes_say_what_to_do(tmp_path):
     early = changed(o, observation={"sync_time": "2017-01-01T00:01:00Z"})
     refused(early, [b, a], "observation.sync_time", 'set it to "2016-12-31T23:59:59Z"', "a.vdif 2016-12-31T23:59:59.900Z")
     refused(changed(o, observation={"sync_time": "2016-12-31T23:00:00Z"}), [b, a], "observation.duration", "before the recordings")
-    apart = write(tmp_path / "apart.vdif", waves, 2, 32, 563 + 400, 1600, (3, 700))
+    apart = write(tmp_path / "apart.vdif", waves, 2, 32, 563, 1600, (3, 700), later=2)
     refused(o, [b, apart], "no two recordings have any time in common", "apart.vdif 2017-", "clock_offset")
     refused(mapped(clock_offset=3.0), [b, a], "no two recordings have any time in common")
     assert not (tmp_path / "refused").exists()
