@@ -1,16 +1,26 @@
 """Recordings through the product: fringes, times and weights where truth puts them, and every packet accounted for."""
 
 import io
+import os
+import signal
+import struct
+import subprocess
+import sys
 from fractions import Fraction
 
+import baseband.data
 import h5py
 import numpy as np
 import pytest
 from astropy.time import Time, TimeDelta
+from baseband import vdif as oracle
 from rich.console import Console
 
-from ryle.config import changed, parse
-from ryle.engines.offline import correlate
+from ryle.config import ConfigError, changed, parse
+from ryle.engines.offline import correlate, run_in_process
+from ryle.engines.simulator import record
+from ryle.net.capture import DigitizerCapture
+from ryle.net.pcap import PcapFile, PcapWriter
 from ryle.simulate import VoltageSimulator
 from ryle.wire.vdif import TWO_BIT_THRESHOLD, Header, Writer
 
@@ -90,10 +100,10 @@ def late(waves, samples):
     return turned if np.iscomplexobj(waves) else turned.real
 
 
-def write(path, waves, bits, epoch, first_frame, frame_samples, threads, lose=range(0)):
-    """Write waves (band, thread, sample) from a frame of the sync second on."""
+def write(path, waves, bits, epoch, first_frame, frame_samples, threads, lose=range(0), later=0):
+    """Write waves (band, thread, sample) from a frame of the sync second on, or stamped some seconds later."""
     header = Header(
-        epoch=epoch, seconds=SECOND[epoch], frame=first_frame, bits_minus_1=bits - 1, log2_channels=1,
+        epoch=epoch, seconds=SECOND[epoch] + later, frame=first_frame, bits_minus_1=bits - 1, log2_channels=1,
         complex_data=int(np.iscomplexobj(waves)),
     )  # fmt: skip
     level = TWO_BIT_THRESHOLD if bits == 2 else 0.7
@@ -202,3 +212,289 @@ def test_a_clock_that_is_not_corrected_shows_as_a_lag(tmp_path):
         width = 2 * 32 / 2  # the channels repeat it every 64 samples
         found = delays[np.argmax(beam)]
         assert abs((found - lag + width) % (2 * width) - width) < 0.3, (offset, found)
+
+
+SAMPLE = Path(__file__).parents[2] / "docs" / "figures" / "vdif_sample.toml"
+
+
+def test_real_recording_on_the_command_line(tmp_path):
+    command = [sys.executable, "-m", "ryle", "correlate", SAMPLE, "-i", baseband.data.SAMPLE_VDIF, "-o", tmp_path]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "16 frames: 16 placed, 0 invalid" in done.stderr and "100%" in done.stderr
+    times, vis, weight, _ = read(tmp_path / "vdif_sample.uvh5")
+    # The same in double precision from the samples as baseband decodes them.
+    with oracle.open(baseband.data.SAMPLE_VDIF, "rs") as file:
+        samples = file.read()
+        start = file.start_time
+    spectra, taps, step = 256, 4, 128
+    assert abs((Time(times[0], format="jd") - start).to_value("s") - (spectra + taps - 1) * step / 2 / 32e6) < 1e-4
+    i = np.arange(taps * step) + 0.5 - taps * step / 2
+    prototype = np.sinc(i / step) * np.hanning(taps * step)
+    prototype /= np.sqrt((prototype**2).sum())
+    windows = np.lib.stride_tricks.sliding_window_view(samples, taps * step, axis=0)[::step][:spectra]
+    spectrum = np.fft.fft((windows * prototype).reshape(spectra, 8, taps, step).sum(axis=2), axis=-1)[..., :64] * 12
+    for a in range(4):
+        for b in range(a, 4):
+            for pol, (p, q) in enumerate([(0, 0), (1, 1), (0, 1), (1, 0)]):
+                pair = f"T{2 * a}{2 * a + 1}T{2 * b}{2 * b + 1}"
+                x, y = spectrum[:, 2 * a + p], spectrum[:, 2 * b + q]
+                truth = (x.conj() * y).mean(axis=0)
+                scale = np.sqrt((np.abs(x) ** 2).mean(axis=0) * (np.abs(y) ** 2).mean(axis=0))
+                error = np.abs(vis[pair][0, :, pol] - truth) / scale
+                assert error[1:].max() < 0.02 and (weight[pair][0] == 1).all(), (pair, pol, error.max())
+
+
+# -- captures -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    """A small simulated observation, its visibilities made in process, and a capture of its packets."""
+    directory = tmp_path_factory.mktemp("simulated")
+    o = parse(f"""
+[observation]
+sync_time = "2026-03-20T20:00:00Z"
+duration = "0.4 s"
+{ARRAY}
+[band]
+sample_rate = "2 MHz"
+lo = "1.4 GHz"
+[digitizer]
+heap_samples = 1024
+[fengine]
+channels = 32
+taps = 4
+max_delay = "20 us"
+[xengine]
+integration = "0.05 s"
+[phase_centre]
+ra = "07h00m00s"
+dec = "-30d00m00s"
+[simulate]
+seed = {np.random.default_rng().integers(1 << 31)}
+sources = [{{ ra = "07h00m20s", dec = "-29d58m00s", flux = "120 Jy" }}]
+""")
+    result = run_in_process(o, directory / "direct", quiet())
+    record(o, str(directory / "packets.pcap"))
+    return o, result.file, directory / "packets.pcap"
+
+
+def datasets(path):
+    with h5py.File(path) as file:
+        return [file[name][()] for name in ("Data/visdata", "Data/nsamples", "Header/time_array", "Data/flags")]
+
+
+def same(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(datasets(a), datasets(b), strict=True))
+
+
+def test_capture_equals_run_in_process(simulated, tmp_path):
+    o, direct, capture = simulated
+    (result,) = correlate(o, [capture], tmp_path, quiet())
+    assert result.integrations == len(read(direct)[0]) >= 8 and same(result.file, direct)
+    account = result.accounts["capture"]
+    assert account["placed"] == account["datagrams"] == account["expected"] == 4 * (800_000 // 1024)
+
+
+def packets(capture):
+    return [(d.time, bytes(d.payload), str(d.address), d.port) for d in PcapFile(capture)]
+
+
+def test_vlan_nanoseconds_and_microseconds(simulated, tmp_path):
+    """The same capture with VLAN tags and another clock; what libpcap-based readers often do not take."""
+    o, direct, capture = simulated
+    raw = capture.read_bytes()
+    out, at = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)], 24
+    while at < len(raw):
+        second, nanosecond, size, _ = struct.unpack_from("<IIII", raw, at)
+        packet = raw[at + 16 : at + 16 + size]
+        tagged = packet[:12] + b"\x81\x00\x00\x64" + packet[12:]
+        out.append(struct.pack("<IIII", second, nanosecond // 1000, size + 4, size + 4) + tagged)
+        at += 16 + size
+    (tmp_path / "vlan.pcap").write_bytes(b"".join(out))
+    (result,) = correlate(o, [tmp_path / "vlan.pcap"], tmp_path, quiet())
+    assert same(result.file, direct)
+
+
+def test_loss_duplicates_disorder_and_damage(simulated, tmp_path):
+    """What is wrong with a capture is counted, and costs only what it touches."""
+    o, _, capture = simulated
+    rng = np.random.default_rng()
+    good = packets(capture)
+    count, draw = len(good), rng.uniform(size=len(good))
+    fate = np.select([draw < 0.02, draw < 0.04, draw < 0.05, draw < 0.06], [1, 2, 3, 4], 0)  # lost, twice, cut, garbled
+    place = np.arange(count) + np.where(rng.uniform(size=count) < 0.05, rng.uniform(0, 40, count), 0)
+    garbage = 0
+    with PcapWriter(tmp_path / "bad.pcap") as writer:
+        for i in np.argsort(place, kind="stable"):
+            time, payload, address, port = good[i]
+            if fate[i] == 3:
+                payload = payload[: int(rng.integers(1, len(payload)))]
+            if fate[i] == 4:
+                offset = int(rng.choice([0, 1, 2, 3, 6, 7]))
+                payload = (
+                    payload[:offset] + bytes([payload[offset] ^ int(rng.integers(1, 256))]) + payload[offset + 1 :]
+                )
+            for _ in range((1, 0, 2, 1, 1)[fate[i]]):
+                writer.write(time, payload, address, port)
+            if rng.uniform() < 0.01:
+                writer.write(time, bytes(rng.integers(0, 256, 60).astype(np.uint8)), "192.0.2.7", 53)
+                garbage += 1
+    source = DigitizerCapture(o, tmp_path / "bad.pcap")
+    chunks = list(source)
+    a = source.account()
+    assert a.balanced() and a.late == 0
+    assert (a.duplicate, a.foreign, a.malformed) == ((fate == 2).sum(), garbage, (fate >= 3).sum())
+    assert a.placed == count - np.isin(fate, (1, 3, 4)).sum()
+    # Every sample is where the sender put it, and no other is called present.
+    heap, inputs = 1024, 4
+    present = np.zeros((inputs, count // inputs), np.uint8)
+    for chunk in chunks:
+        at = chunk.timestamp // heap
+        width = min(chunk.present.shape[1], present.shape[1] - at)
+        assert not chunk.present[:, width:].any()
+        present[:, at : at + width] = chunk.present[:, :width]
+        for i, p in np.argwhere(chunk.present):
+            assert chunk.data[i, p].tobytes() == good[(at + p) * inputs + i][1][-1280:]
+    assert np.array_equal(present.T.ravel() == 1, np.isin(fate, (0, 2)))
+    # The same losses without the other faults give the same visibilities.
+    with PcapWriter(tmp_path / "lost.pcap") as writer:
+        for i in np.flatnonzero(np.isin(fate, (0, 2))):
+            writer.write(*good[i])
+    (bad,) = correlate(o, [tmp_path / "bad.pcap"], tmp_path / "bad", quiet())
+    (lost,) = correlate(o, [tmp_path / "lost.pcap"], tmp_path / "lost", quiet())
+    assert same(bad.file, lost.file)
+    assert 0 < datasets(bad.file)[1].min() < 1
+
+
+def test_wild_time_stamps_late_packets_and_a_restart(simulated, tmp_path):
+    o, _, capture = simulated
+    good = packets(capture)
+
+    def at(payload, packet):
+        """Write packet `packet`'s time stamp (the fifth item) into a payload."""
+        return payload[:42] + (packet * 1024).to_bytes(6, "big") + payload[48:]
+
+    per_chunk = DigitizerCapture(o, capture).chunk_packets
+    assert per_chunk == 4
+    with PcapWriter(tmp_path / "wild.pcap") as writer:
+        for i, (time, payload, address, port) in enumerate(good[:2000]):
+            writer.write(time, payload, address, port)
+            if i == 1000:
+                writer.write(time, at(payload, 1 << 34), address, port)  # implausible
+                writer.write(time, at(payload, 1), address, port)  # long closed
+        for time, payload, address, port in good[:400]:  # every sender starts again
+            writer.write(time, payload, address, port)
+    source = DigitizerCapture(o, tmp_path / "wild.pcap")
+    timestamps = [chunk.timestamp for chunk in source]
+    a = source.account()
+    assert a.balanced()
+    # Eight packets in a row were needed to believe that time went back.
+    assert (a.placed, a.late, a.malformed, a.missing) == (2000 + 400 - 7, 1 + 7, 1, 7 - 4)
+    assert timestamps == [1024 * p for p in (*range(0, 500, 4), *range(0, 100, 4))]
+
+
+def test_a_capture_of_something_else_is_refused(simulated, tmp_path):
+    o, _, capture = simulated
+    other = changed(o, digitizer={"heap_samples": 2048})
+    with pytest.raises(
+        ConfigError, match=r"malformed.*Wanted are heaps of 2048 samples in 2560 B from digitiser IDs 0, 1"
+    ):
+        correlate(other, [capture], tmp_path, quiet())
+    with pytest.raises(ConfigError, match="one capture at a time"):
+        correlate(o, [capture, capture], tmp_path, quiet())
+    assert not list(tmp_path.glob("*.uvh5"))
+
+
+def test_interrupt_leaves_what_came_before(simulated, tmp_path, monkeypatch):
+    o, direct, capture = simulated
+    chunks = DigitizerCapture.__iter__
+
+    def interrupted(self):
+        for number, chunk in enumerate(chunks(self)):
+            if number == 60:
+                os.kill(os.getpid(), signal.SIGINT)
+            yield chunk
+
+    monkeypatch.setattr(DigitizerCapture, "__iter__", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    console = quiet()
+    (result,) = correlate(o, [capture], tmp_path, console)
+    assert signal.getsignal(signal.SIGINT) is before and "stopping" in console.file.getvalue()
+    assert 2 <= result.integrations < 8
+    whole, cut = datasets(direct), datasets(result.file)
+    full = slice(0, 3 * (result.integrations - 1))  # three baselines each; the last integration is a part
+    assert np.array_equal(whole[0][full], cut[0][full]) and (cut[1][full] == 1).all()
+
+
+# -- mistakes -----------------------------------------------------------------------------------------------------------
+
+
+def test_mistakes_say_what_to_do(tmp_path):
+    o = two_stations(False)
+    rng = np.random.default_rng()
+    waves = rng.standard_normal((2, 2, 200 * 1600))
+    a = write(tmp_path / "a.vdif", waves, 2, 33, 563, 1600, (3, 700))
+    b = write(tmp_path / "b.vdif", waves, 8, 33, 1130, 800, (0, 1))
+    (tmp_path / "none.vdif").touch()
+
+    def refused(observation, recordings, *words):
+        with pytest.raises((ConfigError, ValueError)) as error:
+            correlate(observation, recordings, tmp_path / "refused", quiet())
+        text = str(error.value)
+        for word in words:
+            assert word in text, text
+
+    def mapped(**change):
+        inputs = [i.model_copy(update=change if i.file == 1 else {}) for i in o.vdif.inputs]
+        return o.model_copy(update={"vdif": o.vdif.model_copy(update={"inputs": inputs})})
+
+    refused(o, [b], "input = 1", "[[vdif.inputs]] counts 2, file = 0 to 1")
+    refused(o, [b, a, a], "input = 3", "counts 2")
+    refused(o, [a, b], "b.vdif has threads [0, 1], not [3, 700]; correct", "order of the files")
+    refused(o.model_copy(update={"vdif": None}), [b, a], "needs a [vdif] table")
+    refused(mapped(thread=5), [b, a], "a.vdif has threads [3, 700], not [5]")
+    refused(mapped(channel=2, band=0), [b, a], "a.vdif has channels 0 to 1, not 2")
+    refused(o, [b, tmp_path / "none.vdif"], "none.vdif is empty")
+    for rate, word in (("1.0001 MHz", "no whole number of frames"), ("0.8 MHz", "must be higher")):
+        refused(changed(o, band={"sample_rate": rate}), [b, a], word, "band.sample_rate")
+    # Far too high a rate shows once a second was recorded from end to end.
+    long = write(tmp_path / "long.vdif", np.zeros((2, 2, 2_200_000)), 8, 33, 1130, 800, (0, 1))
+    refused(changed(o, band={"sample_rate": "2 MHz"}), [long, a], "must be lower, about 1000000")
+    # Headers that state the rate, of complex samples: half that of real ones.
+    stated = tmp_path / "stated.vdif"
+    header = Header(epoch=33, bits_minus_1=7, log2_channels=1, extended=(3 << 24 | 1000, 0xACABFEED, 0, 0))
+    with Writer(stated, header, RATE, 800, (0, 1)) as writer:
+        writer.write(np.zeros((2, 8000, 2)))
+    refused(o, [stated, a], "extended data version 3", "state 2000000 samples a second, not 1000000")
+    # Times.
+    early = changed(o, observation={"sync_time": "2017-01-01T00:01:00Z"})
+    refused(
+        early, [b, a], "observation.sync_time", 'set it to "2016-12-31T23:59:59Z"', "a.vdif 2016-12-31T23:59:59.900Z"
+    )
+    refused(
+        changed(o, observation={"sync_time": "2016-12-31T23:00:00Z"}),
+        [b, a],
+        "observation.duration",
+        "before the recordings",
+    )
+    apart = write(tmp_path / "apart.vdif", waves, 2, 32, 563, 1600, (3, 700), later=2)
+    refused(o, [b, apart], "no two recordings have any time in common", "apart.vdif 2017-", "clock_offset")
+    refused(mapped(clock_offset=3.0), [b, a], "no two recordings have any time in common")
+    assert not (tmp_path / "refused").exists()
+
+
+def test_recording_that_began_before_sync_is_read_from_there(tmp_path):
+    o = two_stations(False)
+    waves = np.random.default_rng().standard_normal((2, 2, 300_000))
+    a = write(tmp_path / "a.vdif", waves, 2, 33, 563, 1600, (3, 700))
+    b = write(tmp_path / "b.vdif", waves, 8, 33, 1130, 800, (0, 1))
+    later = changed(o, observation={"sync_time": "2016-12-31T23:59:60.0005Z", "duration": "0.15 s"})
+    console = quiet()
+    result = correlate(later, [b, a], tmp_path, console)[0]
+    said = console.file.getvalue()
+    assert "lie before observation.sync_time" in said and 'set it to "2016-12-31T23:59:59Z"' in said
+    times, _, weight, _ = read(result.file)
+    assert len(times) == 2 and weight["AB"][0].min() > 0.95
+    assert result.accounts["b.vdif"]["outside"] > 0

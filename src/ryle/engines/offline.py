@@ -114,8 +114,8 @@ def _watched(
             samples += chunk.inputs * chunk.samples
             elapsed = progress.tasks[0].elapsed or 1e-9
             written = sum(w.integrations for w in writers)
-            text = f"{written} integrations · {show(samples / elapsed, 'sample/s')}"
-            progress.update(task, completed=fraction(chunk), text=text)
+            rate = show(samples / elapsed, "sample/s")
+            progress.update(task, completed=fraction(chunk), text=f"{written} integrations · {rate}")
             if asked.is_set() and band == len(writers) - 1:
                 break
         for writer in writers:
@@ -318,7 +318,7 @@ def _vdif_source(
         )
     except NoSamplesError as error:
         raise ConfigError(o.source, [_no_time(o, clock, paths, error.spans)]) from None
-    _check_times(o, clock, paths, source.spans, console)
+    _check_times(o, clock, paths, source, console)
     return source, [path.name if paths.count(path) == 1 else f"{path.name} ({i})" for i, path in enumerate(paths)]
 
 
@@ -365,22 +365,24 @@ def _second(clock: SyncTime, count: int) -> str:
 
 
 def _check_times(
-    observation: Observation, clock: SyncTime, paths: Sequence[Path], spans: Spans, console: Console
+    observation: Observation, clock: SyncTime, paths: Sequence[Path], source: VdifSource, console: Console
 ) -> None:
     """Refuse recordings that have no time in common; say so if some has none, or if some begins before sync."""
-    files = _file_spans(spans)
+    files = _file_spans(source.spans)
     alone = [f for f, (a, b) in files.items() if not any(a < d and c < b for g, (c, d) in files.items() if g != f)]
     remedy = "correct clock_offset, or take recordings of the same time"
     if len(files) > 1 and len(alone) == len(files):
         problem = Problem(
-            "input", None, f"no two recordings have any time in common: {_listing(clock, paths, spans)}; {remedy}"
+            "input",
+            None,
+            f"no two recordings have any time in common: {_listing(clock, paths, source.spans)}; {remedy}",
         )
         raise ConfigError(observation.source, [problem])
     say = partial(console.print, highlight=False, soft_wrap=True)
     for f in alone if len(files) > 1 else ():
         say(f"[yellow]{paths[f].name} has no time in common with another recording; {remedy}[/]")
     first = min(a for a, _ in files.values())
-    if first < 0:
+    if first <= -source.packet_samples:
         lost = show(-first / float(clock.sample_rate), "s")
         say(f'[yellow]the first {lost} of the recordings lie before observation.sync_time and are left out; '
             f'set it to "{_second(clock, first)}" to have them[/]')  # fmt: skip

@@ -168,7 +168,9 @@ class _File:
         both = concatenate([first, last])
         found = np.unique(both.thread)
         if absent := sorted(set(self.threads.tolist()) - set(found.tolist())):
-            raise ValueError(f"{self.name} has threads {found.tolist()}, not {absent}; correct the [vdif] table")
+            raise ValueError(
+                f"{self.name} has threads {found.tolist()}, not {absent}; correct the threads or the order of the files"
+            )
         frames_per_second = self._rate // self.samples
         self._check_rate(both, frames_per_second)
         self.spans: dict[int, tuple[int, int]] = {}
