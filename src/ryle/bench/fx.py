@@ -21,6 +21,7 @@ from .xengine import product_baseline, random_voltages
 
 BASELINE = "scipy.fft.rfft float32 + complex64 matrix products"
 CHANNELS = 4096
+SPECTRA = 256  # a heap, and so a batch
 
 
 def observation(antennas: int) -> Observation:
@@ -31,7 +32,7 @@ def observation(antennas: int) -> Observation:
         observation = {{name = "bench", sync_time = "2026-03-20T20:00:00Z"}}
         band = {{sample_rate = "1.712 GHz", lo = "0.9 GHz"}}
         digitizer = {{bits = {BITS}, heap_samples = {PACKET}}}
-        fengine = {{channels = {CHANNELS}, taps = {TAPS}, spectra_per_heap = 64, max_delay = "10 us"}}
+        fengine = {{channels = {CHANNELS}, taps = {TAPS}, spectra_per_heap = {SPECTRA}, max_delay = "10 us"}}
         xengine = {{integration = "0.5 s", channels_per_substream = {CHANNELS}}}
         phase_centre = {{name = "field", ra = "07h00m00s", dec = "-30d00m00s"}}
         [array]
@@ -96,7 +97,7 @@ def run(antennas: int = 32, rounds: int = 9) -> list[Figure]:
     ]  # fmt: skip
     ratio, spread = compare(times["correlator"], baseline)
     samples = inputs * chunk.samples / 1e9
-    sizes = f"{antennas} dual-polarization antennas, {CHANNELS} channels, {TAPS} taps, {BITS} bit"
+    sizes = f"{antennas} dual-polarization antennas, {CHANNELS} channels, {TAPS} taps, {BITS} bit, batches of {shape.batch} spectra"
     return [
         Figure(
             f"F and X in one process, {sizes}",
