@@ -33,12 +33,12 @@ def overview(output: Path) -> Path:
     cleaned = clean(image)
     found = find_sources(image, cleaned, most=3)
     plt.rcParams.update({"font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold"})
-    drawing = plt.figure(figsize=(9.6, 7.6), layout="constrained")
+    drawing = plt.figure(figsize=(8.8, 7.2), layout="constrained")
     grid = drawing.add_gridspec(2, 6, height_ratios=[1.7, 1])
 
     for column, (title, pixels) in enumerate((("Dirty image", image.dirty), ("After CLEAN", cleaned.restored))):
         axes = drawing.add_subplot(grid[0, 3 * column : 3 * column + 3], projection=image.wcs)
-        axes.imshow(pixels, origin="lower", cmap="inferno")
+        axes.imshow(pixels, origin="lower", cmap="inferno", interpolation="bicubic")
         axes.coords[0].set_axislabel("Right ascension (ICRS)")
         axes.coords[1].set_axislabel("Declination (ICRS)" if column == 0 else " ")
         axes.coords[1].set_ticklabel_visible(column == 0)
@@ -54,8 +54,10 @@ def overview(output: Path) -> Path:
         xx = file.waterfall(a, b, file.parallel[0])
 
         axes = drawing.add_subplot(grid[1, :2])
-        seconds = np.arange(len(xx) + 1) * file.integration_time
-        shown = axes.pcolormesh(seconds, frequencies, np.degrees(np.angle(xx.T)), cmap="twilight", vmin=-180, vmax=180)
+        degrees = np.degrees(np.angle(xx.T))
+        extent = (0.0, len(xx) * file.integration_time, frequencies[0], frequencies[-1])
+        how = {"cmap": "twilight", "vmin": -180, "vmax": 180, "aspect": "auto", "origin": "lower", "extent": extent}
+        shown = axes.imshow(degrees, interpolation="none", **how)
         drawing.colorbar(shown, ax=axes, ticks=[-180, 0, 180], label="phase (°)")
         axes.set(title=f"Fringe phase, {file.baseline_name((a, b))}", xlabel="time (s)", ylabel="sky frequency (MHz)")
 
@@ -70,23 +72,23 @@ def overview(output: Path) -> Path:
         for antenna in file.antennas:
             power = np.nanmean(np.abs(file.waterfall(antenna, antenna, file.parallel[0])), axis=0)
             axes.plot(frequencies, 10 * np.log10(power), lw=0.8)
-        axes.set(title="Bandpass of ten antennas, XX", xlabel="sky frequency (MHz)", ylabel="power (dB)")
+        axes.set(title="Bandpass of all, XX", xlabel="sky frequency (MHz)", ylabel="power (dB)")
     return save(drawing, "demo.png")
 
 
 def save(drawing: plt.Figure, name: str) -> Path:
     path = STATIC / name
-    drawing.savefig(path, dpi=120)
+    drawing.savefig(path, dpi=105)
     plt.close(drawing)
-    return shrink(path, path)
+    return path
 
 
-def shrink(source: Path, path: Path, width: int = 1200) -> Path:
-    """Write a picture with 128 colours and at most so many pixels across, so that the repository stays small."""
+def shrink(source: Path, path: Path, width: int = 1100) -> Path:
+    """Write a picture with 256 colours and at most so many pixels across, so that the repository stays small."""
     picture = Picture.open(source).convert("RGB")
     if picture.width > width:
         picture = picture.resize((width, round(picture.height * width / picture.width)), Picture.Resampling.LANCZOS)
-    picture.quantize(128).save(path, optimize=True)
+    picture.quantize(256).save(path, optimize=True)
     return path
 
 
