@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import baseband.data
 import h5py
