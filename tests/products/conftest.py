@@ -32,7 +32,7 @@ SCALE = 1e6  # counts a jansky: int64 sums hold fractions of a unit well
 class Source:
     """Offset from the phase centre (direction cosines east, north) and Stokes I, Q, U, V."""
 
-    l: float  # noqa: E741
+    l: float
     m: float
     stokes: tuple[float, float, float, float]
 

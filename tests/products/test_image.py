@@ -43,7 +43,7 @@ def test_the_dirty_image_is_the_direct_sum(tmp_path, synthetic, rng):
     vis = (data.data_array[..., 0] + data.data_array[..., 1])[cross]
     uvw = data.uvw_array[cross]
     for y, x in ((0, 0), (3, 29), (16, 15), (31, 7), (20, 20)):
-        l, m = (15 - x) * 4e-4, (y - 16) * 4e-4  # noqa: E741
+        l, m = (15 - x) * 4e-4, (y - 16) * 4e-4
         turn = (uvw @ [l, m, np.sqrt(1 - l * l - m * m) - 1])[:, None] * data.freq_array / synthetic.C
         assert image.dirty[y, x] == pytest.approx((vis * np.exp(-2j * np.pi * turn)).real.mean(), rel=1e-4, abs=10)
         sky = image.wcs.pixel_to_world(x, y)

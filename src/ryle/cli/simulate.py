@@ -13,13 +13,19 @@ def simulate(
     file: ObservationFile,
     speed: Annotated[str, typer.Option(help='Fraction of real time, or "max"; the file\'s if absent.')] = "",
     duration: Annotated[str, typer.Option(help='How much signal, such as "10 s"; the file\'s if absent.')] = "",
+    loss: Annotated[float | None, typer.Option(min=0, max=1, help="Fraction of packets lost.")] = None,
+    duplicate: Annotated[float | None, typer.Option(min=0, max=1, help="Fraction sent twice.")] = None,
+    reorder: Annotated[float | None, typer.Option(min=0, max=1, help="Fraction overtaken by later ones.")] = None,
+    corrupt: Annotated[float | None, typer.Option(min=0, max=1, help="Fraction damaged.")] = None,
+    fault_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the four above.")] = None,
     pcap: Annotated[str, typer.Option(help="Write the packets to this capture file instead of sending them.")] = "",
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> None:
     """Send the digitizer packets of a simulated array, as its [simulate] table describes sky and receivers."""
     from ..engines.simulator import overridden, record, serve
 
-    observation = overridden(file, speed, duration)
+    faults = {"loss": loss, "duplicate": duplicate, "reorder": reorder, "corrupt": corrupt, "seed": fault_seed}
+    observation = overridden(file, speed, duration, {k: v for k, v in faults.items() if v is not None})
     if pcap:
         record(observation, pcap)
     else:

@@ -79,8 +79,8 @@ def _faulty_link(observation: Observation, to: list[Endpoint]) -> tuple[FaultyLi
     raise OSError(f"no {len(to)} free UDP ports in a row on 127.0.0.1 for the relay that injects faults")
 
 
-def overridden(file: Path, speed: str, duration: str) -> Observation:
-    """Read an observation file that must have ``[simulate]``; speed and duration, if given, replace the file's."""
+def overridden(file: Path, speed: str, duration: str, faults: dict[str, float]) -> Observation:
+    """Read an observation file that must have ``[simulate]``; what else is given replaces the file's."""
     observation = load(file)
     if observation.simulate is None:
         raise ConfigError(
@@ -92,6 +92,10 @@ def overridden(file: Path, speed: str, duration: str) -> Observation:
         except ValueError:
             raise ConfigError("--speed", [Problem("speed", speed, 'give a fraction of real time, or "max"')]) from None
         observation = changed(observation, simulate={"speed": value})
+    if faults:
+        assert observation.simulate is not None
+        table = observation.simulate.faults.model_copy(update=faults)
+        observation = changed(observation, simulate={"faults": table})
     if duration:
         try:
             seconds = parse_quantity(duration, "time")
