@@ -1,4 +1,4 @@
-"""What an engine says of itself: one JSON object a line, so that a supervisor, a person or a script can read it."""
+"""What an engine says of itself: one JSON object a line, for supervisors and scripts; on a terminal a line for people."""
 
 from __future__ import annotations
 
@@ -67,10 +67,30 @@ class StatusReporter:
         self._write({"state": self.state} | self._collect())
 
     def _write(self, figures: dict[str, Any]) -> None:
-        line = json.dumps(self._identity | {"time": time.time()} | figures)
+        if self._stream.isatty():
+            line = "\r\x1b[2K" + self._in_words(figures) + ("\n" if "event" in figures or self.state == "done" else "")
+        else:
+            line = json.dumps(self._identity | {"time": time.time()} | figures) + "\n"
         with self._lock:
             try:
-                self._stream.write(line + "\n")
+                self._stream.write(line)
                 self._stream.flush()
             except (BrokenPipeError, ValueError):
                 pass  # whoever was listening has gone; the data go on
+
+    def _in_words(self, figures: dict[str, Any]) -> str:
+        """One line of 100 characters or so: who, what, how far, what was lost."""
+        who = " ".join(str(v) for v in self._identity.values())
+        if "event" in figures:
+            rest = ", ".join(f"{k} {v}" for k, v in figures.items() if k != "event" and not isinstance(v, list))
+            return f"{who}: {figures['event']} {rest}"
+        words = [f"{who}: {figures['state']}"]
+        if "position" in figures:
+            words.append(f"{figures['position']:.2f} s of signal")
+        words += [
+            f"{figures[key]} {key}" for key in ("received", "sent", "integrations") if figures.get(key) is not None
+        ]
+        account = figures.get("account") or {}
+        words += [f"{account[key]} {key}" for key in ("missing", "late", "duplicate", "malformed") if account.get(key)]
+        words += [f"{count} {name}" for name, count in (figures.get("faults") or {}).items()]
+        return " · ".join(words)
