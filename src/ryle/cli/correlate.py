@@ -22,7 +22,13 @@ def correlate(
     output: OutputDirectory = None,
 ) -> None:
     """Correlate recordings: VDIF files, mapped to antennas by the [vdif] table, or captures of digitizer packets."""
+    from rich.console import Console
+
     from ..config import load
     from ..engines.offline import correlate as run
+    from ..products.deliver import deliver
 
-    run(load(file), [*inputs, *(more or [])], output)
+    observation, console = load(file), Console(stderr=True)
+    for result in run(observation, [*inputs, *(more or [])], output, console):
+        if result.integrations:
+            deliver(observation, result.file, console)

@@ -24,14 +24,20 @@ def run(
     Starts the simulator (if the file asks for one), the F-engines, the X-engines and the catcher as processes over UDP,
     and shows a live table of rates, losses and states.
     """
+    from rich.console import Console
+
     from ..config import load
+    from ..products.deliver import deliver
 
     observation = load(file)
+    console = Console(stderr=True)
     if in_process:
         from ..engines.offline import run_in_process
 
-        run_in_process(observation, output)
+        result = run_in_process(observation, output, console)
     else:
         from ..engines.run import run_processes
 
-        run_processes(observation, output, simulate=simulate)
+        result = run_processes(observation, output, simulate=simulate, console=console)
+    if result.integrations:
+        deliver(observation, result.file, console)

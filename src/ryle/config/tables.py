@@ -305,7 +305,7 @@ class OutputTable(Table):
     formats: list[Literal["uvh5", "ms", "uvfits", "miriad"]] = Field(
         ["uvh5"], description="of the visibilities; all but uvh5 are exported from it at the end"
     )
-    pictures: bool = Field(True, description="draw bandpass, fringes, losses and the like at the end")
+    pictures: bool = Field(False, description="draw bandpass, fringes, losses and the like at the end")
 
 
 class SourceTable(Table):

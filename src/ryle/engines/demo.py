@@ -22,9 +22,8 @@ from rich.table import Table
 
 from ..config import Observation, example, load
 from ..products.clean import FoundSource, clean, find_sources
-from ..products.export import export
+from ..products.deliver import deliver
 from ..products.image import Image, make_image
-from ..products.plots import plot_all
 from ..products.plots.coverage import sky_image
 from ..products.projection import offline_iers
 from ..simulate import VoltageSimulator
@@ -95,19 +94,13 @@ def run_demo(output: Path, console: Console | None = None) -> bool:
     )
     result = run_processes(observation, output, console=console)
     console.rule("[bold]2 of 3 · files and pictures")
-    with console.status("MeasurementSet"):
-        ms = export(result.file, "ms", overwrite=True).path
-    with console.status("pictures"):
-        pictures = plot_all(result.file, output)
+    made = deliver(observation, result.file, console)
     with console.status("image"):
         image = make_image(result.file, pixels=FIELD_PIXELS)
         cleaned = clean(image)
         found = find_sources(image, cleaned, most=2 * len(_sources(observation)))
-        pictures.append(sky_image(image, output / "image.png", sources=found, title="Dirty image"))
-        pictures.append(
-            sky_image(image, output / "clean.png", pixels=cleaned.restored, sources=found, title="After CLEAN")
-        )
-    console.print(f"{result.file}\n{ms}\n" + " ".join(p.name for p in pictures), highlight=False)
+        made.append(sky_image(image, output / "image.png", sources=found, title="Dirty image"))
+        made.append(sky_image(image, output / "clean.png", pixels=cleaned.restored, sources=found, title="After CLEAN"))
     console.rule("[bold]3 of 3 · what went in and what came out")
     recovered = compare_positions(observation, image, found)
     phase = residual_phase(observation, result.file)
@@ -123,7 +116,7 @@ def run_demo(output: Path, console: Console | None = None) -> bool:
         else [3600 * float(np.degrees(x)) for x in (image.beam.major, image.beam.minor)],
         "sources": [asdict(r) for r in recovered],
         "accounts": result.accounts,
-        "files": [result.file.name, ms.name, *(p.name for p in pictures)],
+        "files": [result.file.name, *(p.name for p in made)],
     }
     (output / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     console.print(_table(recovered, phase, result))

@@ -1,4 +1,4 @@
-"""What an engine says of itself: one JSON object a line, for supervisors and scripts; on a terminal a line for people."""
+"""What an engine says of itself: JSON lines for supervisors and scripts, or a line for people on a terminal."""
 
 from __future__ import annotations
 

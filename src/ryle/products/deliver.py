@@ -1,0 +1,43 @@
+"""What an observation file wants besides the UVH5 file: other formats and pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from ..config import Observation
+from .export import SUFFIXES, export
+from .plots import plot_all
+
+
+def deliver(observation: Observation, file: Path, console: Console) -> list[Path]:
+    """Export a finished file to the formats of ``[output]`` and draw its pictures, if asked for.
+
+    Parameters
+    ----------
+    observation : Observation
+        Says what is wanted.
+    file : Path
+        UVH5 file.
+    console : Console
+        Told what is being made and where it went.
+
+    Returns
+    -------
+    list of Path
+        What was made; what was there before under the same names is replaced.
+    """
+    made: list[Path] = []
+    for form in observation.output.formats:
+        if form != "uvh5":
+            with console.status(f"writing {file.with_suffix(SUFFIXES[form]).name}"):
+                done = export(file, form, overwrite=True)
+            made.append(done.path)
+            console.print(done.path, *(f"\n  [dim]{note}[/]" for note in done.notes), highlight=False, soft_wrap=True)
+    if observation.output.pictures:
+        with console.status("drawing pictures"):
+            pictures = plot_all(file, file.parent)
+        made += pictures
+        console.print(f"{file.parent}/: {', '.join(p.name for p in pictures)}", highlight=False)
+    return made
