@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from astropy import units
+from astropy.coordinates import AltAz, SkyCoord
+from astropy.time import Time
 from correlated import (
     BANDS,
     GAIN,
@@ -24,6 +27,8 @@ from correlated import (
 )
 from pyuvdata.analytic_beam import AnalyticBeam
 from scipy.stats import chi2, norm
+
+from ryle.products.projection import offline_iers
 
 fftvis = pytest.importorskip("fftvis")
 
@@ -46,7 +51,7 @@ CENTRE = ("06h50m00s", "-38d00m00s")  # off the zenith and off all sources
 
 # fftvis rotates the IAU's coherency from north and east to "up" and increasing azimuth, while components of beams along zenith
 # angle point down: they are given to it with the other sign, so that north-south polarization at the zenith ends in a
-# north-south dipole whatever the azimuth (checked in tests/simulate and below).
+# north-south dipole whatever the azimuth (checked at the end).
 @dataclass(kw_only=True, eq=False)
 class AltAzFeeds(AnalyticBeam):
     """Alt-azimuth mount: feeds turn on the sky. x along increasing azimuth, y towards the zenith."""
@@ -163,3 +168,35 @@ def check(got, sky, o):
     auto *= np.sqrt(np.einsum("tcii->tci", got.n))
     assert np.abs(auto.mean(axis=(0, 1))).max() < norm.isf(FALSE_ALARM / auto.shape[-1]) / np.sqrt(count)
     assert np.sum(auto**2, axis=(0, 1)).max() < chi2.isf(FALSE_ALARM / auto.shape[-1], count)
+
+
+@pytest.mark.parametrize(
+    ("stokes", "wanted"),
+    [
+        ((1, 1, 0, 0), [[0, 0], [0, 1]]),  # north-south: all in y
+        ((1, 0, 1, 0), [[0.5, 0.5], [0.5, 0.5]]),  # north-east to south-west: x and y in phase
+        ((1, 0, 0, 1), [[0.5, 0.5j], [-0.5j, 0.5]]),  # <E_N E_E*> = +i/2, and y is north
+    ],
+)
+def test_fftvis_itself_follows_the_definition_of_stokes_parameters(stokes, wanted):
+    """Near the zenith, on all sides of it, where fixed feeds point north and east: what the beams above make of fftvis."""
+    time = Time("2026-03-20T17:00:00")
+    for azimuth in np.arange(20, 360, 45):
+        with offline_iers():
+            frame = AltAz(obstime=time, location=PLACE)
+            place = SkyCoord(azimuth * units.deg, 89.9 * units.deg, frame=frame).icrs
+        made = fftvis.simulate_vis(
+            ants={0: np.zeros(3), 1: np.array([10.0, 0, 0])},
+            fluxes=np.array(stokes, float)[None, None],
+            ra=np.array([place.ra.rad]),
+            dec=np.array([place.dec.rad]),
+            freqs=np.array([40e6]),
+            times=Time([time]),
+            beam=FixedFeeds(feed_array=["x", "y"], mount_type="fixed"),
+            telescope_loc=PLACE,
+            polarized=True,
+            baselines=[(0, 0)],
+            precision=2,
+            nthreads=1,
+        )  # <conj(X_i) X_j>
+        np.testing.assert_allclose(made[0, 0, ..., 0], wanted, atol=0.01)  # precession turns north by 0.1°

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from astropy import units
 from astropy.coordinates import SkyCoord
+from astropy.time import Time
 from casacore.tables import table
 from correlated import EDGE, LIGHT, arrival, correlated, observation, read
-from astropy.time import Time
 
 from ryle.products.clean import find_sources
 from ryle.products.export import export
@@ -37,13 +37,13 @@ def sources():
     return where, f"[{text}]"
 
 
-@pytest.fixture(scope="module", params=['lo = "1.4 GHz"', 'lo = "1.392 GHz"\nnyquist_zone = 2'], ids=["zone 1", "zone 2"])
+@pytest.fixture(
+    scope="module", params=['lo = "1.4 GHz"', 'lo = "1.392 GHz"\nnyquist_zone = 2'], ids=["zone 1", "zone 2"]
+)
 def files(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("image")
     centre = (f"{CENTRE.ra.deg} deg", f"{CENTRE.dec.deg} deg")
-    o = observation(
-        ENU, sources()[1], band=request.param, phase_centre=centre, pols='["x"]', sefd=200, duration=0.2
-    )
+    o = observation(ENU, sources()[1], band=request.param, phase_centre=centre, pols='["x"]', sefd=200, duration=0.2)
     correlated(o, directory)
     uvh5 = directory / "sky.uvh5"
     return {"uvh5": uvh5, "ms": export(uvh5, "ms").path}
@@ -56,7 +56,15 @@ def from_uvh5(path):
     assert entry["cat_frame"] == "icrs" and list(data.polarization_array) == [-5]
     jd, sign = data.time_array, -1
     rows = data.ant_1_array - 1, data.ant_2_array - 1
-    return (entry["cat_lon"], entry["cat_lat"]), jd, rows, sign, data.uvw_array, data.freq_array, data.data_array[..., 0]
+    return (
+        (entry["cat_lon"], entry["cat_lat"]),
+        jd,
+        rows,
+        sign,
+        data.uvw_array,
+        data.freq_array,
+        data.data_array[..., 0],
+    )
 
 
 def from_ms(path):
@@ -97,7 +105,10 @@ def peaks(uvw, vis):
             m, l = np.unravel_index(image.argmax(), image.shape)
             found[s] = np.array([grid[l], grid[m]])
         for step in (BEAM / 10, BEAM / 50):
-            near = [[np.mean(rest * waves(uvw, found[s] + step * np.array([i, j])).conj()).real for i in (-1, 0, 1)] for j in (-1, 0, 1)]
+            near = [
+                [np.mean(rest * waves(uvw, found[s] + step * np.array([i, j])).conj()).real for i in (-1, 0, 1)]
+                for j in (-1, 0, 1)
+            ]
             gl, gm = near[1][2] - near[1][0], near[2][1] - near[0][1]
             cl, cm = (near[1][2] + near[1][0] - 2 * near[1][1]), near[2][1] + near[0][1] - 2 * near[1][1]
             found[s] = found[s] - step / 2 * np.clip([gl / cl, gm / cm], -4, 4)
