@@ -1,7 +1,7 @@
 """Fringe phases, their rate and sign, delays and gains, against geometry by astropy's AltAz.
 
-An antenna at r receives a wave from ŝ by r·ŝ/c before the reference point: X ∝ e^{+2πi f r·ŝ/c}. So UVH5's conj(X_a)·X_b turns
-as e^{+2πi f (r_b − r_a)·ŝ/c}, and a signal that comes late by e as e^{−2πi f e}.
+An antenna at r receives a wave from ŝ by r·ŝ/c before the reference point: X ∝ e^{+2πi f r·ŝ/c}. So UVH5's
+conj(X_a)·X_b turns as e^{+2πi f (r_b − r_a)·ŝ/c}, and a signal that comes late by e as e^{−2πi f e}.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ RHO = 100 / 300
 
 
 def phases(got, delays):
-    """Phase errors of all pairs against delays (time, input), and their standard deviation; one visibility at a time."""
+    """Phase errors of all pairs against delays (time, input), and the standard deviations of each."""
     first, second = np.triu_indices(got.values.shape[-1], 1)
     tau = (delays[:, second] - delays[:, first])[:, None]
     left = got.normalized[..., first, second] * np.exp(-2j * np.pi * got.frequencies[:, None] * tau)
@@ -112,7 +112,7 @@ def test_unknown_delays_and_gains_show_with_sign_and_size(band, tracked, tmp_pat
 
 
 def test_drawn_errors_are_what_the_truth_says_and_close(tmp_path):
-    """Errors that the simulator draws: phases are the truth's, and closure phases of one source, tracked or not, are zero."""
+    """Errors that the simulator draws: phases are the truth's, and closure phases of one source are zero."""
     o = observation(
         ENU, ONE, pols='["x"]', phase_centre=("07h21m00s", "-38d05m00s"), integration=0.05,
         errors='gain_error = 0.2\nphase_error = "60 deg"\ndelay_error = "20 ns"',

@@ -1,8 +1,8 @@
 """How feeds turn on the sky with each mount, from Stokes parameters in to Stokes parameters out.
 
-alt-az      y points to the zenith: turned by the parallactic angle (fftvis: feeds fixed in azimuth and zenith angle)
-fixed       y points north along the ground (fftvis: crossed dipoles fixed to the ground); near the zenith, where foreshortening
-            does not matter
+alt-az      y points to the zenith: turned by the parallactic angle (fftvis: feeds along azimuth and zenith angle)
+fixed       y points north along the ground (fftvis: dipoles fixed to the ground); tested near the zenith, where
+            foreshortening does not matter
 equatorial  y points to the celestial north pole always
 """
 
