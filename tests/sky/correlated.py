@@ -189,7 +189,7 @@ def excess_variance(o: Observation) -> float:
 
 
 def quantization_noise(o: Observation) -> float:
-    """Noise that the ADC (1/12 step²) and the F-engine's dithered rounding (1/12 + 1/12 a part) add, in units of receiver noise."""
+    """Noise of the ADC (1/12 step²) and of the F-engine's dithered rounding (2/12 a part) over receiver noise."""
     parts = 2 if o.digitizer.complex else 1
     power = parts * RMS**2
     return parts / 12 / power + 2 / 6 / (power * GAIN**2)
@@ -216,7 +216,8 @@ def unprojected(data: UVData) -> UVData:
 def residuals(got: np.ndarray, rho: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Errors of correlation coefficients along and across their expected direction, in standard deviations.
 
-    For complex Gaussian voltages these are (1 − |ρ|²)/√2n and √(1 − |ρ|²)/√2n: the radiometer equation with the source's own noise.
+    For complex Gaussian voltages these are (1 − |ρ|²)/√2n and √(1 − |ρ|²)/√2n: the radiometer equation with the
+    source's own noise.
     """
     error = (got - rho) * np.exp(-1j * np.angle(rho))
     rest = 1 - np.abs(rho) ** 2

@@ -1,15 +1,17 @@
 """The file's visibilities against those of fftvis, to within radiometer noise that is computed and not fitted.
 
-Voltages of five dual-polarization antennas and three strongly polarized sources with spectral indices pass the ADC, the
-tracking F-engine, the X-engine and the UVH5 writer. pyuvdata reads the file and takes the tracking out; fftvis gives the
-unphased visibilities of the same sky. Compared are the correlation coefficients V_ij / sqrt(V_ii V_jj) of all pairs of the
-ten inputs. Expected autocorrelations are SEFD/2, sky, and the two quantizers' noise, all known beforehand.
+Voltages of five dual-polarization antennas and three polarized sources with spectral indices pass the ADC, the tracking F-engine, the X-engine and the UVH5 writer. pyuvdata reads the file and takes the tracking out; fftvis gives
+the unphased visibilities of the same sky. Compared are the correlation coefficients V_ij / sqrt(V_ii V_jj) of all pairs
+of the ten inputs. Expected autocorrelations are SEFD/2, sky, and the two quantizers' noise, all known beforehand.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from astropy import units
+from astropy.coordinates import AltAz, SkyCoord
+from astropy.time import Time
 from correlated import (
     BANDS,
     GAIN,
@@ -25,6 +27,8 @@ from correlated import (
 from pyuvdata.analytic_beam import AnalyticBeam
 from scipy.stats import chi2, norm
 
+from ryle.products.projection import offline_iers
+
 fftvis = pytest.importorskip("fftvis")
 
 FALSE_ALARM = 1e-6
@@ -37,16 +41,16 @@ SKY = [
     ("C", 95.0, -63.0, (60, 15, 45, 10), -0.8, 42e6),
 ]
 SOURCES = ",".join(
-    f'{{ name = "{name}", ra = "{ra} deg", dec = "{dec} deg", flux = "{i} Jy", q = "{q} Jy", u = "{u} Jy", v = "{v} Jy", '
-    f'spectral_index = {index}, reference_frequency = "{reference} Hz" }}'
+    f'{{ name = "{name}", ra = "{ra} deg", dec = "{dec} deg", flux = "{i} Jy", q = "{q} Jy", u = "{u} Jy", '
+    f'v = "{v} Jy", spectral_index = {index}, reference_frequency = "{reference} Hz" }}'
     for name, ra, dec, (i, q, u, v), index, reference in SKY
 )
 CENTRE = ("06h50m00s", "-38d00m00s")  # off the zenith and off all sources
 
 
-# fftvis rotates the IAU's coherency from north and east to "up" and increasing azimuth, while components of beams along zenith
-# angle point down: they are given to it with the other sign, so that north-south polarization at the zenith ends in a
-# north-south dipole whatever the azimuth (checked in tests/simulate and below).
+# fftvis rotates the IAU's coherency from north and east to "up" and increasing azimuth, while components of beams along
+# zenith angle point down: they are given to it with the other sign, so that north-south polarization at the zenith ends
+# in a north-south dipole whatever the azimuth (checked at the end).
 @dataclass(kw_only=True, eq=False)
 class AltAzFeeds(AnalyticBeam):
     """Alt-azimuth mount: feeds turn on the sky. x along increasing azimuth, y towards the zenith."""
@@ -61,7 +65,7 @@ class AltAzFeeds(AnalyticBeam):
 
 @dataclass(kw_only=True, eq=False)
 class FixedFeeds(AltAzFeeds):
-    """Feeds that stay with the ground: east and north at the zenith, carried down each meridian (Ludwig's third definition)."""
+    """Feeds fixed to the ground: east and north at the zenith, carried down each meridian (Ludwig 3)."""
 
     def _efield_eval(self, *, az_grid, za_grid, f_grid):
         data = self._get_empty_data_array(az_grid.shape)
@@ -150,7 +154,7 @@ def check(got, sky, o):
     assert z.size > 20_000
     print(f"reduced chi-square {np.mean(z**2):.4f} of {z.size} residuals")
     assert 0.9 < np.mean(z**2) < 1.1
-    # Each part of each pair is a series of independent residuals: neither offset, slope over the band or in time, nor scatter.
+    # Each part of each pair is a series of independent residuals: no offset, no slope over the band or in time.
     axes = [np.ones(z.shape[1:3]), *np.meshgrid(*(np.linspace(-1, 1, k) for k in z.shape[1:3]), indexing="ij")]
     trends = np.array([np.tensordot(z, a / np.sqrt(np.sum(a**2)), ([1, 2], [0, 1])) for a in axes])
     assert np.abs(trends).max() < norm.isf(FALSE_ALARM / 2 / trends.size)
@@ -163,3 +167,35 @@ def check(got, sky, o):
     auto *= np.sqrt(np.einsum("tcii->tci", got.n))
     assert np.abs(auto.mean(axis=(0, 1))).max() < norm.isf(FALSE_ALARM / auto.shape[-1]) / np.sqrt(count)
     assert np.sum(auto**2, axis=(0, 1)).max() < chi2.isf(FALSE_ALARM / auto.shape[-1], count)
+
+
+@pytest.mark.parametrize(
+    ("stokes", "wanted"),
+    [
+        ((1, 1, 0, 0), [[0, 0], [0, 1]]),  # north-south: all in y
+        ((1, 0, 1, 0), [[0.5, 0.5], [0.5, 0.5]]),  # north-east to south-west: x and y in phase
+        ((1, 0, 0, 1), [[0.5, 0.5j], [-0.5j, 0.5]]),  # <E_N E_E*> = +i/2, and y is north
+    ],
+)
+def test_fftvis_itself_follows_the_definition_of_stokes_parameters(stokes, wanted):
+    """On all sides of the zenith, where fixed feeds point north and east: what the beams above make of fftvis."""
+    time = Time("2026-03-20T17:00:00")
+    for azimuth in np.arange(20, 360, 45):
+        with offline_iers():
+            frame = AltAz(obstime=time, location=PLACE)
+            place = SkyCoord(azimuth * units.deg, 89.9 * units.deg, frame=frame).icrs
+        made = fftvis.simulate_vis(
+            ants={0: np.zeros(3), 1: np.array([10.0, 0, 0])},
+            fluxes=np.array(stokes, float)[None, None],
+            ra=np.array([place.ra.rad]),
+            dec=np.array([place.dec.rad]),
+            freqs=np.array([40e6]),
+            times=Time([time]),
+            beam=FixedFeeds(feed_array=["x", "y"], mount_type="fixed"),
+            telescope_loc=PLACE,
+            polarized=True,
+            baselines=[(0, 0)],
+            precision=2,
+            nthreads=1,
+        )  # <conj(X_i) X_j>
+        np.testing.assert_allclose(made[0, 0, ..., 0], wanted, atol=0.01)  # precession turns north by 0.1°

@@ -1,7 +1,7 @@
-"""An asymmetric sky comes back where it is: neither axis of the image is mirrored, in UVH5 and in MS, whatever the Nyquist zone.
+"""An asymmetric sky comes back where it is: neither axis is mirrored, in UVH5 and in MS, whatever the Nyquist zone.
 
-Positions are found twice: from the bare definition of the visibility, with the file's own numbers (read through pyuvdata or
-through casacore's tables), and by `ryle image`'s code.
+Positions are found twice: from the bare definition of the visibility, with the file's own numbers (read through
+pyuvdata or through casacore's tables), and by `ryle image`'s code.
 """
 
 import numpy as np
@@ -85,14 +85,14 @@ def from_ms(path):
         return centre, jd, rows, 1, main.getcol("UVW"), frequencies, main.getcol("DATA")[..., 0]
 
 
-def waves(uvw, lmn):
+def waves(uvw, cosines):
     """e^{+2πi(ul + vm + w(n−1))}, u, v, w in wavelengths: what a unit source makes."""
-    l, m = lmn
-    return np.exp(2j * np.pi * (uvw @ [l, m, np.sqrt(1 - l * l - m * m) - 1]))
+    east, north = cosines
+    return np.exp(2j * np.pi * (uvw @ [east, north, np.sqrt(1 - east**2 - north**2) - 1]))
 
 
 def peaks(uvw, vis):
-    """(l, m) of three sources: each where its correlation with the rest of the data is greatest, in turn, three times."""
+    """(l, m) of three sources: in turn, three times, each where its correlation with the rest is greatest."""
     found: dict[int, np.ndarray] = {}
     flux = np.zeros(3)
     grid = np.arange(-60, 61) * BEAM / 5
@@ -102,8 +102,8 @@ def peaks(uvw, vis):
         if s not in found:
             rows = np.exp(-2j * np.pi * uvw[:, 1] * grid[:, None]) * rest
             image = np.real(rows @ np.exp(-2j * np.pi * uvw[:, :1] * grid))
-            m, l = np.unravel_index(image.argmax(), image.shape)
-            found[s] = np.array([grid[l], grid[m]])
+            row, column = np.unravel_index(image.argmax(), image.shape)
+            found[s] = np.array([grid[column], grid[row]])
         for step in (BEAM / 10, BEAM / 50):
             near = [
                 [np.mean(rest * waves(uvw, found[s] + step * np.array([i, j])).conj()).real for i in (-1, 0, 1)]
@@ -132,12 +132,15 @@ def test_sources_are_where_they_were_put(files, form):
     good = slice(EDGE, len(frequencies) - EDGE, 4)
     scaled = (uvw[cross, None] * frequencies[good, None] / LIGHT).reshape(-1, 3)
     found = []
-    for l, m in peaks(scaled, vis[cross, good].ravel()):
+    for east, north in peaks(scaled, vis[cross, good].ravel()):
         # From direction cosines to the sphere, by definition of east and north at the centre.
         ra, dec = centre
-        n = np.sqrt(1 - l * l - m * m)
+        n = np.sqrt(1 - east**2 - north**2)
         found.append(
-            (ra + np.arctan2(l, n * np.cos(dec) - m * np.sin(dec)), np.arcsin(m * np.cos(dec) + n * np.sin(dec)))
+            (
+                ra + np.arctan2(east, n * np.cos(dec) - north * np.sin(dec)),
+                np.arcsin(north * np.cos(dec) + n * np.sin(dec)),
+            )
         )
     assert max(separations(found)) < BEAM / 10
     # Mirrored, they would be far away.
