@@ -498,7 +498,8 @@ class VdifSource:
             wanted = "" if start is None and stop is None else f" from {start} to {'the end' if stop is None else stop}"
             raise NoSamplesError(
                 f"no whole packet of {packet} samples lies between samples {first} and {last}{wanted}; "
-                f"the inputs cover\n{listing}\nCheck the clock offsets and times, or take the union of their times (overlap=False)",
+                f"the inputs cover\n{listing}\n"
+                "Check the clock offsets and times, or take the union of their times (overlap=False)",
                 self.spans,
             )
         return begin, end
