@@ -1,6 +1,6 @@
 """Draw docs/_static/vdif_autospectra.png: autospectra of a real VDIF recording, correlated by `ryle correlate`.
 
-Run it in the project's environment with the `test` extra, which brings the recording: python docs/figures/vdif_autospectra.py
+Run it in the project's environment; the `test` extra brings the recording.
 """
 
 import subprocess

@@ -246,7 +246,7 @@ def test_real_recording_on_the_command_line(tmp_path):
                 assert error[1:].max() < 0.02 and (weight[pair][0] == 1).all(), (pair, pol, error.max())
 
 
-# -- captures -----------------------------------------------------------------------------------------------------------
+# -- captures ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -334,9 +334,8 @@ def test_loss_duplicates_disorder_and_damage(simulated, tmp_path):
                 payload = payload[: int(rng.integers(1, len(payload)))]
             if fate[i] == 4:
                 offset = int(rng.choice([0, 1, 2, 3, 6, 7]))
-                payload = (
-                    payload[:offset] + bytes([payload[offset] ^ int(rng.integers(1, 256))]) + payload[offset + 1 :]
-                )
+                wrong = payload[offset] ^ int(rng.integers(1, 256))
+                payload = payload[:offset] + bytes([wrong]) + payload[offset + 1 :]
             for _ in range((1, 0, 2, 1, 1)[fate[i]]):
                 writer.write(time, payload, address, port)
             if rng.uniform() < 0.01:
@@ -400,7 +399,7 @@ def test_a_capture_of_something_else_is_refused(simulated, tmp_path):
     o, _, capture = simulated
     other = changed(o, digitizer={"heap_samples": 2048})
     with pytest.raises(
-        ConfigError, match=r"malformed.*Wanted are heaps of 2048 samples in 2560 B from digitiser IDs 0, 1"
+        ConfigError, match=r"malformed.*Wanted are heaps of 2048 samples in 2560 B from digitiser IDs 0"
     ):
         correlate(other, [capture], tmp_path, quiet())
     with pytest.raises(ConfigError, match="one capture at a time"):
@@ -429,7 +428,7 @@ def test_interrupt_leaves_what_came_before(simulated, tmp_path, monkeypatch):
     assert np.array_equal(whole[0][full], cut[0][full]) and (cut[1][full] == 1).all()
 
 
-# -- mistakes -----------------------------------------------------------------------------------------------------------
+# -- mistakes ----------------------------------------------------------------------------------------------------------
 
 
 def test_mistakes_say_what_to_do(tmp_path):
@@ -471,15 +470,9 @@ def test_mistakes_say_what_to_do(tmp_path):
     refused(o, [stated, a], "extended data version 3", "state 2000000 samples a second, not 1000000")
     # Times.
     early = changed(o, observation={"sync_time": "2017-01-01T00:01:00Z"})
-    refused(
-        early, [b, a], "observation.sync_time", 'set it to "2016-12-31T23:59:59Z"', "a.vdif 2016-12-31T23:59:59.900Z"
-    )
-    refused(
-        changed(o, observation={"sync_time": "2016-12-31T23:00:00Z"}),
-        [b, a],
-        "observation.duration",
-        "before the recordings",
-    )
+    refused(early, [b, a], "observation.sync_time", '"2016-12-31T23:59:59Z"', "a.vdif 2016-12-31T23:59:59.900Z")
+    before = changed(o, observation={"sync_time": "2016-12-31T23:00:00Z"})
+    refused(before, [b, a], "observation.duration", "before the recordings")
     apart = write(tmp_path / "apart.vdif", waves, 2, 32, 563, 1600, (3, 700), later=2)
     refused(o, [b, apart], "no two recordings have any time in common", "apart.vdif 2017-", "clock_offset")
     refused(mapped(clock_offset=3.0), [b, a], "no two recordings have any time in common")

@@ -386,7 +386,7 @@ class VdifInputTable(Table):
     band: int | None = Field(None, ge=0, description="index into [[vdif.bands]]; with channel only; 0 if absent")
     antenna: str = Field(description="name of the antenna", examples=['"A0"'])
     polarization: Polarization = Field(description="one of array.polarizations", examples=['"x"'])
-    clock_offset: Seconds = Field(0.0, description="how late the station's clock runs: subtracted from its time stamps")
+    clock_offset: Seconds = Field(0.0, description="the station's clock minus UTC: subtracted from its time stamps")
 
     @model_validator(mode="after")
     def _band_needs_channel(self) -> VdifInputTable:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from fractions import Fraction
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -16,16 +15,14 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..array.observed import sync_time
-from ..array.time import SyncTime, vdif_tai
 from ..chunk import SampleChunk
 from ..config import ConfigError, Observation, Problem, recorded, show
 from ..config.problems import listed
 from ..net.capture import DigitizerCapture
-from ..net.vdif_files import NoSamplesError, VdifInput, VdifSource
 from ..products.observed import input_labels, metadata, output_file
 from ..products.uvh5 import UVH5Writer
 from .fx import FxEngine
+from .recordings import vdif_source
 from .run import RunResult
 
 _CAPTURES = {b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a"}
@@ -139,13 +136,11 @@ def run_in_process(observation: Observation, output: Path | None, console: Conso
     from ..simulate import VoltageSimulator
 
     if observation.simulate is None:
-        raise ConfigError(
-            observation.source,
-            [Problem("simulate", None, "is missing: --in-process has no sockets, so it needs [simulate]")],
-        )
+        remedy = "is missing: --in-process has no sockets, so it needs [simulate]"
+        raise ConfigError(observation.source, [Problem("simulate", None, remedy)])
     path = output_file(observation, output)
     end = observation.end_sample
-    chunks = ((0, chunk) for chunk in VoltageSimulator(observation).chunks())
+    chunks = ((0, chunk) for chunk in VoltageSimulator(observation, mount=observation.array.mount).chunks())
     with BandWriter(observation, path) as writer:
         _watched([writer], chunks, lambda chunk: chunk.end / end if end else 0.0, console or Console(stderr=True))
     return RunResult(path, writer.integrations)
@@ -176,16 +171,10 @@ def correlate(
     if is_capture:
         return [_correlate_capture(observation, recordings, output, console)]
     if observation.vdif is None:
-        raise ConfigError(
-            observation.source,
-            [
-                Problem(
-                    "vdif",
-                    None,
-                    f"is missing: {recordings[0].name} is no packet capture, so it is read as VDIF, which needs a [vdif] table",
-                )
-            ],
+        remedy = (
+            f"is missing: {recordings[0].name} is no packet capture, so it is read as VDIF, which needs a [vdif] table"
         )
+        raise ConfigError(observation.source, [Problem("vdif", None, remedy)])
     return _correlate_vdif(observation, recordings, output, console)
 
 
@@ -201,21 +190,19 @@ def _correlate_capture(
     chunks = iter(capture)
     first = next(chunks, None)
     if first is None:
-        raise ConfigError(
-            str(recordings[0]), [Problem("input", recordings[0].name, _nothing_found(observation, capture))]
-        )
+        problem = Problem("input", recordings[0].name, _nothing_found(observation, capture))
+        raise ConfigError(str(recordings[0]), [problem])
+    pairs = ((0, chunk) for chunk in chain([first], chunks))
     with BandWriter(observation, path) as writer:
-        _watched(
-            [writer], ((0, c) for c in chain([first], chunks)), lambda _: file.bytes_done / file.bytes_total, console
-        )
+        _watched([writer], pairs, lambda _: file.bytes_done / file.bytes_total, console)
     account, packets = capture.account(), file.account
     say = partial(console.print, highlight=False, soft_wrap=True)
-    say(f"{account.datagrams} datagrams: {account.placed} placed, {account.late} late, {account.duplicate} duplicate, "
-        f"{account.malformed} malformed, {account.foreign} foreign; {account.missing} of {account.expected} missing")  # fmt: skip
+    say(
+        f"{account.datagrams} datagrams: {account.placed} placed, {account.late} late, {account.duplicate} duplicate, "
+        f"{account.malformed} malformed, {account.foreign} foreign; {account.missing} of {account.expected} missing"
+    )
     if packets.truncated:
-        say(
-            f"[yellow]{packets.truncated} datagrams were cut by the capture's snapshot length; capture with tcpdump -s 0[/]"
-        )
+        say(f"[yellow]{packets.truncated} datagrams were cut by the capture's snapshot length; use tcpdump -s 0[/]")
     if packets.fragments:
         say(f"[yellow]{packets.fragments} IP fragments were dropped; send packets no longer than the network's MTU[/]")
     if packets.cut:
@@ -230,8 +217,8 @@ def _nothing_found(observation: Observation, capture: DigitizerCapture) -> str:
     return (
         f"holds none of the observation's packets: of {capture.file.account.datagrams} UDP datagrams "
         f"{account.malformed} are malformed and {account.foreign} foreign{f' (digitiser IDs {seen})' if seen else ''}. "
-        f"Wanted are heaps of {digitizer.heap_samples} samples in {observation.digitizer_heap_bytes} B from digitiser IDs "
-        f"{listed(str(s.stream) for s in observation.streams)}: correct [digitizer] and [[inputs]]"
+        f"Wanted are heaps of {digitizer.heap_samples} samples in {observation.digitizer_heap_bytes} B from digitiser "
+        f"IDs {listed(str(s.stream) for s in observation.streams)}: correct [digitizer] and [[inputs]]"
     )
 
 
@@ -240,17 +227,15 @@ def _correlate_vdif(
 ) -> list[RunResult]:
     o, table = observation, observation.vdif
     assert table is not None
-    bands = [(b.name or str(i), b.lo, b.sideband) for i, b in enumerate(table.bands)] or [
-        ("", o.band.lo, o.band.sideband)
-    ]
-    source, names = _vdif_source(o, recordings, len(bands), console)
+    named = [(band.name or str(i), band.lo, band.sideband) for i, band in enumerate(table.bands)]
+    bands = named or [("", o.band.lo, o.band.sideband)]
+    source, names = vdif_source(o, recordings, len(bands), console)
     plans = []
     base = output_file(o, output)
     for i, (name, lo, sideband) in enumerate(bands):
         if i not in source.parts:
-            raise ConfigError(
-                o.source, [Problem(f"vdif.bands[{i}]", name, "no [[vdif.inputs]] entry leads to this band")]
-            )
+            remedy = "no [[vdif.inputs]] entry leads to this band"
+            raise ConfigError(o.source, [Problem(f"vdif.bands[{i}]", name, remedy)])
         complex_samples = source.parts[i] == 2
         if complex_samples and o.band.nyquist_zone != 1:
             remedy = "must be 1: the recording's samples are complex, so put the band's centre in lo"
@@ -261,136 +246,16 @@ def _correlate_vdif(
         plans.append((of_band, base if len(bands) == 1 else base.with_name(f"{base.stem}.{name}{base.suffix}")))
     length = source.stop - source.start
     with ExitStack() as stack:
-        writers = [
-            stack.enter_context(BandWriter(of_band, path, source.residuals[i]))
-            for i, (of_band, path) in enumerate(plans)
-        ]
+        writers = [stack.enter_context(BandWriter(*plan, source.residuals[i])) for i, plan in enumerate(plans)]
         _watched(writers, source, lambda chunk: (chunk.end - source.start) / length, console)
     accounts = {n: asdict(a) | {"missing": a.missing} for n, a in zip(names, source.accounts, strict=True)}
     for name, a in zip(names, source.accounts, strict=True):
         console.print(
-            f"{name}: {a.frames} frames: {a.placed} placed, {a.invalid} invalid, {a.duplicate} duplicate, {a.late} late, "
-            f"{a.outside} outside, {a.foreign} foreign, {a.bad_time} of bad time; {a.missing} of {a.expected} missing, "
+            f"{name}: {a.frames} frames: {a.placed} placed, {a.invalid} invalid, {a.duplicate} duplicate, "
+            f"{a.late} late, {a.outside} outside, {a.foreign} foreign, {a.bad_time} of bad time; "
+            f"{a.missing} of {a.expected} missing, "
             f"{a.malformed} stretches malformed",
             highlight=False,
             soft_wrap=True,
         )
     return [RunResult(w.path, w.integrations, accounts) for w in writers]
-
-
-def _vdif_source(
-    observation: Observation, recordings: Sequence[Path], bands: int, console: Console
-) -> tuple[VdifSource, list[str]]:
-    """Frames of the recordings as ``[[vdif.inputs]]`` maps them, on the observation's clock, and what the files are called."""
-    o, table = observation, observation.vdif
-    assert table is not None
-    needed = 1 + max(entry.file for entry in table.inputs)
-    if len(recordings) != needed:
-        remedy = f"files were given, but [[vdif.inputs]] counts {needed}, file = 0 to {needed - 1}: give these, in that order"
-        raise ConfigError("--input", [Problem("input", len(recordings), remedy)])
-    antennas, pols = [a.name for a in o.antennas], o.array.polarizations
-    # A file whose inputs have several clock offsets is opened once for each.
-    opened: dict[tuple[int, float], int] = {}
-    inputs = []
-    for entry in table.inputs:
-        file = opened.setdefault((entry.file, entry.clock_offset), len(opened))
-        where = [(entry.channel, entry.band or 0)] if entry.channel is not None else [(b, b) for b in range(bands)]
-        for channel, band in where:
-            inputs.append(
-                VdifInput(
-                    file, entry.thread, channel, antennas.index(entry.antenna), pols.index(entry.polarization), band
-                )
-            )
-    clock = sync_time(o)
-    paths = [recordings[file] for file, _ in opened]
-    try:
-        source = VdifSource(
-            paths,
-            inputs,
-            _whole(o),
-            clock_offsets=[-Fraction(str(offset)) for _, offset in opened],
-            timestamp_of=lambda epoch, second: (vdif_tai(epoch, second) - clock.tai) * clock.sample_rate,
-            antennas=len(antennas),
-            polarizations=len(pols),
-            start=0,
-            stop=o.end_sample,
-            overlap=False,
-        )
-    except NoSamplesError as error:
-        raise ConfigError(o.source, [_no_time(o, clock, paths, error.spans)]) from None
-    _check_times(o, clock, paths, source, console)
-    return source, [path.name if paths.count(path) == 1 else f"{path.name} ({i})" for i, path in enumerate(paths)]
-
-
-Spans = dict[tuple[int, int], tuple[int, int]]
-
-
-def _file_spans(spans: Spans) -> dict[int, tuple[int, int]]:
-    """Join the threads of each file."""
-    files = {file for file, _ in spans}
-    return {
-        f: (min(a for (g, _), (a, _) in spans.items() if g == f), max(b for (g, _), (_, b) in spans.items() if g == f))
-        for f in sorted(files)
-    }
-
-
-def _listing(clock: SyncTime, paths: Sequence[Path], spans: Spans) -> str:
-    return "; ".join(
-        f"{paths[f].name} {clock.iso(a, 3)} to {clock.iso(b, 3)}" for f, (a, b) in _file_spans(spans).items()
-    )
-
-
-def _no_time(observation: Observation, clock: SyncTime, paths: Sequence[Path], spans: Spans) -> Problem:
-    """Say why nothing of the recordings lies within the observation."""
-    files = _file_spans(spans)
-    first, last = min(a for a, _ in files.values()), max(b for _, b in files.values())
-    if last <= 0:
-        remedy = f'is after the end of the recordings; set it to "{_second(clock, first)}" or later'
-        return Problem(
-            "observation.sync_time", observation.observation.sync_time, f"{remedy} ({_listing(clock, paths, spans)})"
-        )
-    end = observation.end_sample
-    if end is not None and first >= end:
-        remedy = (
-            f"from sync_time on ends at {clock.iso(end, 3)}, before the recordings begin; set sync_time to "
-            f'"{_second(clock, first)}" ({_listing(clock, paths, spans)})'
-        )
-        return Problem("observation.duration", show(float(observation.observation.duration or 0), "s"), remedy)
-    return Problem("input", None, f"the recordings are shorter than one packet: {_listing(clock, paths, spans)}")
-
-
-def _second(clock: SyncTime, count: int) -> str:
-    """UTC of the last whole second up to a sample."""
-    return clock.iso(count, 0)
-
-
-def _check_times(
-    observation: Observation, clock: SyncTime, paths: Sequence[Path], source: VdifSource, console: Console
-) -> None:
-    """Refuse recordings that have no time in common; say so if some has none, or if some begins before sync."""
-    files = _file_spans(source.spans)
-    alone = [f for f, (a, b) in files.items() if not any(a < d and c < b for g, (c, d) in files.items() if g != f)]
-    remedy = "correct clock_offset, or take recordings of the same time"
-    if len(files) > 1 and len(alone) == len(files):
-        problem = Problem(
-            "input",
-            None,
-            f"no two recordings have any time in common: {_listing(clock, paths, source.spans)}; {remedy}",
-        )
-        raise ConfigError(observation.source, [problem])
-    say = partial(console.print, highlight=False, soft_wrap=True)
-    for f in alone if len(files) > 1 else ():
-        say(f"[yellow]{paths[f].name} has no time in common with another recording; {remedy}[/]")
-    first = min(a for a, _ in files.values())
-    if first <= -source.packet_samples:
-        lost = show(-first / float(clock.sample_rate), "s")
-        say(f'[yellow]the first {lost} of the recordings lie before observation.sync_time and are left out; '
-            f'set it to "{_second(clock, first)}" to have them[/]')  # fmt: skip
-
-
-def _whole(observation: Observation) -> int:
-    rate = observation.sample_rate
-    if rate.denominator != 1:
-        remedy = "VDIF needs a whole number of samples a second"
-        raise ConfigError(observation.source, [Problem("band.sample_rate", f"{float(rate)} Hz", remedy)])
-    return rate.numerator

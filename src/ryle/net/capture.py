@@ -214,14 +214,16 @@ class DigitizerCapture:
         self._foreign += len(rows) - ours
 
     def _place(
-        self, payload: NDArray[np.uint8], rows: NDArray[np.intp], identity: NDArray[np.int64], values: NDArray[np.int64],
+        self,
+        payload: NDArray[np.uint8],
+        rows: NDArray[np.intp],
+        identity: NDArray[np.int64],
+        values: NDArray[np.int64],
         start: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Place datagrams with the same items, payloads of which begin at byte `start`."""
         column = {int(item) & 0x7FFF: i for i, item in enumerate(identity) if item >> 15}
-        if spead.STREAM_CONTROL in {int(i) & 0x7FFF for i in identity} or _DESCRIPTOR in {
-            int(i) & 0x7FFF for i in identity
-        }:
+        if np.isin(identity & 0x7FFF, (spead.STREAM_CONTROL, _DESCRIPTOR)).any():
             self._foreign += len(rows)
             return
         if spead.DIGITISER_ID not in column:
@@ -261,9 +263,14 @@ class DigitizerCapture:
             self._copy(int(number), slots[here], payload, rows[here], start, saturated[here])
 
     def _copy(
-        self, number: int, slots: NDArray[np.int64], payload: NDArray[np.uint8], rows: NDArray[np.intp], start: int,
+        self,
+        number: int,
+        slots: NDArray[np.int64],
+        payload: NDArray[np.uint8],
+        rows: NDArray[np.intp],
+        start: int,
         saturated: NDArray[np.int64],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Copy payloads into one chunk, the first of those for the same slot."""
         chunk = self._open.get(number)
         if chunk is None:

@@ -168,9 +168,8 @@ class _File:
         both = concatenate([first, last])
         found = np.unique(both.thread)
         if absent := sorted(set(self.threads.tolist()) - set(found.tolist())):
-            raise ValueError(
-                f"{self.name} has threads {found.tolist()}, not {absent}; correct the threads or the order of the files"
-            )
+            remedy = "correct the threads or the order of the files"
+            raise ValueError(f"{self.name} has threads {found.tolist()}, not {absent}; {remedy}")
         frames_per_second = self._rate // self.samples
         self._check_rate(both, frames_per_second)
         self.spans: dict[int, tuple[int, int]] = {}
@@ -184,8 +183,8 @@ class _File:
         anywhere = self.scanner.some_frames(_LOOKS)
         number = np.concatenate([ends.frame, anywhere.frame])
         claim = (
-            f"{self.name}: frame numbers reach {{}}, but {self._rate} samples a second in frames of {self.samples} make "
-            f"{frames_per_second} frames; the sample rate must be {{}} (band.sample_rate, that of one channel)"
+            f"{self.name}: frame numbers reach {{}}, but {self._rate} samples a second in frames of {self.samples} "
+            f"make {frames_per_second} frames; the sample rate must be {{}} (band.sample_rate, that of one channel)"
         )
         if np.mean(anywhere.frame >= frames_per_second) > 0.1 or np.median(ends.frame >= frames_per_second) > 0:
             raise ValueError(claim.format(int(number.max()), "higher"))
@@ -494,13 +493,13 @@ class VdifSource:
         if stop is not None:
             end = min(end, stop // packet * packet)
         if end <= begin:
-            listing = "\n".join(
-                f"  {self._files[i].name} thread {t}: {a} to {b}" for (i, t), (a, b) in self.spans.items()
-            )
+            spans = (f"  {self._files[i].name} thread {t}: {a} to {b}" for (i, t), (a, b) in self.spans.items())
+            listing = "\n".join(spans)
             wanted = "" if start is None and stop is None else f" from {start} to {'the end' if stop is None else stop}"
             raise NoSamplesError(
-                f"no whole packet of {packet} samples lies between samples {first} and {last}{wanted}; the inputs cover\n"
-                f"{listing}\nCheck the clock offsets and times, or take the union of their times (overlap=False)",
+                f"no whole packet of {packet} samples lies between samples {first} and {last}{wanted}; "
+                f"the inputs cover\n{listing}\n"
+                "Check the clock offsets and times, or take the union of their times (overlap=False)",
                 self.spans,
             )
         return begin, end
