@@ -1,11 +1,12 @@
-"""Make the table of all saved figures: ``python bench/table.py``, after `bench/cpu.py --json bench/results/cpu_<CPU>.json`."""
+"""Make the table of all figures that `bench/cpu.py --json` saved in bench/results: ``python bench/table.py``."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-HEAD = "| case | value | baseline | time ratio | range of runs | target | share of limit |\n|---|--:|--:|--:|--:|--:|--:|\n"
+COLUMNS = "case", "value", "baseline", "time ratio", "range of runs", "target", "share of limit"
+HEAD = f"| {' | '.join(COLUMNS)} |\n|---{'|--:' * (len(COLUMNS) - 1)}|\n"
 
 
 def row(figure: dict[str, Any]) -> str:
@@ -28,12 +29,15 @@ def row(figure: dict[str, Any]) -> str:
 def section(path: Path) -> str:
     saved = json.loads(path.read_text())
     about = saved["machine"]
+    busy = ""
+    if "stolen" in about:
+        busy = f"load {about['load_before']:.1f}, {about['stolen']:.1%} of the time stolen by the hypervisor; "
     return (
         f"**{about['cpu']}**, one core of {about['cores']}; {about['date']}, commit {about['commit']}; medians of "
-        f"{about['runs']} runs; load {about['load_before']:.1f} before, {about['stolen']:.1%} of the time stolen by the "
-        f"hypervisor; numpy {about['numpy']}, scipy {about['scipy']}.\n\n{HEAD}{''.join(map(row, saved['results']))}"
+        f"{about['runs']} runs; {busy}numpy {about['numpy']}, scipy {about['scipy']}.\n\n"
+        f"{HEAD}{''.join(map(row, saved['results']))}"
     )
 
 
 if __name__ == "__main__":
-    (RESULTS / "cpu.md").write_text("\n".join(section(path) for path in sorted(RESULTS.glob("cpu_*.json"))))
+    (RESULTS / "cpu.md").write_text("\n".join(section(path) for path in sorted(RESULTS.glob("*.json"))))

@@ -97,10 +97,10 @@ def run(antennas: int = 32, rounds: int = 9) -> list[Figure]:
     ]  # fmt: skip
     ratio, spread = compare(times["correlator"], baseline)
     samples = inputs * chunk.samples / 1e9
-    sizes = f"{antennas} dual-polarization antennas, {CHANNELS} channels, {TAPS} taps, {BITS} bit, batches of {shape.batch} spectra"
+    sizes = f"{antennas} dual-polarization antennas, {CHANNELS} channels, {TAPS} taps, {BITS} bit"
     return [
         Figure(
-            f"F and X in one process, {sizes}",
+            f"F and X in one process, {sizes}, batches of {shape.batch} spectra",
             samples / statistics.median(times["correlator"]),
             "Gsample/s",
             BASELINE,

@@ -100,29 +100,31 @@ def product_baseline(voltages: NDArray[np.complex64]) -> Callable[[], object]:
     return multiply
 
 
-def run(rounds: int = 11) -> list[Figure]:
+def run(rounds: int = 11, channels: int = CHANNELS, blocks: int = BLOCKS) -> list[Figure]:
     """Time every kernel that this CPU can run.
 
     Parameters
     ----------
     rounds : int
         How often each case is timed.
+    channels, blocks : int
+        How much is correlated in one call.
     """
     rng = np.random.default_rng(0)
-    data = rng.integers(-127, 128, (CHANNELS, BLOCKS, INPUTS, 2 * BLOCK), dtype=np.int8)
-    full = np.full((1, BLOCKS, INPUTS), 2**64 - 1, np.uint64)
+    data = rng.integers(-127, 128, (channels, blocks, INPUTS, 2 * BLOCK), dtype=np.int8)
+    full = np.full((1, blocks, INPUTS), 2**64 - 1, np.uint64)
     holes = full.copy()
     lossy = rng.random(full.shape) < 0.1
     holes[lossy] = rng.integers(0, 2**64, np.count_nonzero(lossy), dtype=np.uint64)
     kernels = available_kernels()
     sizes = f"{INPUTS} inputs"
-    voltages = random_voltages(INPUTS, CHANNELS, BLOCKS * BLOCK)
+    voltages = random_voltages(INPUTS, channels, blocks * BLOCK)
     work: dict[str, Callable[[], object]] = {
         BASELINE: product_baseline(voltages),
         RANK_UPDATE: lambda: [cherk(1, channel.T, trans=2) for channel in voltages],
     }
     cases = {}
-    config = CorrelatorConfig(INPUTS, CHANNELS, 2)
+    config = CorrelatorConfig(INPUTS, channels, 2)
     for kernel in kernels:
         cases[f"X-engine {kernel}, {sizes}"] = kernel, SpectraChunk(0, data, full)
     cases[f"X-engine {kernels[0]}, {sizes}, 1 row in 10 with holes"] = kernels[0], SpectraChunk(0, data, holes)
@@ -132,7 +134,7 @@ def run(rounds: int = 11) -> list[Figure]:
     peaks = {kernel: peak for kernel in kernels if (peak := multiplier_peak(kernel))}
     times = interleave(work | {kernel: call for kernel, (call, _) in peaks.items()}, rounds)
     seconds = {name: statistics.median(values) for name, values in times.items()}
-    useful = useful_operations(INPUTS, CHANNELS * BLOCKS * BLOCK)
+    useful = useful_operations(INPUTS, channels * blocks * BLOCK)
     ratio, spread = compare(times[RANK_UPDATE], times[BASELINE])
     baseline = useful / seconds[BASELINE] / 1e12
     figures = [

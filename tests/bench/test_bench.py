@@ -1,0 +1,82 @@
+"""What `ryle bench` says of its own measurements; how fast anything is, is no matter of tests."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ryle.bench import cpu, fengine, fx, xengine
+from ryle.bench.timing import Figure, compare, interleave
+from ryle.correlate.cpu import available_kernels
+
+
+def test_rounds_are_interleaved_after_a_warm_up():
+    calls = []
+    times = interleave({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 3)
+    assert calls == ["a", "b"] * 4
+    assert {name: len(values) for name, values in times.items()} == {"a": 3, "b": 3}
+
+
+def test_ratios_are_of_one_round():
+    """A machine that slows down during the run changes both times, not their ratio."""
+    assert compare([2.0, 4.0, 20.0, 200.0], [1.0, 2.0, 10.0, 100.0]) == (2.0, (2.0, 2.0))
+    middle, (low, high) = compare([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+    assert middle == 2
+    assert low < 2 < high
+
+
+def test_several_runs_make_one_figure():
+    runs = [Figure("case", v, "s", "base", 1.0, r, (r, r), 3.0, None, {"n": v}) for v, r in ((4, 2), (5, 2.5), (9, 7))]
+    figure = cpu.combine(runs)
+    assert (figure.value, figure.ratio, figure.spread, figure.limit) == (5, 2.5, (2, 7), None)
+    assert figure.notes == {"n": 5}
+
+
+def test_every_kernel_is_measured_against_its_target():
+    figures = {figure.case: figure for figure in xengine.run(rounds=2, channels=2, blocks=8)}
+    for kernel in available_kernels():
+        figure = figures[f"X-engine {kernel}, 64 inputs"]
+        assert figure.target == xengine.TARGETS.get(kernel)
+        assert figure.ratio is not None
+        # Both work on the same samples, so the ratio of speeds is that of times.
+        assert figure.value * figure.ratio == pytest.approx(figure.baseline_value, rel=0.9)
+
+
+def test_f_engine_and_its_parts():
+    figures = fengine.run(channels=64, spectra=128, rounds=2)
+    assert [figure.target for figure in figures if figure.target] == [3.0]
+    assert len(figures) == 6
+    assert all(figure.value > 0 and figure.ratio is not None for figure in figures)
+
+
+def test_the_whole_correlator_is_given_whole_batches():
+    """Every chunk completes one batch, or the rate would be wrong."""
+    observed = fx.observation(2)
+    engine = fx.FxEngine(observed)
+    samples = engine.f.shape.batch * engine.f.shape.step
+    chunk = fengine.noise_chunk(4, samples)
+    assert chunk.samples == samples
+    stream = fx._Stream(observed, chunk)
+    positions = []
+    for _ in range(4):
+        stream.push()
+        positions.append(stream.engine.f.position)
+    assert np.diff(positions[1:]).tolist() == [samples, samples]
+    assert stream.engine.f.values.all()
+
+
+def test_command(monkeypatch, tmp_path):
+    from ryle.cli import _register, app
+
+    figure = Figure("case", 0.123456, "Gsample/s", "base", 0.1, 4.0, (3.9, 4.1), 3.0)
+    monkeypatch.setattr(cpu, "measure", lambda runs, progress: [figure] * runs)
+    _register()
+    saved = tmp_path / "figures.json"
+    result = CliRunner().invoke(app, ["bench", "cpu", "--runs", "2", "--json", str(saved)])
+    assert result.exit_code == 0, result.output
+    assert "4.000" in result.output
+    assert "no" in result.output
+    figures = json.loads(saved.read_text())
+    assert figures["machine"]["x_kernel"] == available_kernels()[0]
+    assert [row["value"] for row in figures["results"]] == [0.1235] * 2
