@@ -1,6 +1,12 @@
 """Sphinx configuration."""
 
+import sys
+from pathlib import Path
+
 import ryle
+
+sys.path.insert(0, str(Path(__file__).parent))
+import command_line
 
 project = "Ryle"
 author = "The Ryle developers"
@@ -8,14 +14,22 @@ copyright = "2026, The Ryle developers"
 version = release = ryle.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc"]
-myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "reference/generated/commands.md"]
+templates_path = ["_templates"]
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 autosummary_generate = True
+autosummary_ignore_module_all = False  # a package documents what it exports, not what it imports
 autodoc_typehints = "none"
+autodoc_member_order = "bysource"
 # Compiled parts document themselves in the modules that wrap them.
 html_theme = "furo"
 html_static_path = ["_static"]
 html_title = "Ryle"
+
+# Written anew at every build; the page that includes it stands in reference/command-line.md.
+generated = Path(__file__).parent / "reference" / "generated"
+generated.mkdir(exist_ok=True)
+(generated / "commands.md").write_text(command_line.page())
