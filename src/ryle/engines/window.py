@@ -15,13 +15,16 @@ import numpy as np
 from ..chunk import SampleChunk
 from ..config import Observation
 
-#: Samples of one input that a batch should hold: enough that overlaps cost little, not so many that caches overflow.
-_BATCH_SAMPLES = 1 << 19
+#: Spectra that a batch should hold, so that overlaps and calls cost little, and bounds on its samples of one input, so
+#: that short spectra come in good numbers and long ones do not fill the memory.
+_BATCH_SPECTRA = 256
+_LEAST_SAMPLES, _MOST_SAMPLES = 1 << 19, 1 << 21
 
 
 def f_batch(observation: Observation) -> int:
     """Length of an F-engine's batch, in units of `Observation.batch_spectra`."""
-    return max(1, round(_BATCH_SAMPLES / (observation.batch_spectra * observation.step)))
+    samples = min(max(_BATCH_SPECTRA * observation.step, _LEAST_SAMPLES), _MOST_SAMPLES)
+    return max(1, round(samples / (observation.batch_spectra * observation.step)))
 
 
 @dataclass(frozen=True)
