@@ -106,7 +106,7 @@ def run_processes(
 
             def update() -> None:
                 children = sorted(supervisor.children, key=lambda c: STAGES.index(c.role))
-                result.statuses = {c.name: c.status for c in children}
+                result.statuses = {c.label: c.status for c in children}
                 result.accounts = {n: s["account"] for n, s in result.statuses.items() if s.get("account")}
                 live.update(table.render(list(result.statuses.items()), result.integrations))
 

@@ -42,6 +42,11 @@ class Child:
     @property
     def name(self) -> str:
         """What people call it."""
+        return self.label.replace(" ", "-engine ")
+
+    @property
+    def label(self) -> str:
+        """The same, short, for tables."""
         return self.role if self.role in ("simulate", "catcher") else f"{self.role.upper()} {self.index}"
 
     @property
