@@ -6,13 +6,15 @@ import json
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import __version__
-from ..array.observed import antennas, location, sync_time
 from ..config import Observation
-from .metadata import ObservationMetadata, PhaseCentre
+
+if TYPE_CHECKING:
+    from .metadata import ObservationMetadata
 
 
 def output_file(observation: Observation, output: Path | None = None) -> Path:
@@ -23,6 +25,10 @@ def output_file(observation: Observation, output: Path | None = None) -> Path:
 
 def metadata(observation: Observation) -> ObservationMetadata:
     """Everything that the visibility file states."""
+    # Here, because they bring astropy and pyuvdata: a supervisor asks for the file's name only, and starts 3 s earlier.
+    from ..array.observed import antennas, location, sync_time
+    from .metadata import ObservationMetadata, PhaseCentre
+
     place, array = location(observation), antennas(observation)
     centre = observation.phase_centre
     unix: Fraction = sync_time(observation).unix

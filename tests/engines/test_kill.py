@@ -1,0 +1,213 @@
+"""kill -9 of any process of a run: the file keeps what was reported, the run says who died, nobody is left behind.
+
+RYLE_SOAK=n kills each n times, at moments from the very start on.
+"""
+
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import pytest
+from pyuvdata import UVData
+
+from ryle.config import load
+from ryle.products.uvh5 import recover
+
+SOAK = int(os.environ.get("RYLE_SOAK", "0"))
+ROLES = {
+    "simulate": ("simulate", "simulate"),
+    "f": ("engine f", "F-engine 0"),
+    "x": ("engine x", "X-engine 0"),
+    "catcher": ("engine catcher", "catcher"),
+}
+
+
+def processes(file):
+    """Commands of all processes that were given `file`, by process ID."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes().decode().split("\0")
+                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            except OSError:
+                continue
+            if str(file) in words and state != "Z":
+                found[int(entry.name)] = " ".join(words)
+    return found
+
+
+def written(path):
+    """Integrations that any reader finds in the file as it stands; 0 if it cannot be opened at this moment."""
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            return int(file["Header/Ntimes"][()])
+    except (OSError, KeyError):
+        return 0
+
+
+class Run:
+    """`ryle run` of a small, fast, endless observation."""
+
+    def __init__(self, tmp_path, text):
+        self.file = tmp_path / "small.toml"
+        self.file.write_text(text)
+        self.path = tmp_path / "small.uvh5"
+        self.output = (tmp_path / "output.txt").open("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ryle", "run", str(self.file), "--output", str(tmp_path)],
+            stdout=self.output,
+            stderr=self.output,
+            env=os.environ | {"COLUMNS": "240"},
+        )
+
+    def wait_for(self, integrations):
+        deadline = time.monotonic() + 60
+        while written(self.path) < integrations:
+            assert self.process.poll() is None, self.said()
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.05)
+
+    def kill(self, role):
+        """Kill the process of a role; whether there was one."""
+        found = [pid for pid, command in processes(self.file).items() if f"ryle {ROLES[role][0]} " in command]
+        for pid in found:
+            os.kill(pid, signal.SIGKILL)
+        return bool(found)
+
+    def said(self):
+        self.output.seek(0)
+        return self.output.read()
+
+    def nothing_left(self, patience):
+        """No process remains and the ports are free."""
+        deadline = time.monotonic() + patience
+        while left := processes(self.file):
+            assert time.monotonic() < deadline, left
+            time.sleep(0.05)
+        o = load(self.file)
+        for endpoint in (
+            o.digitizer_endpoint(0),
+            o.digitizer_endpoint(1),
+            o.spectra_endpoint(0),
+            o.network.visibilities,
+        ):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                s.bind((endpoint.host, endpoint.port))
+
+    def opened(self):
+        """The file in pyuvdata, as it was left or, failing that, recovered."""
+        try:
+            return UVData.from_file(self.path)
+        except Exception:
+            recover(self.path)
+            return UVData.from_file(self.path)
+
+    def close(self):
+        for pid in processes(self.file):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self.output.close()
+
+
+@pytest.fixture
+def run(tmp_path, observation_text):
+    text = observation_text(
+        antennas=2,
+        pols=("x",),
+        rate=8_000_000,
+        channels=64,
+        sub=64,
+        heap_samples=4096,
+        packet=8192,
+        integration_spectra=8192,
+        simulate='speed = 1.0\nreplay = "20 ms"',
+    )
+    made = Run(tmp_path, text)
+    yield made
+    made.close()
+
+
+def moment(run):
+    """Wait until some time in the middle of the run; in a soak, any time."""
+    if SOAK and random.random() < 0.5:
+        time.sleep(random.uniform(0, 8))
+    else:
+        run.wait_for(1)
+        time.sleep(random.uniform(0, 0.7))
+
+
+@pytest.mark.parametrize("time_of", range(max(1, SOAK)))
+@pytest.mark.parametrize("roles", [("simulate", "catcher"), ("f", "x")])
+def test_killed_engines(run, roles, time_of):
+    """One in mid-run, in a soak at any time, and another soon after, while the rest is being drained."""
+    first, second = random.sample(roles, 2)
+    moment(run)
+    while not run.kill(first):
+        time.sleep(0.02)
+    time.sleep(random.uniform(0.3, 2))
+    both = run.kill(second)
+    assert run.process.wait(60) not in (0, None)
+    said = run.said()
+    assert f"{ROLES[first][1]} was killed by signal 9" in said
+    assert (f"{ROLES[second][1]} was killed by signal 9" in said) or not both
+    assert "last words" in said
+    run.nothing_left(0)
+    reported = re.search(r"(\d+) integrations are safe in", said)
+    if reported is None:
+        assert SOAK and "nothing was written" in said
+        return
+    assert run.opened().Ntimes >= int(reported[1]) > 0
+
+
+@pytest.mark.parametrize("time_of", range(max(1, SOAK)))
+def test_a_killed_supervisor(run, time_of):
+    """The engines drain by themselves when the supervisor is gone."""
+    moment(run)
+    before = written(run.path)
+    os.kill(run.process.pid, signal.SIGKILL)
+    run.process.wait()
+    run.nothing_left(30)
+    if SOAK and not before:
+        return
+    assert run.opened().Ntimes >= before > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM] if SOAK else [signal.SIGINT])
+def test_ctrl_c(run, number):
+    """All that was sent is drained into the file, which is closed; status 0."""
+    run.wait_for(2)
+    os.kill(run.process.pid, number)
+    assert run.process.wait(60) == 0, run.said()
+    run.nothing_left(0)
+    said = run.said()
+    count = int(re.findall(r"(\d+) integrations written", said)[-1])
+    sent = float(re.search(r"simulate .*?([\d.]+) s", said)[1]) * 8e6
+    assert run.opened().Ntimes == count
+    assert count in (int(sent / (8192 * 128)), int(sent / (8192 * 128)) + 1)
+    assert not run.path.with_name(run.path.name + ".journal").exists()
+    states = re.findall(r"│ (\S.*?) +│ (\w+) ", said)
+    assert {s for _, s in states} == {"done"} and len(states) == 4
+
+
+def test_disk_that_takes_no_more(tmp_path, observation_text):
+    """The run ends with an error that names the file, which holds all that was reported."""
+    file, path = tmp_path / "small.toml", tmp_path / "small.uvh5"
+    file.write_text(observation_text(duration=4, channels=256, integration_spectra=512))
+    command = [sys.executable, "-m", "ryle", "run", "--in-process", str(file), "--output", str(tmp_path)]
+    limit = 1 << 20
+    ended = subprocess.run(
+        ["prlimit", f"--fsize={limit}", *command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode not in (0, None)
+    holds = re.search(r"holds the\s+(\d+)\s+integrations", ended.stderr)
+    assert holds and str(path) in ended.stderr, ended.stderr
+    assert path.stat().st_size <= limit
+    assert UVData.from_file(path).Ntimes == int(holds[1]) > 0
