@@ -103,10 +103,14 @@ def correlated(o: Observation, directory) -> UVData:
 
 
 def read(path) -> UVData:
-    """Read a file with pyuvdata, whose strict check compares uvw with antenna positions and phase centre."""
+    """Read a file with pyuvdata, whose strict check compares uvw with antenna positions and phase centre.
+
+    It turns a file round that has both uvw and visibilities the wrong way, and says so: an error here.
+    """
     data = UVData()
     with offline_iers(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", message="(?is).*uvw")
         data.read(str(path), strict_uvw_antpos_check=True)
     return data
 
