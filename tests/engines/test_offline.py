@@ -368,6 +368,20 @@ def test_loss_duplicates_disorder_and_damage(simulated, tmp_path):
     assert 0 < datasets(bad.file)[1].min() < 1
 
 
+def test_faults_reach_the_capture(simulated, tmp_path):
+    o, _, _ = simulated
+    rates = {"loss": 0.05, "duplicate": 0.05, "reorder": 0.05, "corrupt": 0.03}
+    faulty = changed(o, simulate={"faults": o.simulate.faults.model_copy(update=rates)})
+    record(faulty, str(tmp_path / "faulty.pcap"))
+    source = DigitizerCapture(o, tmp_path / "faulty.pcap")
+    assert sum(int(chunk.present.sum()) for chunk in source) == source.account().placed
+    a, sent = source.account(), 4 * (800_000 // 1024)
+    assert a.balanced() and a.late == a.foreign == 0
+    for found, rate in ((a.duplicate, 0.05), (a.malformed, 0.03), (sent - a.placed, 0.08)):
+        assert abs(found / sent - rate) < 0.02
+    assert sent - a.placed > a.malformed
+
+
 def test_wild_time_stamps_late_packets_and_a_restart(simulated, tmp_path):
     o, _, capture = simulated
     good = packets(capture)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..config.units import parse_quantity
 from ..monitor.progress import track_samples
 from ..monitor.status import StatusReporter
 from ..net.digitizer import DigitizerSender
-from ..net.faults import FaultyLink
+from ..net.faults import Fault, FaultyLink, FaultyStream
 from ..net.pcap import PcapWriter
 from ..simulate import VoltageSimulator
 from ..wire.spead import digitizer_packet
@@ -108,6 +109,8 @@ def overridden(file: Path, speed: str, duration: str, faults: dict[str, float]) 
 def record(observation: Observation, path: str) -> None:
     """Write the digitizer packets of a whole simulated observation to a capture file instead of sending them.
 
+    They suffer the observation's faults on the way, an antenna's stream each.
+
     Parameters
     ----------
     observation : Observation
@@ -121,6 +124,11 @@ def record(observation: Observation, path: str) -> None:
         )
     simulator = VoltageSimulator(observation, mount=observation.array.mount)
     clock = sync_time(observation)
+    table = observation.simulate.faults if observation.simulate is not None else None
+    ways = [FaultyStream(table, a) for a in range(len(observation.antennas))] if table is not None and table.any else []
+    faults: list[Fault] = []
+    counts: Counter[str] = Counter()
+    when = 0
     with Path(path).open("wb") as file, track_samples(observation.end_sample, f"writing {path}") as advance:
         capture = PcapWriter(file)
         for chunk in simulator.chunks():
@@ -131,5 +139,11 @@ def record(observation: Observation, path: str) -> None:
                     to = observation.digitizer_endpoint(i // observation.pols)
                     status = min(int(chunk.saturated[i, packet]), 0xFFFF) << 32
                     datagram = digitizer_packet(timestamp, stream.stream, status, chunk.data[i, packet].tobytes())
-                    capture.write(when, datagram, to.host, to.port)
+                    way = ways[i // observation.pols] if ways else None
+                    for arrived in [datagram] if way is None else way.handle(datagram, faults, counts):
+                        capture.write(when, arrived, to.host, to.port)
             advance(chunk.end)
+        for antenna, way in enumerate(ways):
+            to = observation.digitizer_endpoint(antenna)
+            for arrived in way.flush():
+                capture.write(when, arrived, to.host, to.port)

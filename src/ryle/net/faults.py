@@ -40,11 +40,19 @@ class Fault:
     items: dict[int, int]
 
 
-class _Route:
-    """One way through the link; its faults depend on the seed and on its own datagrams, nothing else."""
+class FaultyStream:
+    """Datagrams of one way, with faults that depend on the seed and on the way's own datagrams, nothing else.
 
-    def __init__(self, incoming: socket.socket, to: tuple[str, int], faults: FaultsTable, index: int) -> None:
-        self.incoming, self.to, self.index = incoming, to, index
+    Parameters
+    ----------
+    faults : FaultsTable
+        Rates and seed.
+    index : int
+        Which way: others fail otherwise.
+    """
+
+    def __init__(self, faults: FaultsTable, index: int) -> None:
+        self.index = index
         self._faults = faults
         self._random = np.random.default_rng([faults.seed, index])
         self._passed = 0
@@ -106,6 +114,14 @@ class _Route:
         at = int(self._random.choice([0, 1, 2, 3, 6, 7]))
         wrong = datagram[at] ^ int(self._random.integers(1, 256))
         return datagram[:at] + bytes([wrong]) + datagram[at + 1 :]
+
+
+class _Route(FaultyStream):
+    """One way through the link."""
+
+    def __init__(self, incoming: socket.socket, to: tuple[str, int], faults: FaultsTable, index: int) -> None:
+        super().__init__(faults, index)
+        self.incoming, self.to = incoming, to
 
 
 class FaultyLink:
