@@ -144,15 +144,16 @@ class Supervisor:
         while any(c.exit_code is None for c in self._stage(stage)):
             self._watch(on_update)
             if stage != head or self._stop.is_set() or self.failure is not None:
-                self._drain(stage)
+                self._drain(stage, at_once=stage == head)
         self._watch(lambda: None)
 
-    def _drain(self, stage: str) -> None:
+    def _drain(self, stage: str, at_once: bool) -> None:
+        """Tell a stage to drain: once nothing comes any more, or at once if what feeds it (a live array) never stops."""
         now = time.monotonic()
         for child in self._stage(stage):
             if child.exit_code is not None:
                 continue
-            if not child.told_to_drain and (stage == STAGES[0] or now - child.last_change > _QUIET):
+            if not child.told_to_drain and (at_once or now - child.last_change > _QUIET):
                 child.told_to_drain = True
                 child.last_change = now
                 self._tell(child, "drain\n")
