@@ -148,7 +148,7 @@ class Supervisor:
         self._watch(lambda: None)
 
     def _drain(self, stage: str, at_once: bool) -> None:
-        """Tell a stage to drain: once nothing comes any more, or at once if what feeds it (a live array) never stops."""
+        """Tell a stage to drain: once nothing comes any more, or at once if its source (a live array) never ends."""
         now = time.monotonic()
         for child in self._stage(stage):
             if child.exit_code is not None:
