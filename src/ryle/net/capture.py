@@ -222,7 +222,16 @@ class DigitizerCapture:
         start: int,
     ) -> None:
         """Place datagrams with the same items, payloads of which begin at byte `start`."""
-        column = {int(item) & 0x7FFF: i for i, item in enumerate(identity) if item >> 15}
+        column: dict[int, int] = {}
+        for i, item in enumerate(identity.tolist()):
+            if item >> 15:
+                column.setdefault(item & 0x7FFF, i)
+        # First of all the lengths: a damaged item count makes items of samples.
+        length = values[:, column[spead.PAYLOAD_LENGTH]] if spead.PAYLOAD_LENGTH in column else np.full(len(rows), -1)
+        whole = length == payload.shape[1] - start
+        if not whole.all():
+            self._malformed += int((~whole).sum())
+            rows, values = rows[whole], values[whole]
         if np.isin(identity & 0x7FFF, (spead.STREAM_CONTROL, _DESCRIPTOR)).any():
             self._foreign += len(rows)
             return
