@@ -54,6 +54,13 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
     ("_substreams_divide", GOOD, ('"1 s"\n[net', '"1 s"\nchannels_per_substream = 257\n[net'), None, "is 256"),
     ("_f_packet", GOOD, ("heap = 64", "heap = 4096"), "fengine.spectra_per_heap", "at most 2048"),
     ("_integration_length", GOOD, ('integration = "1 s"', 'integration = "1 ms"'), "xengine.integration", "0.004096 s"),
+    (
+        "_integration_length",
+        GOOD.replace("= 256", "= 16"),
+        ('= "1 s"\n[net', '= "0.3 ms"\n[net'),
+        None,
+        "at least 1 ms",
+    ),
     ("_gains_shape", GOOD, ("channels = 256", 'channels = 256\ngains_file = "none.npy"'), None, "numpy.save"),
     ("_addresses_apart", GOOD, ("17100", "17599"), "network.spectra", "network.digitizers"),
     ("_addresses_apart", GOOD, ("17100", "65535"), "network.digitizers", "past 65535"),

@@ -165,6 +165,9 @@ def _integration_length(o: Observation) -> Iterator[Problem]:
             f"must be at least lcm(64, spectra_per_heap) = {o.batch_spectra} spectra, which is {float(batch):.6g} s"
         )
         yield Problem("xengine.integration", f"{float(o.xengine.integration):g} s", remedy)
+    elif o.integration_time < 1e-3:
+        remedy = f"becomes {o.integration_time:.3g} s; files cannot tell times less than 1 ms apart: at least 1 ms"
+        yield Problem("xengine.integration", f"{float(o.xengine.integration):g} s", remedy)
 
 
 @_reads("array", "fengine")
