@@ -1,9 +1,10 @@
 """The file's visibilities against those of fftvis, to within radiometer noise that is computed and not fitted.
 
 Voltages of five dual-polarization antennas and three polarized sources with spectral indices pass the ADC, the
-F-engine, the X-engine and the UVH5 writer. pyuvdata reads the file and takes the tracking out; fftvis gives the unphased
-visibilities of the same sky. Compared are the correlation coefficients V_ij / sqrt(V_ii V_jj) of all pairs of the ten
-inputs. Expected autocorrelations are SEFD/2, sky, and the two quantizers' noise, all known beforehand.
+tracking F-engine, the X-engine and the UVH5 writer. pyuvdata reads the file and takes the tracking out; fftvis
+gives the unphased visibilities of the same sky. Compared are the correlation coefficients V_ij / sqrt(V_ii V_jj) of
+all pairs of the ten inputs. Expected autocorrelations are SEFD/2, sky, and the two quantizers' noise, all known
+beforehand.
 """
 
 from dataclasses import dataclass
