@@ -2,60 +2,98 @@
 
 from __future__ import annotations
 
-import re
+import inspect
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
 
-import typer.main
-from typer.core import TyperGroup
+from typer.models import ArgumentInfo, OptionInfo
 
 from ryle import cli
 
 
-def application() -> TyperGroup:
-    """Return the whole command as click sees it."""
+@dataclass(frozen=True)
+class Parameter:
+    """An argument or option of a subcommand; `names` of an option begin with dashes."""
+
+    names: tuple[str, ...]
+    help: str
+    default: str
+    choices: tuple[str, ...]
+    flag: bool
+    required: bool
+
+
+def commands() -> dict[str, Callable[..., Any]]:
+    """Functions behind all subcommands, by name ("run", "engine f")."""
     if not cli.app.registered_commands:
         cli._register()
-    command = typer.main.get_command(cli.app)
-    assert isinstance(command, TyperGroup)
-    return command
+    found = {c.name or c.callback.__name__: c.callback for c in cli.app.registered_commands if c.callback}
+    for group in cli.app.registered_groups:
+        for c in group.typer_instance.registered_commands:
+            assert c.callback is not None
+            found[f"{group.name} {c.name or c.callback.__name__}"] = c.callback
+    return found
+
+
+def parameters(command: Callable[..., Any]) -> list[Parameter]:
+    """Arguments and options of a subcommand, hidden ones left out."""
+    hints = typing.get_type_hints(command, include_extras=True)
+    return [
+        _parameter(name, hints[name], p.default)
+        for name, p in inspect.signature(command).parameters.items()
+        if not _info(hints[name]).hidden
+    ]
+
+
+def _info(hint: Any) -> ArgumentInfo | OptionInfo:
+    # An optional one is written Annotated[T, info] | None by get_type_hints of some Python versions.
+    for part in (hint, *typing.get_args(hint)):
+        for extra in getattr(part, "__metadata__", ()):
+            if isinstance(extra, ArgumentInfo | OptionInfo):
+                return extra
+    raise TypeError(f"{hint} is no argument and no option")
+
+
+def _parameter(name: str, hint: Any, default: Any) -> Parameter:
+    info = _info(hint)
+    kinds = {hint, *typing.get_args(hint)}
+    kinds |= {k for kind in kinds for k in typing.get_args(kind)}
+    enums = [k for k in kinds if isinstance(k, type) and issubclass(k, Enum)]
+    required = default is inspect.Parameter.empty
+    if isinstance(info, OptionInfo):
+        long = f"--{name.replace('_', '-')}"
+        # Typer takes the first of Annotated[T, Option("--output", "-o")] for a default.
+        given = tuple(n for n in (info.default, *(info.param_decls or ())) if isinstance(n, str))
+        names = given or ((long, f"--no-{long[2:]}") if bool in kinds else (long,))
+    else:
+        names = ((info.metavar or name).upper(),)
+    shown = "" if required or default in (None, "", False) else str(getattr(default, "value", default))
+    shown = names[0] if default is True else shown
+    choices = tuple(str(member.value) for kind in enums for member in kind)
+    return Parameter(names, info.help or "", shown, choices, bool in kinds, required)
 
 
 def page() -> str:
     """Write every subcommand with its arguments and options as MyST."""
-    root = application()
-    parts = []
-    for name, command in root.commands.items():
-        if isinstance(command, TyperGroup):
-            parts.append(f"## `ryle {name}`\n\n{_prose(command.help)}\n")
-            parts += [_section(f"ryle {name} {n}", c, "###") for n, c in command.commands.items()]
-        else:
-            parts.append(_section(f"ryle {name}", command, "##"))
-    return "\n".join(parts)
+    return "\n".join(_section(name, command) for name, command in commands().items())
 
 
-def _section(name: str, command: object, heading: str) -> str:
-    parameters = [p for p in command.params if not getattr(p, "hidden", False) and p.name != "help"]  # type: ignore[attr-defined]
-    rows = [_row(p) for p in parameters]
-    table = "\n".join(["| | | default |", "|---|---|---|", *rows]) + "\n" if rows else ""
-    return f"{heading} `{name}`\n\n{_prose(command.help)}\n\n{table}"  # type: ignore[attr-defined]
+def _section(name: str, command: Callable[..., Any]) -> str:
+    rows = [_row(p) for p in parameters(command)]
+    table = "\n".join(["| | | default |", "|---|---|---|", *rows])
+    return f"## `ryle {name}`\n\n{_escaped(inspect.getdoc(command) or '')}\n\n{table}\n"
 
 
-def _row(parameter: object) -> str:
-    p = parameter
-    if p.param_type_name == "argument":  # type: ignore[attr-defined]
-        name = f"`{(p.metavar or p.name).upper().strip('{}[]')}`"  # type: ignore[attr-defined]
-    else:
-        names = [*p.opts, *p.secondary_opts]  # type: ignore[attr-defined]
-        name = ", ".join(f"`{n}`" for n in sorted(names, key=len))
-    choices = getattr(p.type, "choices", None)  # type: ignore[attr-defined]
-    text = _prose(p.help)  # type: ignore[attr-defined]
-    if choices:
-        text += " One of " + ", ".join(f"`{getattr(c, 'value', c)}`" for c in choices) + "."
-    default = p.default  # type: ignore[attr-defined]
-    shown = "required" if p.required else ""  # type: ignore[attr-defined]
-    if not p.required and default not in (None, "", False, ()) and not callable(default):  # type: ignore[attr-defined]
-        shown = f"`{getattr(default, 'value', default)}`"
-    return f"| {name} | {text} | {shown} |"
+def _row(p: Parameter) -> str:
+    text = p.help[:1].upper() + p.help[1:].rstrip(".") + "."
+    if p.choices:
+        text += f" One of {', '.join(f'`{c}`' for c in p.choices)}."
+    shown = "required" if p.required else f"`{p.default}`" if p.default else ""
+    return f"| {', '.join(f'`{n}`' for n in p.names)} | {_escaped(text)} | {shown} |"
 
 
-def _prose(text: str | None) -> str:
-    return re.sub(r"\[(?=\w)", r"\\[", (text or "").strip()).replace("|", "\\|")
+def _escaped(text: str) -> str:
+    return text.replace("[", "\\[").replace("|", "\\|")

@@ -24,6 +24,12 @@ autosummary_generate = True
 autosummary_ignore_module_all = False  # a package documents what it exports, not what it imports
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+# Docstrings write |delay| for a magnitude and LINKTYPE_ for the family of names at tcpdump.org, as formulas and
+# standards do; reStructuredText takes the one for a substitution and the other for a link.
+rst_epilog = """
+.. |delay| replace:: \\|delay\\|
+.. _linktype: https://www.tcpdump.org/linktypes.html
+"""
 # Compiled parts document themselves in the modules that wrap them.
 html_theme = "furo"
 html_static_path = ["_static"]
