@@ -48,7 +48,7 @@ def test_paper_figures_are_shown():
 
 def test_cautions_are_shown():
     text = drawn(report(load(example("meerkat_extension"))))
-    assert "To be wary of: 1" in text and "jumbo frames" in text
+    assert "To be wary of: 3" in text and "jumbo frames" in text
 
 
 def test_names_that_look_like_markup():

@@ -153,5 +153,5 @@ def test_old_chunks_are_let_go():
 
 @pytest.mark.parametrize("channels", [64, 1024, 32768])
 def test_batches_fit_everything_behind_them(observe, channels):
-    o = observe(channels=channels, rate=200_000_000, max_delay=1e-6, spectra=96, integration_spectra=192, packet=8192)
+    o = observe(channels=channels, rate=20_000_000, max_delay=1e-6, spectra=96, integration_spectra=192, packet=8192)
     assert o.batch_spectra == 192 and f_batch(o) >= 1

@@ -116,6 +116,7 @@ def serve(observation: Observation, output: Path | None, supervised: bool) -> No
             account = receiver.account()
             return {
                 "received": account.placed,
+                "pending": receiver.pending,
                 "bytes": (account.placed or 0) * o.substream_channels * o.products * 16,
                 "account": account.as_dict(),
                 "position": position,

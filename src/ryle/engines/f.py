@@ -199,6 +199,7 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
             account = receiver.account()
             return {
                 "received": account.placed,
+                "pending": receiver.pending,
                 "bytes": (account.placed or 0) * observation.digitizer_heap_bytes,
                 "account": account.as_dict(),
                 "position": engine.position / float(observation.sample_rate),

@@ -242,7 +242,11 @@ class Supervisor:
                 if self._on_event is not None:
                     self._on_event(child, figures)
                 continue
-            if figures.get("received") != child.status.get("received") or figures["state"] != child.status.get("state"):
+            if (
+                figures.get("pending")
+                or figures.get("received") != child.status.get("received")
+                or figures["state"] != child.status.get("state")
+            ):
                 child.last_change = time.monotonic()
             child.status = figures
 

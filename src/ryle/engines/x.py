@@ -108,6 +108,7 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
             account = receiver.account()
             return {
                 "received": account.placed,
+                "pending": receiver.pending,
                 "bytes": (account.placed or 0) * observation.spectra_heap_bytes // observation.groups,
                 "account": account.as_dict(),
                 "position": position * observation.step / float(observation.sample_rate),

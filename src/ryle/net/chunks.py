@@ -21,7 +21,7 @@ from scipy import LowLevelCallable
 
 from ..config.tables import Endpoint
 from .accounting import Account, undecoded
-from .sockets import kernel_drops, receive_socket
+from .sockets import kernel_drops, queued_bytes, receive_socket
 
 T = TypeVar("T")
 
@@ -234,6 +234,11 @@ class ChunkReceiver(ABC, Generic[T]):
     def undecoded_packets(self) -> int | None:
         """Datagrams that were not readable as SPEAD; None if unknown."""
         return self._undecoded if self._closed else undecoded.count(self)
+
+    @property
+    def pending(self) -> int:
+        """What has arrived and was not yet taken: bytes in the sockets, and one for each chunk that is ready."""
+        return 0 if self._closed else queued_bytes(self._sockets) + self._ring.qsize()
 
     @property
     def dropped_by_kernel(self) -> int | None:

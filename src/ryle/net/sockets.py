@@ -123,19 +123,29 @@ def _grow_buffer(s: socket.socket, size: int) -> None:
         )
 
 
+def queued_bytes(sockets: Iterable[socket.socket]) -> int:
+    """Bytes that wait in the buffers of `sockets`, as the kernel counts them; 0 where that cannot be seen."""
+    return sum(int(words[4].split(":")[1], 16) for words in _kernel_rows(sockets).values())
+
+
 def kernel_drops(sockets: Iterable[socket.socket]) -> int | None:
     """Datagrams that the kernel dropped at full buffers since `sockets` were opened; None if unknown."""
+    opened = list(sockets)
+    rows = _kernel_rows(opened)
+    return sum(int(words[12]) for words in rows.values()) if len(rows) == len(opened) else None
+
+
+def _kernel_rows(sockets: Iterable[socket.socket]) -> dict[str, list[str]]:
+    """Give the words of the kernel's line about each open socket that it has one for, by inode."""
     inodes = set()
     for s in sockets:
-        if s.fileno() < 0:
-            return None
-        inodes.add(str(os.fstat(s.fileno()).st_ino))
-    drops, found = 0, set()
+        with contextlib.suppress(OSError, ValueError):  # another thread may be closing it
+            inodes.add(str(os.fstat(s.fileno()).st_ino))
+    rows = {}
     for table in ("/proc/net/udp", "/proc/net/udp6"):
         with contextlib.suppress(OSError):
             for line in Path(table).read_text().splitlines()[1:]:
                 words = line.split()
                 if words[9] in inodes:
-                    found.add(words[9])
-                    drops += int(words[12])
-    return drops if found == inodes else None
+                    rows[words[9]] = words
+    return rows

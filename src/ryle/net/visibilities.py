@@ -18,7 +18,7 @@ from ..config import Observation
 from ..wire import spead
 from .accounting import Account, undecoded
 from .chunks import Span, wait_readable
-from .sockets import kernel_drops, receive_socket, send_stream
+from .sockets import kernel_drops, queued_bytes, receive_socket, send_stream
 
 #: Least rate of a paced sender in B/s: small heaps need not be stretched over an integration.
 _LEAST_RATE = 50e6
@@ -291,6 +291,11 @@ class VisibilityReceiver:
             missing=expected - c["placed"],
             kernel_drops=self._drops if self._closed else kernel_drops([self._socket]),
         )
+
+    @property
+    def pending(self) -> int:
+        """Bytes that have arrived and wait in the socket."""
+        return 0 if self._closed else queued_bytes([self._socket])
 
     @property
     def incomplete(self) -> int:
