@@ -111,6 +111,13 @@ def test_links_lead_somewhere(page):
             assert anchor in _anchors(to), f"{target}: no such heading"
 
 
+def test_make_targets_exist():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    for page in PAGES:
+        for words in re.findall(r"(?:^|`)make ((?:[a-z]+ ?)+)(?:`|#|$)", page.read_text(), re.M):
+            assert set(words.split()) <= targets, f"{page.name}: make {words}"
+
+
 def test_readme_pictures_are_small():
     pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (ROOT / "README.md").read_text())
     assert pictures
