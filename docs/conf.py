@@ -26,10 +26,6 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 # Docstrings write |delay| for a magnitude and LINKTYPE_ for the family of names at tcpdump.org, as formulas and
 # standards do; reStructuredText takes the one for a substitution and the other for a link.
-rst_epilog = """
-.. |delay| replace:: \\|delay\\|
-.. _linktype: https://www.tcpdump.org/linktypes.html
-"""
 # Compiled parts document themselves in the modules that wrap them.
 html_theme = "furo"
 html_static_path = ["_static"]

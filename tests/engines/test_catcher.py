@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from ryle.chunk import Integration
-from ryle.engines.catcher import BandAssembler
+from ryle.engines.catcher import BandAssembler, assembled, band_assembler
+from ryle.engines.window import f_batch
+from ryle.engines.x import X_WINDOW
+from ryle.net.accounting import Account
 
 CHANNELS, SUBSTREAMS, GROUPS, PRODUCTS, SPECTRA = 12, 3, 2, 4, 128
 
@@ -122,3 +125,31 @@ def test_random_losses(assembler, rng):
         check(whole, index, np.flatnonzero(there[index]))
     assert assembler.placed == there.sum() and assembler.late == 0
     assert assembler.placed + assembler.missing == SUBSTREAMS * len(got)
+
+
+def test_what_does_not_get_into_the_file_is_in_the_account(assembler):
+    placed = [(0, 0), (0, 1), (5, 0), (0, 2), (5, 0), (5, 1)]  # 0 is given half empty when 5 begins; one comes twice
+    for index, substream in placed:
+        list(assembler.push(part(index, substream)))
+    list(assembler.flush())
+    received = Account("visibilities", "heaps", datagrams=7, placed=6, malformed=1, expected=18, missing=12)
+    account = assembled(received, assembler)
+    assert (account.placed, account.late, account.duplicate, account.missing) == (4, 1, 1, 14)
+    assert account.balanced()
+
+
+def test_the_window_covers_what_a_draining_x_engine_holds(observe):
+    o = observe(channels=64, integration_spectra=64, sub=32)
+    assembler, held = band_assembler(o), X_WINDOW * f_batch(o) * o.batch_spectra // o.integration_spectra
+    shape = (o.substream_channels, o.products, 2)
+
+    def of(index, substream):
+        sums, counts = np.ones(shape, np.int64), np.ones((o.groups, o.products), np.uint32)
+        first_channel = substream * o.substream_channels
+        return Integration(index * o.integration_spectra, o.integration_spectra, first_channel, sums, counts)
+
+    assert held > 4
+    assert not [w for index in range(held) for w in assembler.push(of(index, 0))]
+    given = [w for index in range(held) for w in assembler.push(of(index, 1))]
+    assert len(given) == held and all(w.counts.all() for w in given)
+    assert (assembler.late, assembler.missing) == (0, 0)

@@ -97,7 +97,7 @@ class PhaseTracker:
         Common delay in samples added to every input. Output time t then holds the wave that passed the reference point
         at ``t − offset``; geometry is evaluated there (see `wave_time`).
     max_delay : float or None
-        Largest |delay| in seconds, `offset` included, that the buffers allow; None to leave it unchecked.
+        Largest ``|delay|`` in seconds, `offset` included, that the buffers allow; None to leave it unchecked.
     max_phase_error : float
         Largest phase error of a segment against exact geometry, radians at `highest_frequency`.
 
@@ -252,7 +252,7 @@ class PhaseTracker:
         Returns
         -------
         float
-            Largest |delay| in seconds, `offset` included.
+            Largest ``|delay|`` in seconds, `offset` included.
 
         Raises
         ------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import numpy as np
 from ..chunk import Integration
 from ..config import Observation
 from ..monitor.status import StatusReporter
+from ..net.accounting import Account
 from ..net.visibilities import VisibilityReceiver
 from ..products.observed import metadata, output_file
 from ..products.uvh5 import UVH5Writer
 from .control import DrainControl
+from .window import f_batch
+from .x import X_WINDOW
 
 
 class BandAssembler:
@@ -93,6 +97,28 @@ class BandAssembler:
         )
 
 
+def band_assembler(observation: Observation) -> BandAssembler:
+    """Make the assembler of an observation.
+
+    X-engines drain at their own pace: one may be ahead of another by all that the other's receiver holds.
+    """
+    o = observation
+    behind = X_WINDOW * f_batch(o) * o.batch_spectra // o.integration_spectra
+    return BandAssembler(o.fengine.channels, o.substreams, o.groups, o.products, window=behind + 4)
+
+
+def assembled(received: Account, assembler: BandAssembler) -> Account:
+    """Give the account of the hand-over to the writer: what came but does not get into the file is not placed."""
+    expected = received.expected
+    return replace(
+        received,
+        placed=assembler.placed,
+        late=assembler.late,
+        duplicate=None if received.duplicate is None else received.duplicate + assembler.duplicate,
+        missing=None if expected is None else expected - assembler.placed,
+    )
+
+
 def serve(observation: Observation, output: Path | None, supervised: bool) -> None:
     """Be the catcher: receive visibilities of all substreams, write one file, until told to drain.
 
@@ -106,22 +132,21 @@ def serve(observation: Observation, output: Path | None, supervised: bool) -> No
         Whether standard input is a supervisor's pipe.
     """
     o = observation
-    assembler = BandAssembler(o.fengine.channels, o.substreams, o.groups, o.products)
+    assembler = band_assembler(o)
     path = output_file(o, output)
     path.parent.mkdir(parents=True, exist_ok=True)
     with VisibilityReceiver(o) as receiver, UVH5Writer(path, metadata(o), overwrite=True) as writer:
         position = 0.0
 
         def status() -> dict[str, Any]:
-            account = receiver.account()
+            account = assembled(receiver.account(), assembler)
             return {
-                "received": account.placed,
+                "received": account.datagrams,
                 "pending": receiver.pending,
-                "bytes": (account.placed or 0) * o.substream_channels * o.products * 16,
+                "bytes": (account.datagrams or 0) * o.substream_channels * o.products * 16,
                 "account": account.as_dict(),
                 "position": position,
                 "integrations": writer.integrations,
-                "incomplete": assembler.missing,
             }
 
         with StatusReporter({"role": "catcher", "index": 0}, status) as reporter:

@@ -12,6 +12,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import h5py
 import numpy as np
 from astropy.coordinates import SkyCoord
 from astropy.time import Time
@@ -104,12 +105,14 @@ def run_demo(output: Path, console: Console | None = None) -> bool:
     console.rule("[bold]3 of 3 · what went in and what came out")
     recovered = compare_positions(observation, image, found)
     phase = residual_phase(observation, result.file)
+    valid = valid_fraction(result.file)
     good = all(r.good for r in recovered) and phase < PHASE_TOLERANCE
     summary = {
         "good": good,
         "seconds": round(time.monotonic() - started, 1),
         "integrations": result.integrations,
         "losses": result.losses,
+        "valid_fraction": valid,
         "residual_phase_rms_deg": round(phase, 4),
         "beam_arcsec": None
         if image.beam is None
@@ -119,7 +122,7 @@ def run_demo(output: Path, console: Console | None = None) -> bool:
         "files": [result.file.name, *(p.name for p in made)],
     }
     (output / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-    console.print(_table(recovered, phase, result))
+    console.print(_table(recovered, phase, result, valid))
     console.print(f"{output}/ holds it all; start with image.png and fringes.png", highlight=False)
     return good
 
@@ -174,7 +177,13 @@ def residual_phase(observation: Observation, file: Path) -> float:
     return float(np.degrees(np.sqrt(np.mean(np.angle(list(residuals.values())) ** 2))))
 
 
-def _table(recovered: list[Recovered], phase: float, result: RunResult) -> Table:
+def valid_fraction(file: Path) -> float:
+    """Share of the observation's samples that the file's visibilities are made of."""
+    with h5py.File(file) as opened:
+        return float(np.mean(opened["Data/nsamples"], dtype=np.float64))
+
+
+def _table(recovered: list[Recovered], phase: float, result: RunResult, valid: float) -> Table:
     table = Table(title="demonstration", title_justify="left")
     for column in ("", "went in", "came out", "off by", "allowed", ""):
         table.add_column(column)
@@ -192,4 +201,5 @@ def _table(recovered: list[Recovered], phase: float, result: RunResult) -> Table
     )
     sent = sum(int(s.get("sent", 0)) for s in result.statuses.values())
     table.add_row("packets and heaps", f"{sent} sent", f"{result.losses} lost", "", "0", mark(result.losses == 0))
+    table.add_row("valid data", "100 %", f"{100 * valid:.2f} %", "", "99.9 %", mark(valid >= 0.999))
     return table

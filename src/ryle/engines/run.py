@@ -117,6 +117,7 @@ def run_processes(
         )
         raise RunError(f"{error}\n{where}") from None
     finally:
+        console.print()  # the live table ends without a line end
         for number, handler in previous.items():
             signal.signal(number, handler)
     if len(histograms) == observation.f_engines:

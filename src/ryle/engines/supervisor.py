@@ -150,10 +150,11 @@ class Supervisor:
     def _drain(self, stage: str, at_once: bool) -> None:
         """Tell a stage to drain: once nothing comes any more, or at once if its source (a live array) never ends."""
         now = time.monotonic()
-        for child in self._stage(stage):
-            if child.exit_code is not None:
-                continue
-            if not child.told_to_drain and (at_once or now - child.last_change > _QUIET):
+        running = [c for c in self._stage(stage) if c.exit_code is None]
+        # All together: what one of them holds back is wanted downstream at the time of what the others do.
+        quiet = all(c.told_to_drain or now - c.last_change > _QUIET for c in running)
+        for child in running:
+            if not child.told_to_drain and (at_once or quiet):
                 child.told_to_drain = True
                 child.last_change = now
                 self._tell(child, "drain\n")

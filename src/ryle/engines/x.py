@@ -14,6 +14,9 @@ from ..net.visibilities import VisibilitySender
 from .control import DrainControl
 from .window import f_batch
 
+#: Chunks of spectra, each an F-engine's batch, that an X-engine keeps open: how far F-engines may be apart.
+X_WINDOW = 8
+
 
 class XEngine:
     """Integrates a run of channels over stretches aligned to multiples of their length since sync.
@@ -100,7 +103,7 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
     if not 0 <= index < observation.substreams:
         raise ValueError(f"X-engine {index} does not exist: there are {observation.substreams}, counted from 0")
     sender = VisibilitySender(observation, index)
-    with SpectraReceiver(observation, index, batches=f_batch(observation), window=8, spare=2) as receiver:
+    with SpectraReceiver(observation, index, batches=f_batch(observation), window=X_WINDOW, spare=2) as receiver:
         engine = XEngine(observation, receiver.first_channel, observation.substream_channels, observation.groups)
         position = 0
 

@@ -19,7 +19,7 @@ from typing import BinaryIO, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-#: Link-layer header types (LINKTYPE_ values and the BSD spellings of raw IP) that can be read.
+#: Link-layer header types (``LINKTYPE_`` values and the BSD spellings of raw IP) that can be read.
 NULL, ETHERNET, RAW, LOOP, SLL, IPV4, IPV6, SLL2 = 0, 1, 101, 108, 113, 228, 229, 276
 _RAW = (RAW, 12, 14, IPV4, IPV6)
 _VLAN = (0x8100, 0x88A8, 0x9100)

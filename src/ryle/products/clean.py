@@ -53,6 +53,9 @@ class FoundSource:
 def clean(image: Image, *, gain: float = 0.1, iterations: int = 2000, threshold: float = 3.0) -> Cleaned:
     """Subtract the answer to point sources, strongest first (Högbom 1974).
 
+    If the residual begins to grow, as it may where a wide field's beam is not that of its centre, the best state is
+    kept.
+
     Parameters
     ----------
     image : Image
@@ -83,11 +86,18 @@ def clean(image: Image, *, gain: float = 0.1, iterations: int = 2000, threshold:
     components = np.zeros_like(residual)
     height, width = residual.shape
     noise, done = np.inf, 0
+    best, kept = np.inf, (residual.copy(), components.copy(), 0)
     for done in range(iterations + 1):
         magnitude = np.abs(residual)
         y, x = divmod(int(magnitude.argmax()), width)
         if done % 10 == 0:
             noise = 1.4826 * float(np.median(magnitude))
+            if magnitude[y, x] < best:
+                best, kept = magnitude[y, x], (residual.copy(), components.copy(), done)
+            elif magnitude[y, x] > 1.5 * best:
+                # Far from the centre the beam is not the one assumed, and subtracting it makes things worse.
+                residual, components, done = kept
+                break
         if (
             done == iterations
             or magnitude[y, x] <= threshold * noise

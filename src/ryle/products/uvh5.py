@@ -53,6 +53,9 @@ class Recovery:
     integrations: int
     journal: str
 
+    def __str__(self) -> str:
+        return f"{self.path} holds {self.integrations} integrations (journal {self.journal})"
+
 
 @dataclass(frozen=True)
 class _Rows:
