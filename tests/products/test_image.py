@@ -144,10 +144,10 @@ def test_clean_keeps_the_best_of_a_field_whose_beam_changes(tmp_path, synthetic,
     path, _ = field(tmp_path, synthetic, rng)
     image = make_image(path, pixels=128)
     # A beam whose far sidelobes are wrong, as at the edge of a wide field: subtracting it piles up residuals.
-    wrong = image.psf + 0.4 * np.roll(image.psf, (60, 60), axis=(0, 1))
+    wrong = image.psf - 1.5 * np.roll(image.psf, (5, 5), axis=(0, 1))
     cleaned = clean(replace(image, psf=wrong), gain=0.5)
-    assert np.abs(cleaned.residual).max() < np.abs(image.dirty).max()
-    assert cleaned.iterations < 2000
+    assert np.abs(cleaned.residual).max() <= np.abs(image.dirty).max()
+    assert np.abs(cleaned.restored).max() < 2 * np.abs(image.dirty).max()
 
 
 def test_beam_fit_recovers_a_gaussian():
