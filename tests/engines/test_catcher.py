@@ -28,7 +28,7 @@ def part(index, substream, salt=0):
 
 @pytest.fixture
 def assembler():
-    return BandAssembler(CHANNELS, SUBSTREAMS, GROUPS, PRODUCTS, window=3)
+    return BandAssembler(CHANNELS, SUBSTREAMS, GROUPS, PRODUCTS, window=3, patience=0)
 
 
 def check(whole, index, substreams):
@@ -127,6 +127,27 @@ def test_random_losses(assembler, rng):
     assert assembler.placed + assembler.missing == SUBSTREAMS * len(got)
 
 
+def test_patience_and_its_end():
+    now = [0.0]
+    assembler = BandAssembler(CHANNELS, SUBSTREAMS, GROUPS, PRODUCTS, window=3, patience=10, clock=lambda: now[0])
+    for index in range(10):
+        assert not list(assembler.push(part(index, 0)))
+    now[0] = 9.9
+    assert not list(assembler.push(part(10, 0)))
+    now[0] = 10.0
+    given = list(assembler.push(part(11, 0)))
+    assert [w.first_spectrum // SPECTRA for w in given] == [*range(9)]  # what is not three later has to wait
+    assert assembler.missing == 9 * 2
+
+
+def test_no_more_than_eight_windows_are_kept():
+    assembler = BandAssembler(CHANNELS, SUBSTREAMS, GROUPS, PRODUCTS, window=3, patience=1e9)
+    for index in range(24):
+        assert not list(assembler.push(part(index, 0)))
+    (whole,) = assembler.push(part(24, 0))
+    check(whole, 0, {0})
+
+
 def test_what_does_not_get_into_the_file_is_in_the_account(assembler):
     placed = [(0, 0), (0, 1), (5, 0), (0, 2), (5, 0), (5, 1)]  # 0 is given half empty when 5 begins; one comes twice
     for index, substream in placed:
@@ -140,7 +161,7 @@ def test_what_does_not_get_into_the_file_is_in_the_account(assembler):
 
 def test_the_window_covers_what_a_draining_x_engine_holds(observe):
     o = observe(channels=64, integration_spectra=64, sub=32)
-    assembler, held = band_assembler(o), X_WINDOW * f_batch(o) * o.batch_spectra // o.integration_spectra
+    assembler, held = band_assembler(o), 2 * X_WINDOW * f_batch(o) * o.batch_spectra // o.integration_spectra
     shape = (o.substream_channels, o.products, 2)
 
     def of(index, substream):

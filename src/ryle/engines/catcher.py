@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,9 @@ from .x import X_WINDOW
 class BandAssembler:
     """Joins the substreams of each integration.
 
-    An integration is given when all its substreams are there, or when one that is `window` integrations later has
-    begun: then what is missing has counts of zero.
+    An integration is given when all its substreams are there; or, with counts of zero for what is missing, when one
+    that is `window` integrations later has begun and it has waited for `patience` seconds: X-engines may be far apart
+    in signal time and yet on time. Eight windows are the most that is ever kept.
 
     Parameters
     ----------
@@ -34,16 +36,31 @@ class BandAssembler:
     products : int
         Products of a channel.
     window : int
-        Integrations that may be open at once.
+        Integrations by which one substream may be ahead of another.
+    patience : float
+        Seconds.
+    clock : callable
+        Gives seconds.
     """
 
-    def __init__(self, channels: int, substreams: int, groups: int, products: int, window: int = 4) -> None:
+    def __init__(
+        self,
+        channels: int,
+        substreams: int,
+        groups: int,
+        products: int,
+        window: int = 4,
+        patience: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._channels = channels
         self._substreams = substreams
         self._groups = groups
         self._products = products
         self._window = window
-        self._open: dict[int, tuple[Integration, set[int]]] = {}
+        self._patience = patience
+        self._clock = clock
+        self._open: dict[int, tuple[Integration, set[int], float]] = {}  # with the time at which it began
         self._given = -1  # first spectrum of the last integration given
         self.placed = 0
         self.late = 0
@@ -62,7 +79,9 @@ class BandAssembler:
         if part.first_spectrum <= self._given:
             self.late += 1
             return
-        whole, have = self._open.setdefault(part.first_spectrum, (self._empty(part), set()))
+        if part.first_spectrum not in self._open:
+            self._open[part.first_spectrum] = (self._empty(part), set(), self._clock())
+        whole, have, _ = self._open[part.first_spectrum]
         if substream in have:
             self.duplicate += 1
             return
@@ -72,7 +91,10 @@ class BandAssembler:
         whole.counts[substream * self._groups : (substream + 1) * self._groups] = part.counts
         newest = max(self._open)
         for first in sorted(self._open):
-            if len(self._open[first][1]) < self._substreams and newest - first < self._window * part.spectra:
+            _, have, began = self._open[first]
+            later = (newest - first) // part.spectra
+            overdue = later >= self._window and self._clock() - began >= self._patience
+            if len(have) < self._substreams and not overdue and later < 8 * self._window:
                 break
             yield self._give(first)
 
@@ -82,7 +104,7 @@ class BandAssembler:
             yield self._give(first)
 
     def _give(self, first: int) -> Integration:
-        whole, have = self._open.pop(first)
+        whole, have, _ = self._open.pop(first)
         self.missing += self._substreams - len(have)
         self._given = first
         return whole
@@ -100,10 +122,11 @@ class BandAssembler:
 def band_assembler(observation: Observation) -> BandAssembler:
     """Make the assembler of an observation.
 
-    X-engines drain at their own pace: one may be ahead of another by all that the other's receiver holds.
+    X-engines go at their own pace: one may be ahead of another by all that the other's receiver holds, its open
+    window and as many chunks again that wait.
     """
     o = observation
-    behind = X_WINDOW * f_batch(o) * o.batch_spectra // o.integration_spectra
+    behind = 2 * X_WINDOW * f_batch(o) * o.batch_spectra // o.integration_spectra
     return BandAssembler(o.fengine.channels, o.substreams, o.groups, o.products, window=behind + 4)
 
 
