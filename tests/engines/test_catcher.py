@@ -100,8 +100,9 @@ def test_late_and_duplicate(assembler):
 
 
 def test_out_of_order(assembler, rng):
-    """Parts shuffled within the window: every integration whole, in order."""
-    keys = [(i + rng.uniform(0, 1.9), i, s) for i in range(30) for s in range(SUBSTREAMS)]
+    """Each X-engine sends in order, up to a window ahead of the others: every integration whole, in order."""
+    times = np.sort(np.arange(30) + rng.uniform(0, 1.9, (SUBSTREAMS, 30)), axis=1)
+    keys = [(times[s, i], i, s) for i in range(30) for s in range(SUBSTREAMS)]
     got = []
     for _, i, s in sorted(keys):
         got += assembler.push(part(i, s))

@@ -20,8 +20,9 @@ from .accounting import Account, undecoded
 from .chunks import Span, wait_readable
 from .sockets import kernel_drops, queued_bytes, receive_socket, send_stream
 
-#: Least rate of a paced sender in B/s: small heaps need not be stretched over an integration.
-_LEAST_RATE = 50e6
+#: Least rate of a paced sender in B/s: small heaps need not be stretched over an integration, but even the socket buffer
+#: of an untuned machine (some 200 kB) must hold what comes in the 20 ms that a busy one may take to look at it.
+_LEAST_RATE = 5e6
 
 
 def meerkat_values(integration: Integration) -> NDArray[np.int32]:
@@ -49,7 +50,7 @@ class VisibilitySender:
         Which share of the band; heap IDs are substream + k · substreams.
     rate : float, optional
         Bytes a second on the wire; 0 sends as fast as possible. If absent, a heap takes half of an integration's time,
-        or less if that is slower than 50 MB/s.
+        or less if that is slower than 5 MB/s.
     layout : "native" or "meerkat"
         int64 sums with counts, or MeerKAT's int32.
     """
