@@ -20,8 +20,8 @@ from .accounting import Account, undecoded
 from .chunks import Span, wait_readable
 from .sockets import kernel_drops, queued_bytes, receive_socket, send_stream
 
-#: Least rate of a paced sender in B/s: small heaps need not be stretched over an integration, but even the socket buffer
-#: of an untuned machine (some 200 kB) must hold what comes in the 20 ms that a busy one may take to look at it.
+#: Least rate of a paced sender in B/s: small heaps need not be stretched over an integration, but even the socket
+#: buffer of an untuned machine (some 200 kB) must hold what comes in the 20 ms that a busy one may take to look at it.
 _LEAST_RATE = 5e6
 
 
