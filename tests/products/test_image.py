@@ -119,7 +119,7 @@ def test_flagged_data_do_not_matter(tmp_path, synthetic, rng):
 
 
 def test_unprojected_files_are_imaged_at_the_zenith_of_mid_file(tmp_path, synthetic, rng):
-    positions = synthetic.enu(10, rng, 60.0)
+    positions = synthetic.enu(20, rng, 60.0)
     meta = synthetic.metadata(positions, channels=8, tracked=False)
     zenith = synthetic.zenith(meta, meta.midpoint(0, round(60 * 64e6 / 16)))
     path = tmp_path / "a.uvh5"
@@ -134,7 +134,7 @@ def test_unprojected_files_are_imaged_at_the_zenith_of_mid_file(tmp_path, synthe
 def test_clean_leaves_nothing_of_point_sources(tmp_path, synthetic, rng):
     path, _ = field(tmp_path, synthetic, rng)
     image = make_image(path, pixels=128)
-    done = clean(image)
+    done = clean(image, threshold=0)  # whatever the sidelobes of this array, which would pass for noise
     assert np.abs(done.residual).max() < 0.05 * image.dirty.max()
     assert done.components.sum() / synthetic.SCALE == pytest.approx(2.2, rel=0.1)
     assert 0 < done.iterations <= 2000
