@@ -67,6 +67,11 @@ class FEngine:
         Samples by which each input's samples were taken after their time stamps (what a recording's clock offset
         leaves when it is rounded to samples).
 
+    Raises
+    ------
+    ValueError
+        If a delay will exceed ``fengine.max_delay`` before the observation ends; names the antenna.
+
     Attributes
     ----------
     shape : WindowShape
@@ -116,6 +121,8 @@ class FEngine:
         )
         self._channelizer.set_gains(observation.gains[first_input : first_input + inputs])
         self._tracker = phase_tracker(observation, antennas)
+        if observation.end_sample:
+            self._tracker.check_max_delay(0, observation.end_sample)  # before the observation, not in the middle of it
         self._schedules = [DelaySchedule() for _ in range(inputs)]
         self._residuals = residuals
         self._loaded = (0, 0)  # samples that the schedules cover

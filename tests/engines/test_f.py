@@ -1,0 +1,30 @@
+"""The F-engine by itself: what it refuses, and what it finds out about its inputs on the way."""
+
+import numpy as np
+import pytest
+
+from ryle.channelize import Blocks
+from ryle.config import changed
+from ryle.engines.f import FEngine
+from ryle.simulate import VoltageSimulator
+
+
+def test_a_delay_that_will_be_too_long_is_told_beforehand(observe):
+    o = observe(max_delay=1e-9)
+    with pytest.raises(ValueError, match=r"antenna A\d.*max_delay"):
+        FEngine(o, range(3), Blocks())
+
+
+def test_input_power_and_adc_histogram(observe):
+    o = changed(observe(duration=0.2), simulate={"rms": 20.0})
+    simulator, engine = VoltageSimulator(o), FEngine(o, range(3), Blocks())
+    for chunk in simulator.chunks():
+        list(engine.push(chunk))
+    list(engine.flush())
+    rms = np.sqrt(engine.power / engine.samples)
+    np.testing.assert_allclose(rms, simulator.digitizer.rms, rtol=0.01)
+    levels, counts = engine.adc.levels, engine.adc.counts
+    assert counts.sum(axis=1).min() > 0 and (counts.sum(axis=1) == counts.sum(axis=1)[0]).all()
+    spread = np.sqrt((counts * levels**2).sum(axis=1) / counts.sum(axis=1))
+    np.testing.assert_allclose(spread, rms, rtol=0.2)
+    assert (engine.values > 0).all() and (engine.saturated <= engine.values).all()
