@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import spead2
@@ -16,9 +14,10 @@ from numpy.typing import NDArray
 from ..chunk import Integration
 from ..config import Observation
 from ..wire import spead
-from .accounting import Account, undecoded
-from .chunks import Span, wait_readable
-from .sockets import kernel_drops, queued_bytes, receive_socket, send_stream
+from .accounting import Account
+from .chunks import Span
+from .receiver import Receiver
+from .sockets import receive_socket, send_stream
 
 #: Least rate of a paced sender in B/s: small heaps need not be stretched over an integration, but even the socket
 #: buffer of an untuned machine (some 200 kB) must hold what comes in the 20 ms that a busy one may take to look at it.
@@ -120,10 +119,10 @@ class VisibilitySender:
         self._out.send_heap(spead.end_heap(spead.FREQUENCY, self._first_channel))
 
 
-class VisibilityReceiver:
+class VisibilityReceiver(Receiver[Integration]):
     """Receives the integrations of all substreams, in the order in which their heaps are complete.
 
-    The arrays of an integration belong to whoever takes it. `stop` works as in `ChunkReceiver`.
+    The arrays of an integration belong to whoever takes it.
 
     Parameters
     ----------
@@ -135,9 +134,9 @@ class VisibilityReceiver:
 
     def __init__(self, observation: Observation, *, end_after: int | None = None, name: str = "visibilities") -> None:
         o = observation
-        self.name = name
-        self._end_after = end_after
-        self._end_at: float | None = None
+        network = o.network
+        incoming = receive_socket(network.visibilities, network.interface, network.receive_buffer)
+        super().__init__(name, [incoming], end_after)
         self._stops: set[int] = set()
         self._step, self._integration = o.step, o.integration_spectra
         self._channels, self._products, self._groups = o.substream_channels, o.products, o.groups
@@ -145,74 +144,21 @@ class VisibilityReceiver:
         self._span = Span()
         self._counts = dict.fromkeys(("placed", "duplicate", "malformed", "foreign", "incomplete"), 0)
         self._recent: dict[tuple[int, int], None] = {}
-        self._ended = self._closed = False
-        self._undecoded: int | None = 0
-        self._drops: int | None = None
-        self._socket = receive_socket(o.network.visibilities, o.network.interface, o.network.receive_buffer)
-        self._stream = spead2.recv.Stream(
+        stream = spead2.recv.Stream(
             spead2.ThreadPool(),
             spead2.recv.StreamConfig(
                 stop_on_stop_item=False, substreams=o.substreams, max_heaps=2, allow_out_of_order=True
             ),
             spead2.recv.RingStreamConfig(heaps=2 * o.substreams + 2, contiguous_only=False),
         )
-        self._control = spead2.InprocQueue()
-        self._stream.add_inproc_reader(self._control)
-        undecoded.watch(self)
-        self._stream.add_udp_reader(self._socket, o.network.packet_size + 512)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the stream was stopped and everything in it has been taken."""
-        return self._ended
+        self._listen(stream, stream, stream.fd, network.packet_size + 512)
 
     @property
     def stops(self) -> int:
         """Substreams that have sent a stop heap and nothing since."""
         return len(self._stops)
 
-    def poll(self, timeout: float | None = None) -> Integration | None:
-        """Next integration; None if none is complete within `timeout` seconds or the stream has `ended`."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while not self._ended:
-            try:
-                heap = self._stream.get_nowait()
-            except spead2.Empty:
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                if left == 0.0:
-                    return None
-                self._end_if_senders_did()
-                if self._end_after is not None:
-                    left = 0.1 if left is None else min(left, 0.1)
-                wait_readable(self._stream.fd, left)
-                continue
-            except spead2.Stopped:
-                self._ended = True
-                self.close()
-                break
-            integration = self._read(heap)
-            if integration is not None:
-                return integration
-        return None
-
-    def __iter__(self) -> Iterator[Integration]:
-        return self
-
-    def __next__(self) -> Integration:
-        integration = self.poll()
-        if integration is None:
-            raise StopIteration
-        return integration
-
-    def _end_if_senders_did(self) -> None:
-        if self._end_after is None or len(self._stops) < self._end_after:
-            self._end_at = None
-        elif self._end_at is None:
-            self._end_at = time.monotonic() + 0.3
-        elif time.monotonic() >= self._end_at:
-            self.stop()
-
-    def _read(self, heap: spead2.recv.Heap | spead2.recv.IncompleteHeap) -> Integration | None:
+    def _take(self, heap: spead2.recv.Heap | spead2.recv.IncompleteHeap) -> Integration | None:
         if isinstance(heap, spead2.recv.IncompleteHeap):
             self._counts["incomplete"] += 1
             return None
@@ -255,27 +201,6 @@ class VisibilityReceiver:
             return np.frombuffer(items[item], np.uint8).view(dtype).reshape(shape)
         return None
 
-    def stop(self) -> None:
-        """Receive no more; what is complete is still yielded. From any thread or signal handler, repeatedly."""
-        self._control.stop()
-
-    def close(self) -> None:
-        """Free socket and thread at once; what is not yet taken is lost unless the stream has `ended`."""
-        if self._closed:
-            return
-        self._closed = True
-        self._drops = kernel_drops([self._socket])
-        self._stream.stop()
-        undecoded.settle()
-        self._undecoded = undecoded.unwatch(self)
-        self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
     def account(self) -> Account:
         """Say what became of every heap so far; incomplete ones are missing, their packets are not in `datagrams`."""
         expected = self._span.slots * self._substreams
@@ -290,13 +215,8 @@ class VisibilityReceiver:
             foreign=c["foreign"],
             expected=expected,
             missing=expected - c["placed"],
-            kernel_drops=self._drops if self._closed else kernel_drops([self._socket]),
+            kernel_drops=self.dropped_by_kernel,
         )
-
-    @property
-    def pending(self) -> int:
-        """Bytes that have arrived and wait in the socket."""
-        return 0 if self._closed else queued_bytes([self._socket])
 
     @property
     def incomplete(self) -> int:
