@@ -105,3 +105,19 @@ def test_stop_heaps_pass(through):
     stop = b"\x53\x04\x02\x06\0\0" + struct.pack(">H5Q", 5, *words)
     got, _ = through(FaultsTable(loss=1), 5, [stop])
     assert got == [stop]
+
+
+def test_closing_passes_on_what_has_arrived(ports):
+    a, b = Endpoint(host="127.0.0.1", port=ports(1)), Endpoint(host="127.0.0.1", port=ports(1))
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as back,
+    ):
+        back.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        back.bind((b.host, b.port))
+        back.settimeout(1)
+        with FaultyLink([(a, b)], FaultsTable()) as link:
+            for n in range(100):
+                out.sendto(packet(n), (a.host, a.port))
+        assert link.counts["passed"] == 100
+        assert [back.recv(65536) for _ in range(100)] == [packet(n) for n in range(100)]

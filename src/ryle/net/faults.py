@@ -19,6 +19,7 @@ from ..wire import spead
 from .sockets import interface_index, receive_socket
 
 _IDLE = 0.05  # s without a datagram after which those held back go on
+_TURN = 4  # datagrams of one route that are passed on before it is the next one's turn
 
 
 @dataclass(frozen=True)
@@ -184,22 +185,27 @@ class FaultyLink:
         by_socket = {r.incoming: r for r in self._routes}
         while True:
             ready, _, _ = select.select([self._woken, *by_socket], [], [], _IDLE)
+            if self._woken in ready:  # told to end: first everything that has arrived, then what is held back
+                while any([self._pass_on(route) for route in self._routes]):
+                    pass
             for s in ready:
                 if s is not self._woken:
-                    self._drain(by_socket[s])
+                    self._pass_on(by_socket[s])
             if not ready or self._woken in ready:
                 for route in self._routes:
                     self._send(route, route.flush())
             if self._woken in ready:
                 return
 
-    def _drain(self, route: _Route) -> None:
-        for _ in range(256):  # then the other routes' turn
+    def _pass_on(self, route: _Route) -> bool:
+        """Pass on what has arrived, a few datagrams: after a pause no route may get far ahead of the others."""
+        for count in range(_TURN):
             try:
                 datagram = route.incoming.recv(65536)
             except BlockingIOError:
-                return
+                return count > 0
             self._send(route, route.handle(datagram, self.faults, self.counts))
+        return True
 
     def close(self) -> None:
         """Send on what is held back and end."""
