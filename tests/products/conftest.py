@@ -49,6 +49,15 @@ def enu(antennas: int, rng: np.random.Generator, size: float = 300.0) -> np.ndar
     return rng.normal(0, size, (antennas, 3)) * [1, 1, 0.02]
 
 
+def spiral(antennas: int, rng: np.random.Generator, radius: float) -> np.ndarray:
+    """ENU positions filling a disc, turned at random: unlike those of `enu`, none makes a poor image by chance."""
+    k = np.arange(antennas)
+    angle = rng.uniform(0, 2 * np.pi) + k * np.pi * (3 - np.sqrt(5))
+    place = radius * np.sqrt((k + 0.5) / antennas) * np.exp(1j * angle)
+    place += 0.05 * radius * rng.uniform(-1, 1, (2, antennas)).T @ [1, 1j]
+    return np.stack([place.real, place.imag, 0.02 * radius * rng.uniform(-1, 1, antennas)], axis=-1)
+
+
 def metadata(
     positions: np.ndarray, *, pols: str = "xy", channels: int = 16, sideband: int = 1, tracked: bool = True, **more
 ):

@@ -16,7 +16,7 @@ from ryle.products.stokes import stokes
 
 
 def field(tmp_path, synthetic, rng, *, sideband=1, sources=None, antennas=14, **more):
-    positions = synthetic.enu(antennas, rng, 120.0)
+    positions = synthetic.spiral(antennas, rng, 250.0)
     meta = synthetic.metadata(positions, sideband=sideband, channels=8, **more)
     path = synthetic.observe(
         tmp_path / "sky.uvh5", meta, positions, sources or synthetic.ASYMMETRIC, integrations=6, seconds=600.0
@@ -101,7 +101,7 @@ def test_weightings_differ_as_they_should(tmp_path, synthetic, rng):
     }
     near_natural = make_image(path, pixels=128, weighting="robust", robust=5.0).beam
     assert beams["uniform"].major < beams["natural"].major
-    assert beams["uniform"].major <= beams["robust"].major * 1.01 <= beams["natural"].major * 1.02
+    assert beams["uniform"].major <= beams["robust"].major * 1.05 <= beams["natural"].major * 1.05
     assert near_natural.major == pytest.approx(beams["natural"].major, rel=1e-3)
 
 
@@ -119,7 +119,7 @@ def test_flagged_data_do_not_matter(tmp_path, synthetic, rng):
 
 
 def test_unprojected_files_are_imaged_at_the_zenith_of_mid_file(tmp_path, synthetic, rng):
-    positions = synthetic.enu(20, rng, 60.0)
+    positions = synthetic.spiral(14, rng, 125.0)
     meta = synthetic.metadata(positions, channels=8, tracked=False)
     zenith = synthetic.zenith(meta, meta.midpoint(0, round(60 * 64e6 / 16)))
     path = tmp_path / "a.uvh5"
@@ -133,21 +133,51 @@ def test_unprojected_files_are_imaged_at_the_zenith_of_mid_file(tmp_path, synthe
 
 def test_clean_leaves_nothing_of_point_sources(tmp_path, synthetic, rng):
     path, _ = field(tmp_path, synthetic, rng)
-    image = make_image(path, pixels=128)
-    done = clean(image, threshold=0)  # whatever the sidelobes of this array, which would pass for noise
-    assert np.abs(done.residual).max() < 0.05 * image.dirty.max()
+    image = make_image(path, pixels=256)
+    done = clean(image, threshold=0)
+    assert np.abs(done.residual).max() < 0.01 * image.dirty.max()
     assert done.components.sum() / synthetic.SCALE == pytest.approx(2.2, rel=0.1)
     assert 0 < done.iterations <= 2000
 
 
-def test_clean_keeps_the_best_of_a_field_whose_beam_changes(tmp_path, synthetic, rng):
+def högbom(dirty, psf, gain, iterations):
+    """Residuals one after the other, until a peak is 1.5 times an earlier one or a thousandth of the first."""
+    height, width = dirty.shape
+    residuals, peaks = [dirty], [np.abs(dirty).max()]
+    while len(residuals) <= iterations and 1e-3 * peaks[0] <= peaks[-1] < 1.5 * min(peaks):
+        y, x = np.unravel_index(np.abs(residuals[-1]).argmax(), dirty.shape)
+        answer = psf[height - y : 2 * height - y, width - x : 2 * width - x]
+        residuals.append(residuals[-1] - gain * residuals[-1][y, x] * answer)
+        peaks.append(np.abs(residuals[-1]).max())
+    return residuals, peaks
+
+
+@pytest.mark.parametrize("gain", [0.1, 0.5])
+@pytest.mark.parametrize("error", [0.0, 0.3, 1.5, -3.0])
+def test_clean_keeps_the_best_of_a_field_whose_beam_changes(tmp_path, synthetic, rng, error, gain):
     path, _ = field(tmp_path, synthetic, rng)
-    image = make_image(path, pixels=128)
-    # A beam whose far sidelobes are wrong, as at the edge of a wide field: subtracting it piles up residuals.
-    wrong = image.psf - 1.5 * np.roll(image.psf, (5, 5), axis=(0, 1))
-    cleaned = clean(replace(image, psf=wrong), gain=0.5)
-    assert np.abs(cleaned.residual).max() <= np.abs(image.dirty).max()
-    assert np.abs(cleaned.restored).max() < 2 * np.abs(image.dirty).max()
+    image = make_image(path, pixels=64)
+    # A beam whose far sidelobes are wrong, as at the edge of a wide field: subtracting it may pile up residuals.
+    psf = image.psf - error * np.roll(image.psf, rng.integers(-8, 9, 2), axis=(0, 1))
+    done = clean(replace(image, psf=psf), gain=gain, iterations=123, threshold=0)
+    residuals, peaks = högbom(image.dirty, psf, gain, 123)
+    peak = peaks[0]
+    assert np.abs(done.residual).max() == pytest.approx(min(peaks), abs=1e-9 * peak)
+    assert min(np.abs(done.residual - r).max() for r in residuals) < 1e-9 * peak
+    # Residual and restored image are what the components make them.
+    height, width = image.dirty.shape
+    explained, restored = np.zeros_like(image.dirty), done.residual.copy()
+    north, east = np.mgrid[:height, :width] * image.pixel
+    to_major, to_minor = (np.array([np.cos(t), np.sin(t)]) for t in image.beam.angle + np.array([0, np.pi / 2]))
+    for y, x in np.argwhere(done.components):
+        flux = done.components[y, x]
+        explained += flux * psf[height - y : 2 * height - y, width - x : 2 * width - x]
+        n, e = north - north[y, x], east[y, x] - east
+        along, across = (n * t[0] + e * t[1] for t in (to_major, to_minor))
+        restored += flux * np.exp(-4 * np.log(2) * ((along / image.beam.major) ** 2 + (across / image.beam.minor) ** 2))
+    assert image.dirty == pytest.approx(done.residual + explained, abs=1e-9 * peak)
+    assert done.restored == pytest.approx(restored, abs=1e-9 * peak)
+    assert np.abs(done.components).sum() <= 1.5 * gain * peak * done.iterations
 
 
 def test_beam_fit_recovers_a_gaussian():
@@ -167,7 +197,7 @@ def test_bad_sizes_are_refused(tmp_path, synthetic, rng, options, message):
 
 
 def test_single_polarization_makes_stokes_i_only(tmp_path, synthetic, rng):
-    path, _ = field(tmp_path, synthetic, rng, pols="x", antennas=8)
+    path, _ = field(tmp_path, synthetic, rng, pols="x")
     assert find_sources(make_image(path, pixels=256))[0].flux / synthetic.SCALE == pytest.approx(1, rel=0.15)
     with pytest.raises(ValueError, match="all four products"):
         make_image(path, parameter="V")

@@ -53,8 +53,16 @@ class FoundSource:
 def clean(image: Image, *, gain: float = 0.1, iterations: int = 2000, threshold: float = 3.0) -> Cleaned:
     """Subtract the answer to point sources, strongest first (Högbom 1974).
 
-    If the residual begins to grow, as it may where a wide field's beam is not that of its centre, the best state is
-    kept.
+    With the beam that made the image, the residual becomes ever weaker. With another one, as far from the centre of a
+    wide field, it may grow: the loop ends when its peak is 1.5 times the least so far. Whatever the beam, what comes
+    back is the state of the least peak of all those passed through, so
+
+    - the residual's peak (largest magnitude) is at most the dirty image's, to rounding;
+    - dirty image = residual + components ∗ point-spread function, to rounding;
+    - each component taken is less than 1.5 × `gain` × the dirty image's peak.
+
+    Nothing bounds the restored image but these: where a wrong beam makes many components lie together, it may be
+    stronger than the dirty one.
 
     Parameters
     ----------
@@ -65,8 +73,8 @@ def clean(image: Image, *, gain: float = 0.1, iterations: int = 2000, threshold:
     iterations : int
         At most so many components.
     threshold : float
-        Stop when the strongest peak is less than so many times the residual's robust standard deviation, or than a
-        thousandth of the image's.
+        Stop when the peak is at most so many times the residual's robust standard deviation, or less than a
+        thousandth of the dirty image's.
 
     Returns
     -------
@@ -83,32 +91,34 @@ def clean(image: Image, *, gain: float = 0.1, iterations: int = 2000, threshold:
             "the image has no elliptical beam (see its notes), so it cannot be restored; use more antennas or time"
         )
     residual = image.dirty.copy()
-    components = np.zeros_like(residual)
     height, width = residual.shape
-    noise, done = np.inf, 0
-    best, kept = np.inf, (residual.copy(), components.copy(), 0)
-    for done in range(iterations + 1):
+
+    def answer(y: int, x: int) -> NDArray[np.float64]:
+        return image.psf[height - y : 2 * height - y, width - x : 2 * width - x]
+
+    least = 1e-3 * float(np.abs(residual).max())
+    taken: list[tuple[int, int, float]] = []
+    noise, best, kept = 0.0, np.inf, 0
+    while True:
         magnitude = np.abs(residual)
         y, x = divmod(int(magnitude.argmax()), width)
-        if done % 10 == 0:
+        peak = float(magnitude[y, x])
+        if peak < best:
+            best, kept = peak, len(taken)
+        if len(taken) % 10 == 0:
             noise = 1.4826 * float(np.median(magnitude))
-            if magnitude[y, x] < best:
-                best, kept = magnitude[y, x], (residual.copy(), components.copy(), done)
-            elif magnitude[y, x] > 1.5 * best:
-                # Far from the centre the beam is not the one assumed, and subtracting it makes things worse.
-                residual, components, done = kept
-                break
-        if (
-            done == iterations
-            or magnitude[y, x] <= threshold * noise
-            or magnitude[y, x] < 1e-3 * np.abs(image.dirty).max()
-        ):
+        if len(taken) >= iterations or peak <= threshold * noise or peak < least or peak >= 1.5 * best:
             break
-        flux = gain * residual[y, x]
+        flux = gain * float(residual[y, x])
+        residual -= flux * answer(y, x)
+        taken.append((y, x, flux))
+    for y, x, flux in taken[kept:]:  # back to the best state
+        residual += flux * answer(y, x)
+    components = np.zeros_like(residual)
+    for y, x, flux in taken[:kept]:
         components[y, x] += flux
-        residual -= flux * image.psf[height - y : 2 * height - y, width - x : 2 * width - x]
     restored = residual + _convolved(components, image.beam, image.pixel)
-    return Cleaned(restored, residual, components, done)
+    return Cleaned(restored, residual, components, kept)
 
 
 def find_sources(
