@@ -18,7 +18,7 @@ def listen(stack):
     heard = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     heard.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
     heard.bind(("127.0.0.1", 0))
-    heard.settimeout(2)
+    heard.settimeout(60)
     return heard
 
 

@@ -3,9 +3,7 @@
 import random
 import socket
 import time
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ryle.config import parse
@@ -41,10 +39,17 @@ receive_buffer = "{buffer} B"
 """
 
 
-def free_ports(count, tries=200):
-    """First of `count` neighbouring UDP ports that nobody has."""
-    for _ in range(tries):
-        base = random.randrange(20000, 60000)
+#: Ports given out, below those that the kernel takes for senders.
+PORTS = range(20000, 32000)
+_next = random.choice(PORTS)
+
+
+def free_ports(count):
+    """First of `count` neighbouring UDP ports that nobody has and that were not given out before."""
+    global _next
+    for _ in PORTS:
+        base = _next if _next + count <= PORTS.stop else PORTS.start
+        _next = base + count
         try:
             for port in range(base, base + count):
                 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -112,49 +117,18 @@ def observe():
     return make
 
 
-def _stolen():
-    with Path("/proc/stat").open() as f:
-        return int(f.readline().split()[8])
-
-
-@pytest.fixture
-def steady():
-    """Run a test body again (at most 5 times) if it failed while the host was taking CPU time away.
-
-    A socket that nobody reads in time loses packets, whatever the program does; that is not what is tested here.
-    """
-
-    def run(body):
-        for attempt in range(5):
-            before = _stolen()
-            try:
-                return body()
-            except AssertionError:
-                if attempt == 4 or _stolen() - before <= 2:
-                    raise
-        return None
-
-    return run
-
-
-@pytest.fixture
-def rng(request):
-    seed = random.randrange(1 << 32)
-    print(f"random seed {seed}")
-    return np.random.default_rng(seed)
-
-
 @pytest.fixture
 def settled():
     """Wait until a receiver has read everything that was sent to its endpoints."""
 
     def wait(receiver, *endpoints):
-        queues, before = LocalQueues(endpoints), -1
-        for _ in range(200):
+        queues, before, since = LocalQueues(endpoints), -1, time.monotonic()
+        while time.monotonic() < since + 60:
             time.sleep(0.05)
             now = receiver._stream.stats.packets
             if queues.fill() == 0 and now == before:
                 return
             before = now
+        raise TimeoutError("packets still come")
 
     return wait

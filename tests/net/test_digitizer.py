@@ -14,6 +14,7 @@ from ryle.config import changed
 from ryle.config.tables import FaultsTable
 from ryle.net.digitizer import DigitizerReceiver, DigitizerSender
 from ryle.net.faults import FaultyLink
+from ryle.net.pacing import LocalQueues
 
 RATE = 20e6
 
@@ -95,7 +96,7 @@ def test_wire_is_meerkats(observe, rng):
     )
     e = o.digitizer_endpoint(0)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        s.settimeout(5)
+        s.settimeout(60)
         s.bind((e.host, e.port))
         c = chunk(rng, o, 3, packets=2, inputs=2)
         slow(o).send(c, np.array([[0, 5], [70000, 0]]))
@@ -218,7 +219,6 @@ def test_faulty_link(observe, ports, steady, rng):
         with DigitizerReceiver(there, chunk_packets=16, end_after=6) as r, FaultyLink(routes, faults) as link:
             sender = slow(o, rate=8e6)
             sender.send(sent)
-            time.sleep(0.2)
             sender.end()
             got = list(r)
         account, counts = r.account(), link.counts
@@ -239,7 +239,7 @@ def test_faulty_link(observe, ports, steady, rng):
     steady(body)
 
 
-def test_late_beyond_the_window(observe, ports, steady, rng):
+def test_late_beyond_the_window(observe, ports, settled, steady, rng):
     def body():
         o = observe(antennas=1)
         there = changed(o, network={"digitizers": o.network.digitizers.model_copy(update={"port": ports(1)})})
@@ -247,14 +247,14 @@ def test_late_beyond_the_window(observe, ports, steady, rng):
         routes = [(o.digitizer_endpoint(0), there.digitizer_endpoint(0))]
         sent = chunk(rng, o, 0, packets=256, inputs=2)
         with DigitizerReceiver(there, chunk_packets=4, window=2) as r, FaultyLink(routes, faults) as link:
-            sending = threading.Thread(target=slow(o, rate=8e6).send, args=(sent,))
-            sending.start()
             got = []
-            while (c := r.poll(0.5)) is not None:
-                got.append(c)
-            sending.join()
+            taking = threading.Thread(target=lambda: got.extend(r))
+            taking.start()
+            slow(o, rate=8e6).send(sent)
+            link.close()  # once it has passed on everything
+            settled(r, there.digitizer_endpoint(0))
             r.stop()
-            got += list(r)
+            taking.join(60)
         account = r.account()
         assert link.counts["delayed"] > 10 and account.late > 0
         assert account.datagrams == 512 == account.placed + account.late
@@ -277,7 +277,7 @@ def test_memory_is_on_loan(observe, steady, rng):
             first = chunk(rng, o, 0, packets=2, inputs=2)
             sender.send(first)
             sender.send(chunk(rng, o, 2, packets=8, inputs=2))
-            held = r.poll(5)
+            held = r.poll(60)
             part = held.data[1, :, 3:7]
             del held
             for k in range(20):
@@ -288,13 +288,14 @@ def test_memory_is_on_loan(observe, steady, rng):
     steady(body)
 
 
-def test_poll_stop_and_close(observe, rng):
+def test_poll_stop_and_close(observe, settled, rng):
     o = observe(antennas=1)
     r = DigitizerReceiver(o, chunk_packets=4)
     began = time.monotonic()
     assert r.poll(0.1) is None and not r.ended
     assert time.monotonic() - began >= 0.1
     slow(o).send(chunk(rng, o, 5, packets=2, inputs=2))
+    settled(r, o.digitizer_endpoint(0))
     threading.Timer(0.2, r.stop).start()
     (got,) = list(r)  # blocks until stopped, then yields the chunk that was being filled
     assert got.timestamp == 4 * 1024
@@ -367,6 +368,7 @@ def test_fuzzed_packets_harm_nothing(observe, settled, wire, steady, rng):
     def body():
         o = observe(antennas=1)
         e = o.digitizer_endpoint(0)
+        queues = LocalQueues([e])
         with DigitizerReceiver(o, chunk_packets=32, window=2) as r:
             good = [packet(s, t * 1024, bytes(1280), heap=2 * t + s) for t in range(64, 96) for s in (0, 1)]
             for g in good:
@@ -376,8 +378,9 @@ def test_fuzzed_packets_harm_nothing(observe, settled, wire, steady, rng):
                 for at in rng.integers(0, 80, rng.integers(1, 4)):
                     bad[at] = rng.integers(256)
                 wire.sendto(bad, (e.host, e.port))
-                if k % 100 == 99:
-                    while r.poll(0.01) is not None:
+                if k % 20 == 19:
+                    queues.wait()
+                    while r.poll(0) is not None:
                         pass
             settled(r, *map(o.digitizer_endpoint, range(len(o.antennas))))
             r.stop()

@@ -4,7 +4,6 @@ import math
 import socket
 import struct
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -82,7 +81,7 @@ def receive(o, sending, first_heap, heaps, **kwargs):
     for t in (*takers, thread):
         t.start()
     for t in (thread, *takers):
-        t.join(20)
+        t.join(60)
     for r, g in zip(receivers, got, strict=True):
         assert r.ended
         r.close()
@@ -180,7 +179,7 @@ def test_wire_is_meerkats(observe, rng, bits):
         sockets.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         e = o.spectra_endpoint(s)
         sockets[-1].bind((e.host, e.port))
-        sockets[-1].settimeout(5)
+        sockets[-1].settimeout(60)
     sender = SpectraSender(o, antennas=[1, 2], rate=RATE)
     sender.send(data, valid, first_heap * spectra)
     for s, link in enumerate(sockets):
@@ -257,14 +256,13 @@ def test_faulty_link(observe, ports, steady, rng):
         valid = np.ones((6, heaps * 64), bool)
         valid[:, 64 * 8 : 64 * 16] = rng.random((6, 64 * 8)) > 0.1
         faults = FaultsTable(
-            loss=0.04, duplicate=0.05, reorder=0.1, reorder_distance=20, corrupt=0.02, seed=int(rng.integers(1 << 30))
+            loss=0.04, duplicate=0.05, reorder=0.1, reorder_distance=20, corrupt=0.05, seed=int(rng.integers(1 << 30))
         )
         link = FaultyLink([(o.spectra_endpoint(0), there.spectra_endpoint(0))], faults)
         sender = SpectraSender(o, rate=5e6)
 
         def sending():
             sender.send(data, valid, 64 * 100)
-            time.sleep(0.2)
             sender.end()
 
         with link:

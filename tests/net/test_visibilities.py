@@ -3,7 +3,6 @@
 import socket
 import struct
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -52,7 +51,7 @@ def test_round_trip(observe, steady, rng):
             senders[0].send(sent[-2])  # once more
             for s in senders:
                 s.end()
-            thread.join(10)
+            thread.join(60)
         assert len(got) == len(sent)
         for a, b in zip(sorted(got, key=lambda i: (i.first_spectrum, i.first_channel)), sent, strict=True):
             assert_same(a, b)
@@ -71,7 +70,7 @@ def test_wire(observe, rng):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             e = o.network.visibilities
             s.bind((e.host, e.port))
-            s.settimeout(5)
+            s.settimeout(60)
             VisibilitySender(o, 1, layout=layout).send(i)
             packet = s.recv(65536)
         if layout == "native":
@@ -100,19 +99,18 @@ def test_lost_packets(observe, ports, steady, rng):
         o = observe(antennas=8)
         there = changed(o, network={"visibilities": o.network.visibilities.model_copy(update={"port": ports(1)})})
         faults = FaultsTable(loss=0.04, duplicate=0.1, reorder=0.1, seed=int(rng.integers(1 << 30)))
-        sent = [integration(rng, o, k, s) for k in range(10) for s in (0, 1)]
+        sent = [integration(rng, o, k, s) for k in range(30) for s in (0, 1)]
         link = FaultyLink([(o.network.visibilities, there.network.visibilities)], faults)
         with VisibilityReceiver(there, end_after=2) as r, link:
             got, thread = taking(r)
             senders = [VisibilitySender(o, s, rate=20e6) for s in (0, 1)]
             for i in sent:
                 senders[i.first_channel // 32].send(i)
-            time.sleep(0.2)
             for s in senders:
                 s.end()
-            thread.join(10)
+            thread.join(60)
         broken = {(f.items[0x1600] // o.step, f.items[0x4103]) for f in link.faults if f.kind == "lost"}
-        assert 0 < len(broken) < 20
+        assert 0 < len(broken) < 60
         wanted = [i for i in sent if (i.first_spectrum, i.first_channel) not in broken]
         assert len(got) == len(wanted)
         for a, b in zip(sorted(got, key=lambda i: (i.first_spectrum, i.first_channel)), wanted, strict=True):

@@ -210,10 +210,3 @@ def random_integration(
 def synthetic() -> ModuleType:
     """This module, for tests (they are imported one by one and cannot import it)."""
     return sys.modules[__name__]
-
-
-@pytest.fixture
-def rng(request) -> np.random.Generator:
-    seed = int(np.random.SeedSequence().generate_state(1)[0])
-    print(f"random seed {seed}")
-    return np.random.default_rng(seed)

@@ -69,8 +69,8 @@ class FaultyStream:
         except ValueError:
             items = {}
         counts["passed"] += 1
-        if spead.STREAM_CONTROL in items:
-            return [datagram, *self._due()]
+        if spead.STREAM_CONTROL in items:  # nothing comes after the end
+            return [*self.flush(), datagram]
 
         def note(kind: str) -> None:
             counts[kind] += 1
@@ -128,7 +128,7 @@ class _Route(FaultyStream):
 class FaultyLink:
     """UDP relay, in a thread of its own, that does to datagrams what a `FaultsTable` says.
 
-    Stop heaps pass unharmed, so that what follows still ends by itself.
+    Stop heaps pass unharmed, behind everything held back, so that what follows still ends by itself.
 
     Parameters
     ----------

@@ -1,0 +1,54 @@
+"""Fresh random numbers that can be had again, and patience with machines whose CPU time others take.
+
+RYLE_TEST_RNG=n gives every test that asks for `rng` the seed that a failed one printed.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes is a matter of what else the machine does.
+settings.register_profile("ryle", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("ryle")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers, fresh in each test of each run."""
+    seed = int(os.environ.get("RYLE_TEST_RNG", np.random.SeedSequence().generate_state(1)[0]))
+    print(f"RYLE_TEST_RNG={seed}")  # pytest shows it when the test fails
+    return np.random.default_rng(seed)
+
+
+def _trouble() -> tuple[int, int]:
+    """Hundredths of a second of CPU time that the host took away, and datagrams lost because a socket was full."""
+    stolen = int(Path("/proc/stat").read_text().split(None, 9)[8])
+    names, values = (x.split() for x in Path("/proc/net/snmp").read_text().splitlines() if x.startswith("Udp:"))
+    full = int(values[names.index("RcvbufErrors")])
+    six = Path("/proc/net/snmp6")
+    counters = dict(line.split() for line in six.read_text().splitlines()) if six.exists() else {}
+    return stolen, full + int(counters.get("Udp6RcvbufErrors", 0))
+
+
+@pytest.fixture
+def steady():
+    """Run a test body again (at most 5 times) if it failed while the host took CPU time away or a socket was full.
+
+    A socket that nobody reads in time loses packets, whatever the program does; that is not what is tested here.
+    """
+
+    def run(body):
+        for attempt in range(5):
+            stolen, full = _trouble()
+            try:
+                return body()
+            except Exception:
+                now = _trouble()
+                if attempt == 4 or (now[0] - stolen <= 2 and now[1] == full):
+                    raise
+        return None
+
+    return run
