@@ -69,7 +69,7 @@ class Run:
         )
 
     def wait_for(self, integrations):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while written(self.path) < integrations:
             assert self.process.poll() is None, self.said()
             assert time.monotonic() < deadline, self.said()
@@ -154,7 +154,7 @@ def test_killed_engines(run, roles, time_of):
         time.sleep(0.02)
     time.sleep(random.uniform(0.3, 2))
     both = run.kill(second)
-    assert run.process.wait(60) not in (0, None)
+    assert run.process.wait(120) not in (0, None)
     said = run.said()
     assert f"{ROLES[first][1]} was killed by signal 9" in said
     assert (f"{ROLES[second][1]} was killed by signal 9" in said) or not both
@@ -174,7 +174,7 @@ def test_a_killed_supervisor(run, time_of):
     before = written(run.path)
     os.kill(run.process.pid, signal.SIGKILL)
     run.process.wait()
-    run.nothing_left(30)
+    run.nothing_left(120)
     if SOAK and not before:
         return
     assert run.opened().Ntimes >= before > 0
@@ -185,14 +185,15 @@ def test_ctrl_c(run, number):
     """All that was sent is drained into the file, which is closed; status 0."""
     run.wait_for(2)
     os.kill(run.process.pid, number)
-    assert run.process.wait(60) == 0, run.said()
+    assert run.process.wait(120) == 0, run.said()
     run.nothing_left(0)
     said = run.said()
     count = int(re.findall(r"(\d+) integrations written", said)[-1])
     rows = re.findall(r"^ (simulate|[FX] \d+|catcher) +(\w+) +([\d.]+)", said, re.MULTILINE)[-4:]  # the last table
-    sent = float(rows[0][2]) * 8e6
     assert run.opened().Ntimes == count
-    assert count in (int(sent / (8192 * 128)), int(sent / (8192 * 128)) + 1)
+    # The table tells hundredths of a second; an integration that has only begun is written too.
+    fewest, most = ((float(rows[0][2]) + e) * 8e6 / (8192 * 128) for e in (-0.005, 0.005))
+    assert int(fewest) <= count <= int(most) + 1
     assert not run.path.with_name(run.path.name + ".journal").exists()
     assert [name for name, _, _ in rows] == ["simulate", "F 0", "X 0", "catcher"]
     assert {state for _, state, _ in rows} == {"done"}
@@ -205,7 +206,7 @@ def test_disk_that_takes_no_more(tmp_path, observation_text):
     command = [sys.executable, "-m", "ryle", "run", "--in-process", str(file), "--output", str(tmp_path)]
     limit = 1 << 20
     ended = subprocess.run(
-        ["prlimit", f"--fsize={limit}", *command], capture_output=True, text=True, timeout=60, check=False
+        ["prlimit", f"--fsize={limit}", *command], capture_output=True, text=True, timeout=240, check=False
     )
     assert ended.returncode not in (0, None)
     holds = re.search(r"holds the\s+(\d+)\s+integrations", ended.stderr)

@@ -43,7 +43,7 @@ if behaviour == "event":
 line = sys.stdin.readline()
 open(name, "w").write(json.dumps([time.monotonic(), line]))
 if behaviour == "never ends":
-    time.sleep(60)
+    time.sleep(600)
 if behaviour == "fail at the end":
     print("disk full", file=sys.stderr)
     sys.exit(4)
@@ -55,11 +55,10 @@ say("done")
 def run(tmp_path, monkeypatch):
     """Supervise stand-ins given as (role, index, behaviour); give the supervisor, when each drained and the events."""
     monkeypatch.setattr(module, "_QUIET", 0.2)
-    monkeypatch.setattr(module, "_PATIENCE", 5.0)
     script = tmp_path / "engine.py"
     script.write_text(ENGINE)
 
-    def start(*children, patience=5.0, stop_after=None):
+    def start(*children, patience=60.0, stop_after=None):
         monkeypatch.setattr(module, "_PATIENCE", patience)
         events, drained = [], {}
         commands = [(role, index, [str(tmp_path / f"{role}{index}"), how]) for role, index, how in children]
@@ -126,9 +125,9 @@ def test_last_words_of_one_that_never_got_ready(run, tmp_path):
 @pytest.mark.parametrize("role", ["f", "catcher"])
 def test_leaving_unasked_is_a_failure(run, role):
     began = time.monotonic()
-    _, failure, _, _ = run((role, 0, "leave early"), ("x", 0, ""), patience=60)
+    _, failure, _, _ = run((role, 0, "leave early"), ("x", 0, ""), patience=250)
     assert "ended with exit status 0 without having been told to" in failure
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 200
 
 
 def test_failure_at_the_end(run):

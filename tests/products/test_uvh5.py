@@ -258,7 +258,7 @@ def test_kill_at_any_moment_loses_no_reported_integration(tmp_path, synthetic, r
     """
     path = tmp_path / "a.uvh5"
     process = run_writer(path, body.replace("default_rng(5)", f"default_rng({rng.integers(2**31)})"))
-    reports = [line.split() for line in process.communicate(timeout=120)[0].splitlines()]
+    reports = [line.split() for line in process.communicate(timeout=240)[0].splitlines()]
     assert process.returncode == 0 and len(reports) == 14
     example = None
     for k, said in reports:
@@ -334,7 +334,7 @@ def test_a_full_disk_leaves_every_earlier_integration(tmp_path):
     """
     path = tmp_path / "a.uvh5"
     process = run_writer(path, body)
-    lines = process.communicate(timeout=60)[0].splitlines()
+    lines = process.communicate(timeout=240)[0].splitlines()
     assert process.returncode == 0
     assert (
         lines[-1].startswith(f"error writing {path} failed") and f"holds the {len(lines) - 1} integrations" in lines[-1]

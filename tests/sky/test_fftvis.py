@@ -33,7 +33,7 @@ from ryle.products.projection import offline_iers
 
 fftvis = pytest.importorskip("fftvis")
 
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-9
 SEFD = 400.0
 ENU = np.array([[0, 0, 0], [31, 7, 0.4], [-12, 42, -0.3], [-38, -17, 0.2], [23, -35, 0.5]], float)
 # Name, RA and dec in degrees, I, Q, U, V in Jy at the frequency, spectral index.

@@ -13,7 +13,7 @@ from scipy.stats import chi2, norm
 from ryle.engines.offline import BandWriter
 from ryle.simulate import VoltageSimulator
 
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-9
 SOURCE = SkyCoord("07h20m00s", "-38d00m00s")
 HERE = (f"{SOURCE.ra.deg} deg", f"{SOURCE.dec.deg} deg")
 ONE = f'[{{ ra = "{HERE[0]}", dec = "{HERE[1]}", flux = "200 Jy" }}]'

@@ -16,7 +16,7 @@ from scipy.stats import norm
 from ryle.products.projection import offline_iers
 from ryle.products.stokes import stokes
 
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-9
 STOKES = np.array([100.0, 40, -35, 30])
 SEFD = 400.0
 ENU = np.array([[0, 0, 0], [120, 30, 0], [-40, 90, 0]], float)
