@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import h5py
@@ -20,6 +21,7 @@ from pyuvdata import UVData
 from ryle.config import load
 from ryle.products.uvh5 import recover
 
+PF_EXITING = 4  # of the kernel: no signal comes between a process and its exit status any more
 SOAK = int(os.environ.get("RYLE_SOAK", "0"))
 ROLES = {
     "simulate": ("simulate", "simulate"),
@@ -76,11 +78,17 @@ class Run:
             time.sleep(0.05)
 
     def kill(self, role):
-        """Kill the process of a role; whether there was one."""
-        found = [pid for pid, command in processes(self.file).items() if f"ryle {ROLES[role][0]} " in command]
-        for pid in found:
-            os.kill(pid, signal.SIGKILL)
-        return bool(found)
+        """Kill the process of a role; whether there was one that was not just ending by itself."""
+        for pid, command in processes(self.file).items():
+            if f"ryle {ROLES[role][0]} " in command:
+                try:
+                    flags = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[6])
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    continue  # it has just ended
+                if not flags & PF_EXITING:
+                    return True
+        return False
 
     def said(self):
         self.output.seek(0)
@@ -112,7 +120,8 @@ class Run:
 
     def close(self):
         for pid in processes(self.file):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
         self.output.close()
 

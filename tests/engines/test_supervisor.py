@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -137,12 +138,12 @@ def test_failure_at_the_end(run):
 
 def test_never_ready(run):
     _, failure, _, _ = run(("f", 0, "never ready"), ("x", 0, ""), patience=1.5)
-    assert "not ready after 1.5 s: F-engine 0" in failure
+    assert re.search("not ready after 1.5 s: .*F-engine 0", failure)
 
 
 def test_never_ends(run):
-    _, failure, drained, _ = run(("f", 0, "never ends"), ("x", 0, ""), patience=1.5, stop_after=0.8)
-    assert "F-engine 0 did not end within 1.5 s of being told to; killed" in failure
+    _, failure, drained, _ = run(("f", 0, "never ends"), ("x", 0, ""), patience=8, stop_after=0.8)
+    assert "F-engine 0 did not end within 8 s of being told to; killed" in failure
     assert ("x", 0) in drained
     assert failure.count("F-engine 0") == 2  # and that it was killed
 
