@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from astropy import units
-from astropy.coordinates import AltAz, SkyCoord
+from astropy.coordinates import AltAz, SkyCoord, get_sun
 from astropy.time import Time
 from pyuvdata import Telescope, UVData
 from pyuvdata.utils import phasing
@@ -85,8 +85,12 @@ def test_the_first_point_of_aries_at_the_2026_equinox() -> None:
 
 
 def test_uvw_agrees_with_pyuvdata(rng: np.random.Generator) -> None:
-    times = instants(rng, 5)
     direction = Sidereal(rng.uniform(0, 360), rng.uniform(-80, 30))
+    # Within some degrees of the Sun, whose gravity bends light, the angle is another for each length of arc.
+    times = instants(rng, 40)
+    sun = get_sun(times)
+    far = SkyCoord(sun.ra, sun.dec).separation(SkyCoord(direction.ra, direction.dec, unit="deg")) > 20 * units.deg
+    times = times[far][:5]
     ours = antenna_uvw(direction, KAROO, ENU, times)
     telescope = Telescope.new(
         name="test",
@@ -132,7 +136,7 @@ def test_uvw_agrees_with_pyuvdata(rng: np.random.Generator) -> None:
     # u and v differ by pyuvdata's frame angle, which is that of the southern end of its 1° arc …
     southern = -np.tan(app.app_dec) * np.sin(app.frame_pa)
     difference = uvd.phase_center_frame_pa - app.frame_pa[index]
-    np.testing.assert_allclose(difference, np.radians(0.5) * southern[index], rtol=0.15, atol=1.5e-7)
+    np.testing.assert_allclose(difference, np.radians(0.5) * southern[index], rtol=0.15, atol=5e-7)
     # … and agree when that arc is short, or when it is told the angle that we write into the file.
     short = phasing.calc_frame_pos_angle(
         time_array=times.jd,
@@ -142,7 +146,7 @@ def test_uvw_agrees_with_pyuvdata(rng: np.random.Generator) -> None:
         ref_frame="icrs",
         offset_pos=1e-5,
     )
-    np.testing.assert_allclose(app.frame_pa + 1e-5 * southern, short, atol=5e-9)
+    np.testing.assert_allclose(app.frame_pa + 1e-5 * southern, short, atol=2e-8)
     uvd.phase_center_frame_pa = app.frame_pa[index]
     uvd.set_uvws_from_antenna_positions(update_vis=False)
     np.testing.assert_allclose(uvd.uvw_array, expected, atol=1e-4)
