@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "chunk.h"
+
 namespace ryle {
 
-constexpr int kTile = 64;     // channels and spectra of one tile of the post-processing
-constexpr int kColumns = 16;  // columns that one block of FIR weights covers
+constexpr int kTile = kBlock;  // channels and spectra of one tile of the post-processing
+constexpr int kColumns = 16;   // columns that one block of FIR weights covers
 
 // Weighted sums of `taps` frames of `step` floats, for `rows` spectra whose windows follow one another.
 struct Fir {
@@ -57,7 +59,7 @@ struct ChannelizeKernels {
     const char* name;
     void (*fir)(const Fir&);
     void (*dither)(const Dither&);
-    // turned: [kTile channels][64 re | 64 im], rows past `rows` undefined; returns the saturated values.
+    // turned: [kTile channels] rows of a K-block, spectra past `rows` undefined; returns the saturated values.
     int64_t (*tile)(const Tile&, int8_t* turned);
 };
 

@@ -236,7 +236,7 @@ int64_t tile(const Tile& t, int8_t* turned) {
     for (int part = 0; part < 2; part++)
         for (int row = 0; row < t.rows; row += 16)
             for (int c = 0; c < t.channels; c += 16)
-                transpose16(&parts[part][row][c], kTile, turned + c * 2 * kTile + part * kTile + row, 2 * kTile);
+                transpose16(&parts[part][row][c], kTile, turned + c * kRowBytes + row_place(row, part), kRowBytes);
     int64_t total = 0;
     for (int lane = 0; lane < LANES; lane++) total += saturated[lane];
     LEAVE();

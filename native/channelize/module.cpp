@@ -149,11 +149,10 @@ struct Output {
 void write_tile(const Output& out, int64_t first_channel, int channels, int64_t first_spectrum, int rows,
                 const int8_t* turned) {
     for (int c = 0; c < channels; c++) {
-        const int8_t* re = turned + c * 2 * kTile;
-        const int8_t* im = re + kTile;
+        const int8_t* values = turned + c * kRowBytes;
         uint8_t* row = out.base + (first_channel + c) * out.channel_stride;
         if (out.form == Form::blocks) {
-            std::memcpy(row + first_spectrum / kTile * out.group_stride, re, 2 * kTile);
+            std::memcpy(row + first_spectrum / kBlock * out.group_stride, values, kRowBytes);
             continue;
         }
         int64_t heap = first_spectrum / out.group, within = first_spectrum % out.group;
@@ -161,9 +160,11 @@ void write_tile(const Output& out, int64_t first_channel, int channels, int64_t 
             uint8_t* to = row + heap * out.group_stride + within * out.spectrum_stride;
             const int end = int(std::min<int64_t>(rows, s + out.group - within));
             if (out.form == Form::heaps) {
-                for (; s < end; s++, to += out.spectrum_stride) to[0] = uint8_t(re[s]), to[1] = uint8_t(im[s]);
+                for (; s < end; s++, to += out.spectrum_stride)
+                    to[0] = uint8_t(values[row_place(s, 0)]), to[1] = uint8_t(values[row_place(s, 1)]);
             } else {
-                for (; s < end; s++, to += out.spectrum_stride) *to = uint8_t(re[s] << 4 | (im[s] & 15));
+                for (; s < end; s++, to += out.spectrum_stride)
+                    *to = uint8_t(values[row_place(s, 0)] << 4 | (values[row_place(s, 1)] & 15));
             }
         }
     }
@@ -222,8 +223,8 @@ int64_t quantize(Spectra spectra, Vector1<const uint8_t> valid, Vector1<const do
     const Tiles tiles(channels);
     check_post(spectra, valid, fine, phase, quarters, channels);
     const Output output{Form(form), out.data() + offset, channel_stride, group_stride, spectrum_stride, group};
-    const int64_t width = output.form == Form::blocks ? 2 * kTile : output.form == Form::heaps ? 2 : 1;
-    if (output.form == Form::blocks && (out_spectrum % kTile || rows % kTile))
+    const int64_t width = output.form == Form::blocks ? kRowBytes : output.form == Form::heaps ? 2 : 1;
+    if (output.form == Form::blocks && (out_spectrum % kBlock || rows % kBlock))
         throw std::invalid_argument("K-blocks are written 64 spectra at a time");
     const int64_t last = out_spectrum + rows - 1;
     const int64_t end =
@@ -235,7 +236,7 @@ int64_t quantize(Spectra spectra, Vector1<const uint8_t> valid, Vector1<const do
     thread_local std::vector<float> gain_re, gain_im;
     turns.make(rows, tiles, slope, fine.data(), phase.data(), quarters.data());
     split_gains(gains.data(), channels, gain_re, gain_im);
-    alignas(64) int8_t turned[kTile * 2 * kTile] = {};
+    alignas(64) int8_t turned[kTile * kRowBytes] = {};
     alignas(64) uint32_t words[kTile * 4 * kTile];
     int64_t saturated = 0;
     for (int row = 0; row < rows; row += kTile) {
