@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ryle.gpu.interface import Gpu, Stream
 
@@ -95,40 +96,43 @@ def interleave(
 
 def record(launch: Launch, stream: Stream) -> Launch:
     """Record a launch as a CUDA graph and give what replays it; the launch itself where that is refused."""
-    from cuda.bindings import driver
-
-    def checked(answer: tuple[object, ...]) -> object:
-        if answer[0] != driver.CUresult.CUDA_SUCCESS:
-            raise RuntimeError(str(answer[0]))
-        return answer[1] if len(answer) > 1 else None
-
     launch(stream)  # whatever is set up at the first launch is not to be recorded
     stream.synchronize()
-    handle = driver.CUstream(stream.handle)
-    checked(driver.cuStreamBeginCapture(handle, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
     try:
-        launch(stream)
-    finally:
-        answer = driver.cuStreamEndCapture(handle)
-    try:
-        graph = _Graph(driver, checked(driver.cuGraphInstantiate(checked(answer), 0)), checked(answer))
+        return _Graph(launch, stream)
     except RuntimeError:
+        stream.synchronize()
         return launch
-    return graph
 
 
 class _Graph:
-    """A recorded launch."""
+    """A recorded launch, which a stream replays."""
 
-    def __init__(self, driver: object, executable: object, graph: object) -> None:
-        self._driver, self._executable, self._graph = driver, executable, graph
+    def __init__(self, launch: Launch, stream: Stream) -> None:
+        from cuda.bindings import driver
+
+        self._driver: Any = driver
+        self._graph = self._executable = None
+        handle = driver.CUstream(stream.handle)
+        self._checked(driver.cuStreamBeginCapture(handle, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+        try:
+            launch(stream)
+        finally:
+            ended = driver.cuStreamEndCapture(handle)
+        self._graph = self._checked(ended)
+        self._executable = self._checked(driver.cuGraphInstantiate(self._graph, 0))
+        self._kept = launch  # and with it the arrays that it works on
 
     def __call__(self, stream: Stream) -> None:
-        driver: object = self._driver
-        (status,) = driver.cuGraphLaunch(self._executable, driver.CUstream(stream.handle))  # type: ignore[attr-defined]
-        if status != driver.CUresult.CUDA_SUCCESS:  # type: ignore[attr-defined]
-            raise RuntimeError(f"replaying a CUDA graph failed: {status}")
+        self._checked(self._driver.cuGraphLaunch(self._executable, self._driver.CUstream(stream.handle)))
+
+    def _checked(self, answer: tuple[Any, ...]) -> Any:
+        if answer[0] != self._driver.CUresult.CUDA_SUCCESS:
+            raise RuntimeError(f"the driver refused a CUDA graph: {answer[0].name}")
+        return answer[1] if len(answer) > 1 else None
 
     def __del__(self) -> None:
-        self._driver.cuGraphExecDestroy(self._executable)  # type: ignore[attr-defined]
-        self._driver.cuGraphDestroy(self._graph)  # type: ignore[attr-defined]
+        if self._executable is not None:
+            self._driver.cuGraphExecDestroy(self._executable)
+        if self._graph is not None:
+            self._driver.cuGraphDestroy(self._graph)
