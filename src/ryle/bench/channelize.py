@@ -7,21 +7,17 @@ the median over the rounds, its spread the quartiles, and a ratio is the median 
 from __future__ import annotations
 
 import gc
-import json
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 
-from .. import __version__
 from ..array.delays import Delays
 from ..channelize import ChannelizerConfig
 from ..chunk import BLOCK
@@ -29,6 +25,7 @@ from ..gpu.interface import DeviceArray, Gpu
 from .cufft import KINDS, Cufft, Plan, cufft_problem
 from .gpu_timing import Budget, Launch, Times, interleave, record
 from .measured import Case, Measured, Prepared
+from .results import Row, as_json, machine, table
 from .three_kernels import ThreeKernels, Tuning
 
 CHANNELS = (1024, 4096, 8192, 32768)
@@ -42,48 +39,6 @@ BASELINE = "three kernels"
 BASELINE_TARGETS = {1024: 100.0, 4096: 140.0, 8192: 140.0, 32768: 135.0}
 #: Rates that the fused form must reach there.
 TARGETS = {1024: 275.0, 4096: 260.0, 8192: 245.0, 32768: 165.0}
-
-
-@dataclass(slots=True)
-class Row:
-    """One measured figure.
-
-    Parameters
-    ----------
-    case : str
-        What ran: "fused", "three kernels", one of its parts, "cuFFT c2c", "HBM copy".
-    channels, taps, bits : int, optional
-        Shape of the work, where it has one. Of a transform alone, `channels` is the number of its values.
-    value : float
-        Median.
-    unit : str
-        Unit of `value` and `baseline_value`.
-    baseline : str
-        What took turns with it; empty if nothing did.
-    baseline_value : float, optional
-        That one's median.
-    ratio : float, optional
-        Value over the baseline's: more is better (less for energy).
-    spread : tuple of float, optional
-        First and last quartile of the value.
-    target : float, optional
-        What the value is to reach.
-    more : dict
-        Streams, spectra, layout, policy and further numbers.
-    """
-
-    case: str
-    channels: int | None
-    taps: int | None
-    bits: int | None
-    value: float
-    unit: str = "Gsample/s"
-    baseline: str = ""
-    baseline_value: float | None = None
-    ratio: float | None = None
-    spread: tuple[float, float] | None = None
-    target: float | None = None
-    more: dict[str, Any] = field(default_factory=dict)
 
 
 class Arena:
@@ -121,7 +76,7 @@ class Arena:
 
 
 def config_of(case: Case) -> ChannelizerConfig:
-    """Configuration of a case."""
+    """Give the configuration of a case."""
     return ChannelizerConfig(case.streams, case.channels, case.taps, bits=case.bits, seed=1)
 
 
@@ -133,10 +88,11 @@ def delays_of(case: Case) -> Delays:
     return Delays(coarse, rng.uniform(-0.5, 0.5, shape), rng.uniform(-3, 3, shape))
 
 
-def gains_of(case: Case) -> np.ndarray[Any, np.dtype[np.complex64]]:
+def gains_of(case: Case) -> NDArray[np.complex64]:
     """Gains of a case, complex64 (stream, channel), that bring uniform samples to 30 levels r.m.s. in each part."""
     turns = np.random.default_rng(3).uniform(0, 2 * np.pi, (case.streams, case.channels))
-    return (30 * 24**0.5 / 2**case.bits * np.exp(1j * turns)).astype(np.complex64)
+    gains: NDArray[np.complex64] = (30 * 24**0.5 / 2**case.bits * np.exp(1j * turns)).astype(np.complex64)
+    return gains
 
 
 class ThreeKernelsMeasured:
@@ -159,9 +115,7 @@ class ThreeKernelsMeasured:
         kernels.set_delays(delays_of(case))
         kernels.set_gains(gains_of(case))
         samples, out = self.arena.samples(case), self.arena.out(case)
-        parts: dict[str, Launch] = {
-            name: (lambda stream, name=name: kernels.part(name, samples, out, stream)) for name in ("FIR", "FFT", "rest")
-        }
+        parts = {name: partial(kernels.part, name, samples, out) for name in ("FIR", "FFT", "rest")}
         traffic = {"FIR": case.bits / 8 + 4, "FFT": 8.0, "rest": 5.0}
         return Prepared(
             lambda stream: kernels.launch(samples, out, 0, stream),
@@ -171,17 +125,17 @@ class ThreeKernelsMeasured:
 
 
 def long_launch(channels: int, taps: int = 16, bits: int = 10, streams: int = 2, **form: str) -> Case:
-    """A launch of `LONG` samples."""
+    """Make a case of `LONG` samples."""
     return Case(channels, taps, bits, streams, LONG // streams // (2 * channels), **form)
 
 
 def many_streams(channels: int) -> Case:
-    """A launch of `SHORT` samples, or one K-block, of each of `MANY` streams."""
+    """Make a case of `SHORT` samples, or one K-block, of each of `MANY` streams."""
     return Case(channels, streams=MANY, spectra=max(BLOCK, SHORT // (2 * channels)))
 
 
 def matrix(full: bool = False) -> list[Case]:
-    """All channels, taps and bits at long launches; with `full` all powers of two of channels at 16 taps and 10 bits too."""
+    """All channels, taps and bits at long launches; with `full` also the other powers of two of channels."""
     cases = [long_launch(n, taps, bits) for n in CHANNELS for taps in TAPS for bits in BITS]
     if full:
         cases += [long_launch(1 << k) for k in range(6, 17) if 1 << k not in CHANNELS]
@@ -189,7 +143,7 @@ def matrix(full: bool = False) -> list[Case]:
 
 
 def forms(channels: int) -> list[Case]:
-    """Other forms of the case that targets refer to: output order, packets, many streams, one stream, short launches."""
+    """Other forms of the case that targets refer to: output order, packets, many streams, one, short launches."""
     short = Case(channels, streams=2, spectra=max(BLOCK, SHORT // (2 * channels)))
     return [
         long_launch(channels, layout="interleaved"),
@@ -300,14 +254,14 @@ def case_rows(gpu: Gpu, case: Case, real: Measured | None, baseline: Measured, s
     times = interleave(work, gpu, max(left, 0.02), rounds=7 if left > 0.2 else 5)
     at_target = case == long_launch(case.channels)
     rows = []
-    for name, found in times.items():
-        row = Row(name, case.channels, case.taps, case.bits, *_rate(found, case.samples, "Gsample/s"))
+    for name, timed in times.items():
+        row = Row(name, case.channels, case.taps, case.bits, *_rate(timed, case.samples, "Gsample/s"))
         row.more |= {"streams": case.streams, "spectra": case.spectra, "layout": case.layout, "policy": case.policy}
-        row.more["seconds"] = sum(found.seconds) * found.repeats
+        row.more["seconds"] = sum(timed.seconds) * timed.repeats
         if real is not None and name == real.name:
             row.target = TARGETS.get(case.channels) if at_target else None
             if BASELINE in times:
-                _compare(row, found, BASELINE, times[BASELINE], case.samples)
+                _compare(row, timed, BASELINE, times[BASELINE], case.samples)
         elif name == BASELINE:
             row.target = BASELINE_TARGETS.get(case.channels) if at_target else None
         else:
@@ -366,62 +320,6 @@ def _compare(row: Row, times: Times, name: str, baseline: Times, count: float) -
     row.ratio = statistics.median(b / a for a, b in zip(times.seconds, baseline.seconds, strict=True))
 
 
-def machine(gpu: Gpu) -> dict[str, Any]:
-    """Describe the GPU and this program."""
-    from .cpu import commit
-
-    query = ("driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.limit", "temperature.gpu")
-    about: dict[str, Any] = {"gpu": gpu.name, "arch": gpu.arch, "multiprocessors": gpu.multiprocessors}
-    about |= {"memory_bytes": gpu.memory_bytes, "cuda": gpu.driver, "date": datetime.now(UTC).strftime("%Y-%m-%d")}
-    about |= {"ryle": __version__, "commit": commit(), "numpy": np.__version__}
-    command = ["nvidia-smi", f"--query-gpu={','.join(query)}", "--format=csv,noheader", "--id=0"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
-        about |= dict(zip(query, (word.strip() for word in answer.strip().split(",")), strict=True))
-    except (OSError, subprocess.SubprocessError, ValueError):
-        pass
-    return about
-
-
-def table(rows: list[Row]) -> Table:
-    """Show the rows: the more the better, but for energy."""
-    shown = Table("case", "channels", "taps", "bits", "form", "value", "quartiles", "baseline", "ratio", "target")
-    for column in (1, 2, 3, 5, 6, 7, 8, 9):
-        shown.columns[column].justify = "right"
-    for r in rows:
-        streams = r.more.get("streams", 2)
-        form = [f"{streams} streams"] if streams != 2 else []
-        form += [r.more["layout"]] if r.more.get("layout", "blocks") != "blocks" else []
-        form += ["packets"] if r.more.get("policy", "flat") != "flat" else []
-        met = "" if r.target is None else "[green]" if r.value >= r.target else "[red]"
-        shown.add_row(
-            r.case,
-            *("" if v is None else str(v) for v in (r.channels, r.taps, r.bits)),
-            ", ".join(form),
-            f"{r.value:.4g} {r.unit}",
-            "" if r.spread is None else f"{r.spread[0]:.4g}-{r.spread[1]:.4g}",
-            "" if r.baseline_value is None else f"{r.baseline_value:.4g}",
-            "" if r.ratio is None else f"{r.ratio:.2f}",
-            "" if r.target is None else f"{met}≥ {r.target:g}[/]",
-        )
-    return shown
-
-
-def as_json(about: dict[str, Any], rows: list[Row]) -> str:
-    """Give the text of a file of results: a header and one object a line for each figure."""
-
-    def short(value: Any) -> Any:
-        if isinstance(value, float):
-            return float(f"{value:.5g}")
-        return [short(v) for v in value] if isinstance(value, tuple | list) else value
-
-    def line(row: Row) -> str:
-        found = {key: short(value) for key, value in asdict(row).items() if key != "more"}
-        return json.dumps(found | {key: short(value) for key, value in row.more.items()})
-
-    return f'{{\n "machine": {json.dumps(about)},\n "results": [\n  ' + ",\n  ".join(map(line, rows)) + "\n ]\n}\n"
-
-
 def bench_channelize(seconds: float, full: bool, path: Path | None = None) -> None:
     """Measure, print the table and, if a path is given, save it all as JSON.
 
@@ -450,8 +348,10 @@ def bench_channelize(seconds: float, full: bool, path: Path | None = None) -> No
 def fused_form() -> Callable[[Gpu, Arena], Measured] | None:
     """Give the adapter of `ryle.channelize.cuda`, where there is one."""
     try:
-        from .fused import FusedMeasured
-    except ImportError:
+        module = import_module("ryle.bench.fused")
+    except ModuleNotFoundError as error:
+        if error.name != "ryle.bench.fused":
+            raise
         return None
-    found: Callable[[Gpu, Arena], Measured] = FusedMeasured
-    return found
+    make: Callable[[Gpu, Arena], Measured] = module.FusedMeasured
+    return make

@@ -1,4 +1,4 @@
-"""NVIDIA's Fourier transforms, by ctypes: batches of one-dimensional ones, to be compared with and to build baselines of.
+"""NVIDIA's Fourier transforms, by ctypes: batches of one-dimensional ones, to compare with and to build on.
 
 The library is sought where Python packages put it (``pip install nvidia-cufft``) and then where the system has it.
 """

@@ -100,7 +100,7 @@ def record(launch: Launch, stream: Stream) -> Launch:
     stream.synchronize()
     try:
         return _Graph(launch, stream)
-    except RuntimeError:
+    except (ImportError, RuntimeError):
         stream.synchronize()
         return launch
 

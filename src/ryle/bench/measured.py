@@ -1,7 +1,7 @@
 """What is timed: a channelizer prepared for one case, whoever wrote it.
 
-A case is a shape of work; a `Measured` makes a `Prepared` of it, with all arrays allocated and all kernels compiled, whose
-`launch` only enqueues. The adapter of a channelizer has nothing else to know about timing.
+A case is a shape of work; a `Measured` makes a `Prepared` of it, with all arrays allocated and all kernels compiled,
+whose `launch` only enqueues. The adapter of a channelizer has nothing else to know about timing.
 """
 
 from __future__ import annotations

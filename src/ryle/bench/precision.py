@@ -1,12 +1,12 @@
 """How pure the F-engine is: a tone's harmonics, and the response of one channel. No GPU is needed.
 
-The two studies are those of Merry, "Efficient channelization on a graphics processing unit", JATIS 9(3), 2023, figures 6
-and 7. A full-scale tone is quantized with uniform dither, which leaves nothing of the quantization but noise, and spectra
-are averaged as complex numbers, which leaves of the noise as little as is wanted. What remains beside the tone is what
-the arithmetic adds.
+The two studies are those of Merry, "Efficient channelization on a graphics processing unit", JATIS 9(3), 2023, figures
+6 and 7. A full-scale tone is quantized with uniform dither, which leaves nothing of the quantization but noise, and
+spectra are averaged as complex numbers, which leaves of the noise as little as is wanted. What remains beside the tone
+is what the arithmetic adds.
 
-`transform_half` is a Fourier transform that keeps half-precision numbers from one butterfly to the next, as transforms in
-half precision do; it is there to show what that costs.
+`transform_half` is a Fourier transform that keeps half-precision numbers from one butterfly to the next, as transforms
+in half precision do; it is there to show what that costs.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ def tone(
         Source of uniform dither of one unit, after which the samples are rounded; without it they are neither.
     """
     turns = (np.arange(count) * frequency + first * frequency % 1.0) % 1.0
-    values = (amplitude * np.cos(2 * np.pi * turns)).astype(np.float32)
-    if rng is None:
-        return values
-    return np.rint(values + rng.random(count, np.float32) - np.float32(0.5))
+    values: NDArray[np.float32] = (amplitude * np.cos(2 * np.pi * turns)).astype(np.float32)
+    if rng is not None:
+        values = np.rint(values + rng.random(count, np.float32) - np.float32(0.5))
+    return values
 
 
 def transform_half(frames: NDArray[np.floating[Any]]) -> NDArray[np.complex64]:
     """Fourier transform of rows in half precision.
 
-    Decimation in time by two (Stockham's order). Factors, and real and imaginary parts after every butterfly, are rounded
-    to half precision; a butterfly itself is calculated in single precision, which is more than most libraries do.
+    Decimation in time by two (Stockham's order). Factors, and real and imaginary parts after every butterfly, are
+    rounded to half precision; a butterfly itself is calculated in single precision, which is kinder than a library is.
 
     Parameters
     ----------
@@ -80,12 +80,12 @@ def transform_half(frames: NDArray[np.floating[Any]]) -> NDArray[np.complex64]:
         Without the Nyquist frequency.
     """
     rows, size = int(np.prod(frames.shape[:-1])), frames.shape[-1]
-    values = _halved(frames.reshape(rows, size, 1).astype(np.complex64))
+    values: NDArray[np.complex64] = _halved(frames.reshape(rows, size, 1).astype(np.complex64))
     length = 1
     while length < size:  # values[row, r, k]: transforms of `length` of every (size/length)-th sample from r on
         half = size // length // 2
         factors = _halved(np.exp(-1j * np.pi * np.arange(length) / length).astype(np.complex64))
-        even, odd = values[:, :half], values[:, half:] * factors
+        even, odd = values[:, :half], (values[:, half:] * factors).astype(np.complex64)
         values = _halved(np.concatenate([even + odd, even - odd], axis=2))
         length *= 2
     return values.reshape(*frames.shape[:-1], size)[..., : size // 2]
@@ -101,7 +101,7 @@ def transform_single(frames: NDArray[np.floating[Any]]) -> NDArray[np.complex64]
     """Fourier transform of rows in single precision, without the Nyquist frequency."""
     from scipy.fft import rfft
 
-    spectra: NDArray[np.complex64] = rfft(frames.astype(np.float32), axis=-1)[..., :-1]
+    spectra: NDArray[np.complex64] = np.asarray(rfft(frames.astype(np.float32), axis=-1), np.complex64)[..., :-1]
     return spectra
 
 
@@ -191,9 +191,7 @@ def _spectra(
         samples = (count + config.taps - 1) * config.step
         packets = -(-samples // PACKET)
         data = pack(tone(frequency, first * config.step, packets * PACKET, amplitude, rng), config.bits)[0]
-        chunk = SampleChunk(
-            first * config.step, data.reshape(1, packets, -1), np.ones((1, packets), np.uint8), PACKET
-        )
+        chunk = SampleChunk(first * config.step, data.reshape(1, packets, -1), np.ones((1, packets), np.uint8), PACKET)
         values, valid = channelizer.spectra_float(chunk, first, count, Delays.zero(1, count))
         if not valid.all():
             raise RuntimeError("the channelizer found spectra of a whole chunk invalid")
@@ -223,11 +221,15 @@ def library_transform(gpu: Gpu, kind: str) -> Transform:
 
 
 def expected(config: ChannelizerConfig, channel: int, offset: float = 0.0) -> NDArray[np.complex128]:
-    """Give what the weights make of a tone of amplitude 1, `offset` channels above a channel's centre, in every channel.
+    """Give what the weights make of a tone of amplitude 1, `offset` channels above a channel's centre, everywhere.
 
-    That is their Fourier transform, in double precision, at the tone's positive frequency. Its image at the negative one
-    turns the other way from spectrum to spectrum: where the turn of the positive one is undone it averages out, but for
-    offsets that are multiples of half a channel, where it is added.
+    That is their Fourier transform, in double precision, at the tone's positive frequency. Its image at the negative
+    one turns the other way from spectrum to spectrum: where the turn of the positive one is undone it averages out, but
+    for offsets that are multiples of half a channel, where it is added.
+
+    Returns
+    -------
+    ndarray of complex128, shape (channels,)
     """
     step = config.step
     turns = np.arange(config.window_samples) * (channel + offset) / step % 1
@@ -253,9 +255,9 @@ def harmonics(
     Returns
     -------
     dict
-        `power`: by name, the power of each channel in dB of the tone's. `worst`: the greatest of each but the tone's; of
-        the channelizer that of what differs from the response of its weights, which has zeros near whole channels, not
-        there.
+        `power`: by name, the power of each channel in dB of the tone's. `worst`: the greatest of each but the tone's;
+        of the channelizer the greatest difference from the response of its weights, whose zeros are not quite at whole
+        channels.
     """
     config = ChannelizerConfig(1, channels, taps, bits=bits)
     amplitude = full_scale(bits)
@@ -308,7 +310,7 @@ def response(
     for offset in np.arange(positions) / positions:
         values = averaged_spectra(channelizer, (channel + offset) / config.step, spectra, offset) / full_scale(bits)
         wanted = expected(config, channel, offset)
-        worst = max(worst, float(np.abs(values - wanted).max()) / scale)
+        worst = np.maximum(worst, np.abs(values - wanted).max() / scale)  # and NaN if there is any
         points.append([around - channel - offset, np.abs(values[around]), np.abs(wanted[around])])
     offsets, measured, weights = np.concatenate(points, axis=1)
     order = np.argsort(offsets)

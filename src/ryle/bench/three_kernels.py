@@ -1,9 +1,9 @@
 """The F-engine as three kernels: filter, library transform, all the rest. What the fused one is compared with.
 
 It does less than `ryle.channelize.cuda`: real samples of 2 to 16 bits, one coarse delay for each stream and launch, no
-missing packets, no count of saturated values, no powers; so a comparison does not flatter the fused form. A launch is cut
-into chunks, whose intermediate spectra can be small enough for the GPU's second-level cache, and chunks take turns on
-several streams of work, so that the end of one kernel overlaps the beginning of the next.
+missing packets, no count of saturated values, no powers; so a comparison does not flatter the fused form. A launch is
+cut into chunks, whose intermediate spectra can be small enough for the GPU's second-level cache, and chunks take turns
+on several streams of work, so that the end of one kernel overlaps the beginning of the next.
 """
 
 from __future__ import annotations
@@ -175,7 +175,9 @@ class ThreeKernels:
         """
         if np.any(delays.coarse != delays.coarse[:, :1]):
             raise ValueError("the three kernels take one coarse delay for each input and launch")
-        turn = delays.phase + np.pi / 2 * (delays.coarse % 4) - self.config.slope * delays.fine * self.config.channels / 2
+        turn = (
+            delays.phase + np.pi / 2 * (delays.coarse % 4) - self.config.slope * delays.fine * self.config.channels / 2
+        )
         turns = np.zeros((self.inputs, self.spectra, 4), np.float32)
         turns[..., 0], turns[..., 1], turns[..., 2] = np.cos(turn), np.sin(turn), self.config.slope * delays.fine
         self._turns.set(turns)
@@ -247,7 +249,7 @@ class ThreeKernels:
 
 
 def kernel_order(rows: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Bring planar rows of K-blocks (64 re, 64 im), int8 (..., 128), into the order of the kernels: four of (16 re, 16 im)."""
+    """Bring rows of K-blocks, int8 (..., 128), from (64 re, 64 im) to the kernels' order, four of (16 re, 16 im)."""
     return np.ascontiguousarray(rows.reshape(*rows.shape[:-1], 2, 4, 16).swapaxes(-3, -2)).reshape(rows.shape)
 
 
