@@ -233,6 +233,6 @@ def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setattr(cufft.ctypes, "CDLL", lambda name: (_ for _ in ()).throw(OSError(name)))
     cufft._library.cache_clear()
     try:
-        assert "pip install nvidia-cufft" in cufft.cufft_problem()
+        assert "pip install 'ryle[bench]'" in cufft.cufft_problem()
     finally:
         cufft._library.cache_clear()

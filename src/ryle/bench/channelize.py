@@ -26,7 +26,7 @@ from .cufft import KINDS, Cufft, Plan, cufft_problem
 from .gpu_timing import Budget, Launch, Times, interleave, record
 from .measured import Case, Measured, Prepared
 from .results import Row, as_json, machine, table
-from .three_kernels import ThreeKernels, Tuning
+from .three_kernels import ThreeKernels, Tuning, tuning_of
 
 CHANNELS = (1024, 4096, 8192, 32768)
 TAPS = (4, 8, 12, 16, 32)
@@ -102,7 +102,7 @@ class ThreeKernelsMeasured:
 
     def __init__(self, gpu: Gpu, arena: Arena, tuning: Callable[[Case], Tuning] | None = None) -> None:
         self.gpu, self.arena = gpu, arena
-        self._tuning = tuning or (lambda _: Tuning())
+        self._tuning = tuning or (lambda case: tuning_of(case.channels))
 
     def prepare(self, case: Case) -> Prepared | None:
         """Allocate and compile; None for samples in packets."""

@@ -1,6 +1,6 @@
 """NVIDIA's Fourier transforms, by ctypes: batches of one-dimensional ones, to compare with and to build on.
 
-The library is sought where Python packages put it (``pip install nvidia-cufft``) and then where the system has it.
+The library is sought where Python packages put it (``pip install 'ryle[bench]'``) and then where the system has it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _library() -> Any:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    raise GpuUnavailable("NVIDIA's FFT library cuFFT is not here; install it with: pip install nvidia-cufft")
+    raise GpuUnavailable("NVIDIA's FFT library cuFFT is not here; install it with: pip install 'ryle[bench]'")
 
 
 def cufft_problem() -> str | None:

@@ -65,6 +65,15 @@ class Tuning:
     blocks_first: bool = False
 
 
+#: What `bench/three_kernels.py` found fastest, by channels; `Tuning` elsewhere.
+TUNINGS: dict[int, Tuning] = {}
+
+
+def tuning_of(channels: int) -> Tuning:
+    """Give the sizes that suit a number of channels."""
+    return TUNINGS.get(channels, Tuning())
+
+
 @dataclass(slots=True)
 class _Lane:
     """What chunks that run at different times share."""
@@ -116,7 +125,7 @@ class ThreeKernels:
                 f"{n} channels and {spectra} spectra: the three kernels take a power of two of channels, at least 64, "
                 "whole K-blocks of 64 spectra, and dither them"
             )
-        self.gpu, self.config, self.spectra, self.tuning = gpu, config, spectra, tuning or Tuning()
+        self.gpu, self.config, self.spectra, self.tuning = gpu, config, spectra, tuning or tuning_of(n)
         self.step, self.inputs = config.step, config.inputs
         self._shape_chunks()
         defines = {
