@@ -99,7 +99,7 @@ def draw_transforms(speeds: Speeds, output: Path) -> None:
     """Time of the library's transforms (Fig. 5 of the paper), and that of copying what they read and write."""
     with figure(output, "Fourier transforms of a library", speeds.title, (7, 4.5)) as drawing:
         axes = drawing.subplots()
-        kinds = sorted({row["case"] for row in speeds.rows if row["case"].startswith("cuFFT")})
+        kinds = sorted({row["case"] for row in speeds.rows if row["unit"] == "Gvalue/s"})
         for colour, kind in zip(COLOURS, kinds, strict=False):
             rows = [row for row in speeds.rows if row["case"] == kind]
             axes.plot([r["channels"] for r in rows], [1e3 / r["value"] for r in rows], ".-", color=colour, label=kind)

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from emulation import EmulatedGpu
-from ryle.bench import channelize, cufft
+from ryle.bench import channelize, cufft, cufftdx
 from ryle.bench.channelize import Arena, Row, ThreeKernelsMeasured, case_rows, delays_of, gains_of, long_launch, matrix
 from ryle.bench.gpu_timing import Budget, Times, interleave, record
 from ryle.bench.measured import Case, Prepared
 from ryle.bench.results import as_json, table
 from ryle.bench.three_kernels import Tuning
+from ryle.gpu import GpuUnavailable
 
 
 class NumpyTransforms:
@@ -236,3 +237,19 @@ def test_a_missing_library_is_named(monkeypatch):
         assert "pip install 'ryle[bench]'" in cufft.cufft_problem()
     finally:
         cufft._library.cache_clear()
+
+
+def test_transforms_compiled_beforehand(tmp_path, monkeypatch):
+    monkeypatch.setattr(cufftdx, "_compiled", lambda size, arch: f"{size} {arch}".encode())
+    told = []
+    cufftdx.compile_all(tmp_path, "sm_90a", [64, 256], told.append)
+    cufftdx.compile_all(tmp_path, "sm_90a", [64, 512], told.append)
+    assert len(told) == 3
+    assert cufftdx.compiled_sizes(tmp_path, "sm_90a") == [64, 256, 512]
+    assert cufftdx.compiled_sizes(tmp_path, "sm_80") == []
+
+
+def test_missing_headers_are_named(monkeypatch):
+    monkeypatch.setattr(cufftdx.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(GpuUnavailable, match="pip install nvidia-mathdx"):
+        cufftdx._headers()

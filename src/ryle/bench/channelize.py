@@ -23,6 +23,7 @@ from ..channelize import ChannelizerConfig
 from ..chunk import BLOCK
 from ..gpu.interface import DeviceArray, Gpu
 from .cufft import KINDS, Cufft, Plan, cufft_problem
+from .cufftdx import DxPlan, compiled_sizes
 from .gpu_timing import Budget, Launch, Times, interleave, record
 from .measured import Case, Measured, Prepared
 from .results import Row, as_json, machine, table
@@ -161,6 +162,7 @@ def measure(
     seconds: float = 150.0,
     full: bool = False,
     tuning: Callable[[Case], Tuning] | None = None,
+    cufftdx: Path | None = None,
     progress: Callable[[str], None] = lambda _: None,
     channels: Sequence[int] = CHANNELS,
 ) -> list[Row]:
@@ -178,6 +180,8 @@ def measure(
         Whether to measure all powers of two of channels too.
     tuning : callable, optional
         Sizes of the three kernels for a case.
+    cufftdx : Path, optional
+        Folder with cuFFTDx's transforms (`ryle.bench.cufftdx.compile_all`).
     progress : callable
         Told what is being measured.
     channels : sequence of int
@@ -189,12 +193,13 @@ def measure(
     baseline = ThreeKernelsMeasured(gpu, arena, tuning)
     real = fused(gpu, arena) if fused else None
     transforms = [(kind, 1 << k) for kind in KINDS for k in range(6, 18)]
+    transforms += [("cuFFTDx", size) for size in (compiled_sizes(cufftdx, gpu.arch) if cufftdx else [])]
     weights = 2.0 + 0.2 * len(transforms) + sum(map(_weight, cases)) + len(other) + 4.0 * len(channels)
     budget = Budget(seconds, weights)
     rows = copy_rows(gpu, arena, budget.take(2.0))
     for kind, size in transforms:
-        progress(f"cuFFT {kind}, {size}")
-        rows += transform_rows(gpu, kind, size, budget.take(0.2))
+        progress(f"{kind} transforms, {size}")
+        rows += transform_rows(gpu, kind, size, budget.take(0.2), cufftdx)
     for case in cases + other:
         progress(str(case))
         rows += case_rows(gpu, case, real, baseline, budget.take(1.0 if case in other else _weight(case)))
@@ -216,10 +221,11 @@ def copy_rows(gpu: Gpu, arena: Arena, seconds: float) -> list[Row]:
     return [Row("HBM copy", None, None, None, *_rate(times, moved, "GB/s"))]
 
 
-def transform_rows(gpu: Gpu, kind: str, size: int, seconds: float, values: int = 1 << 25) -> list[Row]:
-    """Time a library's transforms alone: `values` complex results in batches of `size`, input and output apart."""
-    if cufft_problem():
+def transform_rows(gpu: Gpu, kind: str, size: int, seconds: float, cufftdx: Path | None = None) -> list[Row]:
+    """Time a library's transforms alone: 2^25 complex results in batches of `size`, input and output apart."""
+    if kind in KINDS and cufft_problem():
         return []
+    values = 1 << 25
     real = kind.startswith("r2c")
     length = 2 * size if real else size
     item, scale = (2, 0.5) if kind.endswith("half") else (4, 1.0)
@@ -229,11 +235,11 @@ def transform_rows(gpu: Gpu, kind: str, size: int, seconds: float, values: int =
     source.set(np.resize(noise.view(np.uint8), source.nbytes))
     result = gpu.empty(batch * (size + (1 if real else 0)) * 2 * item, np.uint8)
     try:
-        plan = Plan(kind, length, batch)
-    except RuntimeError:  # half precision does not come in all sizes
+        plan = DxPlan(gpu, cufftdx, length, batch) if cufftdx and kind not in KINDS else Plan(kind, length, batch)
+    except (RuntimeError, ValueError):  # not in all sizes and batches
         return []
     times = interleave({kind: lambda stream: plan(source, result, stream)}, gpu, seconds)[kind]
-    row = Row(f"cuFFT {kind}", size, None, None, *_rate(times, values, "Gvalue/s"))
+    row = Row(f"cuFFT {kind}" if kind in KINDS else f"{kind} c2c", size, None, None, *_rate(times, values, "Gvalue/s"))
     row.more["bytes"] = 16 * scale
     return [row]
 
@@ -320,7 +326,7 @@ def _compare(row: Row, times: Times, name: str, baseline: Times, count: float) -
     row.ratio = statistics.median(b / a for a, b in zip(times.seconds, baseline.seconds, strict=True))
 
 
-def bench_channelize(seconds: float, full: bool, path: Path | None = None) -> None:
+def bench_channelize(seconds: float, full: bool, path: Path | None = None, cufftdx: Path | None = None) -> None:
     """Measure, print the table and, if a path is given, save it all as JSON.
 
     Raises
@@ -336,7 +342,7 @@ def bench_channelize(seconds: float, full: bool, path: Path | None = None) -> No
         console = Console(width=160)
     begin = time.monotonic()
     with console.status("measuring") as status:
-        rows = measure(gpu, fused_form(), seconds=seconds, full=full, progress=status.update)
+        rows = measure(gpu, fused_form(), seconds=seconds, full=full, cufftdx=cufftdx, progress=status.update)
     about = machine(gpu) | {"seconds": round(time.monotonic() - begin, 1)}
     console.print(f"{about['gpu']}, {about['cuda']}, {about['date']}", highlight=False)
     console.print(table(rows))

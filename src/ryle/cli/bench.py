@@ -23,6 +23,7 @@ def bench(
     runs: Annotated[int, typer.Option(help="cpu: fresh processes in which everything is measured.", min=1)] = 5,
     seconds: Annotated[float, typer.Option(help="channelize: time for all of it.", min=1)] = 150.0,
     full: Annotated[bool, typer.Option("--full", help="channelize: all powers of two of channels.")] = False,
+    cufftdx: Annotated[Path | None, typer.Option(help="channelize: folder that bench/cufftdx.py made.")] = None,
     backend: Annotated[str, typer.Option(help="precision: form of the channelizer.")] = "cpu",
     bits: Annotated[int, typer.Option(help="precision: bits of the samples for the response of a channel.")] = 16,
 ) -> None:
@@ -34,7 +35,7 @@ def bench(
     if what is What.CHANNELIZE:
         from ..bench.channelize import bench_channelize
 
-        bench_channelize(seconds, full, json)
+        bench_channelize(seconds, full, json, cufftdx)
     elif what is What.PRECISION:
         from ..bench.precision import bench_precision
 
