@@ -1,6 +1,16 @@
+from pathlib import Path
+
 import pytest
 
 from ryle.gpu import gpu_problem, open_gpu
+
+
+def pytest_collection_modifyitems(items):
+    """Skip what needs a GPU where there is none, and say why, once."""
+    here = [item for item in items if Path(__file__).parent in item.path.parents and "gpu" in item.fixturenames]
+    if here and (problem := gpu_problem()):
+        for item in here:
+            item.add_marker(pytest.mark.skip(reason=f"needs an NVIDIA GPU: {problem}"))
 
 
 @pytest.fixture(autouse=True)
@@ -11,7 +21,4 @@ def no_kernels_kept(tmp_path_factory, monkeypatch):
 
 @pytest.fixture(scope="session")
 def gpu():
-    problem = gpu_problem()
-    if problem:
-        pytest.skip(f"needs an NVIDIA GPU: {problem}")
     return open_gpu()

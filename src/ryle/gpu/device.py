@@ -178,7 +178,7 @@ class CudaKernel:
     ) -> None:
         """Enqueue a run; see `ryle.gpu.interface.Kernel.launch`."""
         grid, block = _shape(grid), _shape(block)
-        if min(grid) < 1 or min(block) < 1 or len(grid) > 3 or len(block) > 3:
+        if not all(1 <= len(sizes) <= 3 and min(sizes) >= 1 for sizes in (grid, block)):
             raise ValueError(f"{self.name}: grid {grid} of blocks {block}; give 1 to 3 numbers of at least 1 each")
         if math.prod(block) > self._most_threads:
             raise ValueError(f"{self.name}: a block of {block} threads; this kernel's limit is {self._most_threads}")

@@ -9,7 +9,7 @@ KERNEL(256, 1) scale_add(const float *a, const float *b, float *out, int n) {
     if (i < n) out[i] = ryle_probe::scaled(a[i]) + b[i];
 }
 
-// Reverse blocks of blockDim.x ints through dynamic shared memory of any size; thread 0 also writes its far end.
+// Reverse blocks of blockDim.x ints through dynamic shared memory, whose last byte is used too.
 KERNEL(1024, 1) reverse(const int *in, int *out, int bytes) {
     SHARED_BYTES(memory);
     int *row = reinterpret_cast<int *>(memory);
@@ -20,10 +20,10 @@ KERNEL(1024, 1) reverse(const int *in, int *out, int bytes) {
     __syncthreads();
     if (t == 0) memory[bytes - 1] = 7;
     __syncthreads();
-    out[at + t] = value + (bytes > 4096 * 4 ? memory[bytes - 1] - 7 : 0);
+    out[at + t] = value + memory[bytes - 1] - 7;
 }
 
-// Every kind of scalar as it came, in one struct of doubles and in exact integers.
+// Every kind of scalar as it came.
 KERNEL(32, 1) scalars(double *floats, long long *integers, int i32, uint32_t u32, int64_t i64, uint64_t u64, float f32,
                       double f64) {
     integers[0] = i32;
@@ -41,12 +41,19 @@ KERNEL(64, 1) places(int *out) {
     out[block * blockDim.x * blockDim.y * blockDim.z + thread] = 1000 * block + thread;
 }
 
-// Spin for some clock cycles, then add one: work whose length the host chooses.
-KERNEL(32, 1) wait_and_add(int *out, int64_t cycles) {
+// Spin for some clock cycles: work whose least length the host chooses.
+KERNEL(32, 1) spin(int64_t cycles) {
     const long long begin = clock64();
     while (clock64() - begin < cycles) {
     }
-    if (threadIdx.x == 0) *out += 1;
+}
+
+// Wait until the host lets go by setting a flag, or for so many cycles; tell which: 1 or 2.
+KERNEL(1, 1) hold(const volatile int *flag, int *out, int64_t cycles) {
+    const long long begin = clock64();
+    while (*flag == 0 && clock64() - begin < cycles) {
+    }
+    *out = *flag == 0 ? 2 : 1;
 }
 
 // Two matrix products of one warp each, one of halves and one of bytes, of operands laid out by the host.
@@ -85,5 +92,5 @@ KERNEL(64, 1) copies(const unsigned char *in, unsigned char *out, int wanted, co
     rounded[2 * t + 1] = ryle::round_to_int8(values[2 * t + 1]);
 }
 
-// Writes where no memory is.
+// Read where no memory is.
 KERNEL(32, 1) stray(int *out) { out[threadIdx.x] = *reinterpret_cast<int *>(64); }
