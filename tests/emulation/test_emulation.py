@@ -237,10 +237,11 @@ def test_arguments_must_be_what_the_kernel_takes(gpu):
 
 def functions(path):
     """Name and parameters of each function in a device.cuh, without the emulation's own last one."""
-    text = " ".join(path.read_text().split())
-    found = re.findall(r"(?:template <(.*?)> )?DEVICE (\w+) (\w+)\((.*?)\) \{", text)
+    text = " ".join(path.read_text().split()).replace(" *", "* ")
+    found = re.findall(r"(?:template <([^<>]*)> )?DEVICE (\w+) (\w+)\((.*?)\) \{", text)
     return {
-        name: (template, result, re.sub(r"(, )?EMULATED_PLACE$", "", given)) for template, result, name, given in found
+        name: (template, result, re.sub(r"(, )?EMULATED_PLACE$", "", given).replace(" ", ""))
+        for template, result, name, given in found
     }
 
 
