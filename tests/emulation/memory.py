@@ -96,10 +96,10 @@ class DeviceArray:
         self.copy_to(out, stream)
         return out
 
-    def copy_to(self, out: NDArray[Any], stream: object = None) -> None:
+    def copy_to(self, out: "NDArray[Any] | DeviceArray", stream: object = None) -> None:
         if out.shape != self.shape or out.dtype != self.dtype:
             raise ValueError(f"an array {self.shape} of {self.dtype} copied to one {out.shape} of {out.dtype}")
-        out[...] = self.host
+        (out.host if isinstance(out, DeviceArray) else out)[...] = self.host
 
     def fill(self, byte: int, stream: object = None) -> None:
         ctypes.memset(self.pointer, byte, self.nbytes)
