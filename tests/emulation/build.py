@@ -39,8 +39,11 @@ def compiler() -> tuple[str, ...]:
 
 
 @cache
-def compiler_version() -> str:
-    return subprocess.run([compiler()[0], "--version"], capture_output=True, text=True, check=True).stdout
+def toolchain() -> str:
+    """What a library depends on beside its source: compiler, options and the emulation's own headers."""
+    version = subprocess.run([compiler()[0], "--version"], capture_output=True, text=True, check=True).stdout
+    headers = (path.read_text() for path in sorted(INCLUDE.rglob("*")) if path.is_file())
+    return "\0".join([version, *compiler(), *headers])
 
 
 def cache_folder() -> Path:
@@ -49,10 +52,12 @@ def cache_folder() -> Path:
     return folder
 
 
-def launch_bound(source: str, name: str) -> str:
-    """The expression for the most threads of a block in ``KERNEL(threads, blocks) name(``; 1024 if it is not found."""
-    found = re.search(rf"KERNEL\(([^,]+),[^;{{]*?\)\s*{re.escape(name)}\s*\(", source)
-    return found[1] if found else "1024"
+def kernels_in(text: str) -> dict[str, str]:
+    """Tell the kernels of a preprocessed source: by name, the expression for the most threads of a block."""
+    text = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
+    nested = r"(?:[^(),]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"  # three deep
+    bounds = rf"\[\[emulated::bounds\(({nested}),{nested}\)\]\]\s*(\w+)\s*\("
+    return {name: " ".join(threads.split()) for threads, name in re.findall(bounds, text)}
 
 
 def run_compiler(arguments: list[str], what: str) -> str:
@@ -62,24 +67,24 @@ def run_compiler(arguments: list[str], what: str) -> str:
     return result.stdout
 
 
-def build(source: Path, name: str, defines: Mapping[str, int | str]) -> ctypes.CDLL:
-    """Compile kernel `name` of `source` and load it."""
+def build(source: Path, defines: Mapping[str, int | str]) -> tuple[ctypes.CDLL, list[str]]:
+    """Compile all kernels of `source` and load them; the library and the kernels' names."""
     source = Path(source).resolve()
     stub = (
         '#include "ryle/gpu/device.cuh"\n'  # before the macros, whose names the emulation may use itself
         + "".join(f"#define {key} {value}\n" for key, value in defines.items())
         + f'#include "{source}"\n'
-        + f"EMULATED_KERNEL({name}, ({launch_bound(source.read_text(), name)}))\n"
     )
-    what = f"{name} of {source.name}"
     with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
-        stub_path = Path(scratch) / "kernel.cpp"
+        stub_path = Path(scratch) / "kernels.cpp"
         stub_path.write_text(stub)
-        text = run_compiler(["-E", str(stub_path)], what).replace(scratch, "")
-        key = hashlib.sha256("\0".join([compiler_version(), *compiler(), text]).encode()).hexdigest()[:32]
-        library = cache_folder() / f"{name}-{key}.so"
+        text = run_compiler(["-E", str(stub_path)], source.name).replace(scratch, "")
+        kernels = kernels_in(text)
+        key = hashlib.sha256((toolchain() + text).encode()).hexdigest()[:32]
+        library = cache_folder() / f"{source.stem}-{key}.so"
         if not library.exists():
             made = Path(scratch) / library.name
-            run_compiler(["-shared", "-o", str(made), str(stub_path), "-lrt"], what)
+            stub_path.write_text(stub + "".join(f"EMULATED_KERNEL({name}, ({kernels[name]}))\n" for name in kernels))
+            run_compiler(["-shared", "-o", str(made), str(stub_path), "-lrt"], source.name)
             made.rename(library)
-    return ctypes.CDLL(str(library))
+    return ctypes.CDLL(str(library)), list(kernels)

@@ -17,6 +17,8 @@ from emulation.memory import Allocations, DeviceArray, Memory
 SHARED_OF_MULTIPROCESSOR = 233472
 THREADS_OF_MULTIPROCESSOR = 2048
 
+_RUNNING = threading.Lock()  # a library holds the state of the one launch that it runs
+
 
 class EmulationError(RuntimeError):
     """A kernel did what a GPU would punish, or not even notice; the message names block, thread and what it did."""
@@ -77,16 +79,16 @@ class Kernel:
     local_bytes = 0
     shared_bytes = 0
 
-    def __init__(self, gpu: "EmulatedGpu", source: Path, name: str, defines: Mapping[str, int | str]) -> None:
+    def __init__(self, gpu: "EmulatedGpu", library: ctypes.CDLL, name: str) -> None:
         self.name = name
         self._gpu = gpu
-        self._library = build(source, name, defines)
-        self._library.emulated_signature.restype = ctypes.c_char_p
-        self._library.emulated_launch.argtypes = [ctypes.POINTER(_Launch), ctypes.POINTER(ctypes.c_void_p)]
-        signature = self._library.emulated_signature().decode()
+        self._run = library[f"emulated_launch_{name}"]
+        self._run.argtypes = [ctypes.POINTER(_Launch), ctypes.POINTER(ctypes.c_void_p)]
+        signature = library[f"emulated_signature_{name}"]
+        signature.restype = ctypes.c_char_p
         # numpy's type of each parameter, None for a pointer
-        self.parameters = [None if p[0] == "p" else np.dtype(p) for p in re.findall("..", signature)]
-        self.max_threads = int(self._library.emulated_max_threads())
+        self.parameters = [None if p[0] == "p" else np.dtype(p) for p in re.findall("..", signature().decode())]
+        self.max_threads = int(library[f"emulated_max_threads_{name}"]())
 
     def launch(
         self,
@@ -110,8 +112,8 @@ class Kernel:
             )
         values = self._values(args)
         pointers = (ctypes.c_void_p * max(1, len(values)))(*(v.ctypes.data for v in values))
-        with self._gpu.lock:
-            self._run(grid3, block3, shared, pointers)
+        with _RUNNING:
+            self._enter(grid3, block3, shared, pointers)
 
     def _values(self, args: tuple[DeviceArray | np.generic, ...]) -> list[NDArray[Any]]:
         if len(args) != len(self.parameters):
@@ -128,7 +130,7 @@ class Kernel:
                 values.append(np.array(arg))
         return values
 
-    def _run(self, grid: tuple[int, ...], block: tuple[int, ...], shared: int, pointers: Any) -> None:
+    def _enter(self, grid: tuple[int, ...], block: tuple[int, ...], shared: int, pointers: Any) -> None:
         held = self._gpu.allocations.held()
         ranges = np.array([(m.pointer, m.nbytes) for m in held], np.uint64).reshape(-1, 2)
         error = ctypes.create_string_buffer(4096)
@@ -143,7 +145,7 @@ class Kernel:
             ctypes.cast(error, ctypes.c_char_p),
             len(error),
         )
-        if self._library.emulated_launch(launch, pointers):
+        if self._run(launch, pointers):
             raise EmulationError(error.value.decode())
         for memory in held:
             if where := memory.overrun():
@@ -179,9 +181,8 @@ class EmulatedGpu:
         self.time_limit = time_limit
         self.default_stream = Stream()
         self.allocations = Allocations()
-        self.lock = threading.Lock()  # a library holds the state of the one launch it runs
         self._seed = seed
-        self._kernels: dict[tuple[object, ...], Kernel] = {}
+        self._built: dict[tuple[object, ...], dict[str, Kernel]] = {}
 
     def next_seed(self) -> int:
         self._seed = (self._seed * 6364136223846793005 + 1442695040888963407) % 2**64
@@ -206,7 +207,10 @@ class EmulatedGpu:
         return Stream()
 
     def kernel(self, source: Path, name: str, defines: Mapping[str, int | str]) -> Kernel:
-        key = (Path(source).resolve(), name, tuple(sorted(defines.items())))
-        if key not in self._kernels:
-            self._kernels[key] = Kernel(self, source, name, defines)
-        return self._kernels[key]
+        key = (Path(source).resolve(), tuple(sorted(defines.items())))
+        if key not in self._built:
+            library, names = build(source, defines)
+            self._built[key] = {n: Kernel(self, library, n) for n in names}
+        if name not in self._built[key]:
+            raise ValueError(f"{source} has no kernel {name!r}; it has {', '.join(self._built[key]) or 'none'}")
+        return self._built[key][name]

@@ -68,6 +68,12 @@ KERNEL(64, 1) half_of_a_warp(int* out) {
     out[threadIdx.x] = sum;
 }
 
+KERNEL(64, 1) return_before_a_barrier(int* out, int lanes) {
+    if (static_cast<int>(threadIdx.x) >= lanes) return;
+    __syncthreads();
+    out[threadIdx.x] = 1;
+}
+
 KERNEL(64, 1) different_barriers(int* out) {
     if (threadIdx.x < 32)
         ryle::barrier(1, 64);

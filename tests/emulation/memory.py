@@ -96,7 +96,7 @@ class DeviceArray:
         self.copy_to(out, stream)
         return out
 
-    def copy_to(self, out: NDArray[Any], stream: object = None) -> None:
+    def copy_to(self, out: "NDArray[Any] | DeviceArray", stream: object = None) -> None:
         if out.shape != self.shape or out.dtype != self.dtype:
             raise ValueError(f"an array {self.shape} of {self.dtype} copied to one {out.shape} of {out.dtype}")
         (out.host if isinstance(out, DeviceArray) else out)[...] = self.host

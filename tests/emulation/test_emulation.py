@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from emulation import EmulatedGpu, EmulationError
-from emulation.build import INCLUDE, SOURCE, CompilationError
+from emulation.build import INCLUDE, SOURCE, CompilationError, kernels_in
 
 KERNELS = Path(__file__).with_name("kernels.cu")
 
@@ -96,6 +96,15 @@ def test_collectives_that_not_all_reach_are_reported(gpu):
         EmulationError, match=r"32 of 64 threads wait at barrier 1 .*32 of 64 threads wait at barrier 2"
     ):
         gpu.kernel(KERNELS, "different_barriers", {}).launch(1, 64, out)
+
+
+def test_only_whole_warps_may_end_before_a_barrier(gpu):
+    out = gpu.array(np.zeros(64, np.int32))
+    kernel = gpu.kernel(KERNELS, "return_before_a_barrier", {})
+    kernel.launch(1, 64, out, np.int32(32))
+    assert out.get().sum() == 32
+    with pytest.raises(EmulationError, match=r"barrier 0, line \d+: of warp 1 only lanes 0x000000ff came to it"):
+        kernel.launch(1, 64, out, np.int32(40))
 
 
 def test_an_error_leaves_the_kernel_usable(gpu):
@@ -231,16 +240,27 @@ def test_arguments_must_be_what_the_kernel_takes(gpu):
         kernel.launch(1, 64, np.int64(0), np.int64(0))
     with pytest.raises(ValueError, match="made for at most 64"):
         kernel.launch(1, 96, out, np.int64(0))
-    with pytest.raises(CompilationError, match="no_such"):
+    with pytest.raises(ValueError, match="has no kernel 'no_such'; it has total"):
         gpu.kernel(KERNELS, "no_such", {})
+    with pytest.raises(CompilationError, match="does not compile for the CPU:"):
+        gpu.kernel(KERNELS, "multiply", {"KIND": 8, "WORDS": 4, "TYPE": "no_type"})
+
+
+def test_kernels_are_found_with_their_launch_bounds():
+    text = """extern "C" void [[emulated::bounds(f(g(4)) * 32,
+# 7 "a.cu"
+ most(1, 2))]]
+name (int x) {} extern "C" void [[emulated::bounds(smaller(2, 9), 1)]] other() { f(); }"""
+    assert kernels_in(text) == {"name": "f(g(4)) * 32", "other": "smaller(2, 9)"}
 
 
 def functions(path):
     """Name and parameters of each function in a device.cuh, without the emulation's own last one."""
-    text = " ".join(path.read_text().split())
-    found = re.findall(r"(?:template <(.*?)> )?DEVICE (\w+) (\w+)\((.*?)\) \{", text)
+    text = " ".join(path.read_text().split()).replace(" *", "* ")
+    found = re.findall(r"(?:template <([^<>]*)> )?DEVICE (\w+) (\w+)\((.*?)\) \{", text)
     return {
-        name: (template, result, re.sub(r"(, )?EMULATED_PLACE$", "", given)) for template, result, name, given in found
+        name: (template, result, re.sub(r"(, )?EMULATED_PLACE$", "", given).replace(" ", ""))
+        for template, result, name, given in found
     }
 
 

@@ -240,11 +240,18 @@ static inline auto meet(const char* what, const Place& place, bool aligned, unsi
     return taken;
 }
 
+// Let go all who wait. A warp's lanes must all be there, as barriers count warps: only whole warps may have ended
+// before.
 static inline void release(Barrier& barrier) {
     barrier.result = barrier.sum;
     barrier.expected = barrier.arrived = barrier.sum = 0;
     for (unsigned w = 0; w * WARP < state.thread_count; ++w) {
-        make_ready(w, barrier.waiting[w]);
+        const unsigned lanes = barrier.waiting[w], rest = state.thread_count - w * WARP;
+        const unsigned whole = rest >= WARP ? ALL : (1u << rest) - 1;
+        if (lanes && lanes != whole)
+            fail("barrier %d, line %d: of warp %u only lanes 0x%08x came to it",
+                 static_cast<int>(&barrier - state.barrier), barrier.place[w].line, w, lanes);
+        make_ready(w, lanes);
         barrier.waiting[w] = 0;
     }
 }
@@ -264,12 +271,9 @@ static __attribute__((noinline)) unsigned wait_at_barrier(unsigned id, unsigned 
     barrier.place[self.warp] = place;
     barrier.sum += add;
     ++barrier.arrived;
-    if (barrier.arrived == (threads ? threads : state.alive)) {
-        release(barrier);
-    } else {
-        barrier.waiting[self.warp] |= 1u << self.lane;
-        suspend();
-    }
+    barrier.waiting[self.warp] |= 1u << self.lane;
+    if (barrier.arrived == (threads ? threads : state.alive)) release(barrier);
+    suspend();
     return barrier.result;
 }
 

@@ -21,7 +21,8 @@ using emulated_uint64 = unsigned long long;
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __align__(bytes) alignas(bytes)
-#define __launch_bounds__(...)
+// Ignored by the compiler, and found by build.py after the preprocessor.
+#define __launch_bounds__(threads, blocks) [[emulated::bounds(threads, blocks)]]
 #define __builtin_assume(condition) ((void)0)
 
 #define threadIdx (emulation::state.current->index)

@@ -258,12 +258,12 @@ EMULATION_CHECK(out_of_bounds, "index outside an array")
 EMULATION_CHECK(shift_out_of_bounds, "shift by the type's width or more, or by a negative number")
 EMULATION_CHECK(divrem_overflow, "integer division by zero, or overflow")
 
-#define EMULATED_KERNEL(name, max_threads)                                                                 \
-    extern "C" __attribute__((visibility("default"))) const char* emulated_signature() {                   \
-        return emulation::signature_of<&name>(&name);                                                      \
-    }                                                                                                      \
-    extern "C" __attribute__((visibility("default"))) int emulated_max_threads() { return max_threads; }   \
-    extern "C" __attribute__((visibility("default"))) int emulated_launch(const emulation::Launch* launch, \
-                                                                          void* const* arguments) {        \
-        return emulation::run_grid(#name, emulation::body<&name>, *launch, arguments);                     \
+#define EMULATED_KERNEL(name, max_threads)                                                                        \
+    extern "C" __attribute__((visibility("default"))) const char* emulated_signature_##name() {                   \
+        return emulation::signature_of<&name>(&name);                                                             \
+    }                                                                                                             \
+    extern "C" __attribute__((visibility("default"))) int emulated_max_threads_##name() { return max_threads; }   \
+    extern "C" __attribute__((visibility("default"))) int emulated_launch_##name(const emulation::Launch* launch, \
+                                                                                 void* const* arguments) {        \
+        return emulation::run_grid(#name, emulation::body<&name>, *launch, arguments);                            \
     }

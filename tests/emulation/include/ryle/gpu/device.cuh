@@ -18,52 +18,53 @@ struct Fragments {
     uint32_t a[4], b[2];
 };
 
-// The values that lane l = 4g + q holds are element (row, k) of a and (k, column) of b as in the real device.cuh, each
-// register PER elements along k. `multiply` gets a[16][K] and b[K][8] and makes d[16][8], which takes the lanes' place.
-template <typename Element, int PER, int REGISTERS, typename Sum, typename Operand>
-static inline void multiply_fragments(Values values) {
+// The values that lane l = 4g + q holds are elements (row, k) of a and (k, column) of b as the real device.cuh tells,
+// PER elements along k in each register. Makes a[16][K] b[K][8] of them, which takes the lanes' place. Half of the time
+// that kernels take is spent here, hence the attributes.
+template <typename Element, int PER, int REGISTERS, typename Sum>
+__attribute__((noinline, optimize("O3"), no_sanitize("undefined"))) static void multiply_fragments(Values values) {
     constexpr int K = 4 * PER * (REGISTERS / 2);
-    Operand a[16][K], b[K][8];
-    for (int lane = 0; lane < 32; ++lane) {
-        const int g = lane / 4, q = lane % 4;
-        Fragments mine;
-        memcpy(&mine, values[lane], sizeof mine);
-        for (int r = 0; r < REGISTERS; ++r) {
-            Element elements[PER];
-            memcpy(elements, &mine.a[r], 4);
-            for (int i = 0; i < PER; ++i)
-                a[g + 8 * (r % 2)][PER * (q + 4 * (r / 2)) + i] = static_cast<Operand>(elements[i]);
-        }
-        for (int r = 0; r < REGISTERS / 2; ++r) {
-            Element elements[PER];
-            memcpy(elements, &mine.b[r], 4);
-            for (int i = 0; i < PER; ++i) b[PER * (q + 4 * r) + i][g] = static_cast<Operand>(elements[i]);
+    // Products are exact in either: 22 bits of two halves, 15 of two bytes.
+    using Factor = std::conditional_t<std::is_same_v<Element, _Float16>, float, int>;
+    Factor a[16][K], b[K][8];
+    for (int g = 0; g < 8; ++g) {
+        for (int q = 0; q < 4; ++q) {
+            Fragments mine;
+            memcpy(&mine, values[4 * g + q], sizeof mine);
+            for (int r = 0; r < REGISTERS; ++r) {
+                Element elements[PER];
+                memcpy(elements, &mine.a[r], 4);
+                for (int i = 0; i < PER; ++i)
+                    a[g + 8 * (r % 2)][PER * (q + 4 * (r / 2)) + i] = static_cast<Factor>(elements[i]);
+            }
+            for (int r = 0; r < REGISTERS / 2; ++r) {
+                Element elements[PER];
+                memcpy(elements, &mine.b[r], 4);
+                for (int i = 0; i < PER; ++i) b[PER * (q + 4 * r) + i][g] = static_cast<Factor>(elements[i]);
+            }
         }
     }
-    Sum d[16][8] = {};
-    for (int row = 0; row < 16; ++row)
+    for (int row = 0; row < 16; ++row) {
+        Sum d[8] = {};
         for (int k = 0; k < K; ++k)
-            for (int column = 0; column < 8; ++column)
-                d[row][column] += static_cast<Sum>(a[row][k]) * static_cast<Sum>(b[k][column]);
-    for (int lane = 0; lane < 32; ++lane) {
-        const int g = lane / 4, q = lane % 4;
-        const Sum mine[4] = {d[g][2 * q], d[g][2 * q + 1], d[g + 8][2 * q], d[g + 8][2 * q + 1]};
-        memcpy(values[lane], mine, sizeof mine);
+            for (int column = 0; column < 8; ++column) d[column] += static_cast<Sum>(a[row][k] * b[k][column]);
+        for (int q = 0; q < 4; ++q)
+            memcpy(values[row % 8 * 4 + q] + row / 8 * 2 * sizeof(Sum), d + 2 * q, 2 * sizeof(Sum));
     }
 }
 
-template <typename Element, int PER, int REGISTERS, typename Sum, typename Operand, typename T>
+template <typename Element, int PER, int REGISTERS, typename Sum, typename T>
 static inline void multiply(const char* what, const Place& place, T (&d)[4], const Fragments& mine) {
     const unsigned lane = state.current->lane;
     struct Four {
         Sum sum[4];
     };
-    const Four four = meet(what, place, true, ALL, mine, multiply_fragments<Element, PER, REGISTERS, Sum, Operand>,
-                           [&](Values values) {
-                               Four taken;
-                               memcpy(&taken, values[lane], sizeof taken);
-                               return taken;
-                           });
+    const Four four =
+        meet(what, place, true, ALL, mine, multiply_fragments<Element, PER, REGISTERS, Sum>, [&](Values values) {
+            Four taken;
+            memcpy(&taken, values[lane], sizeof taken);
+            return taken;
+        });
     for (int i = 0; i < 4; ++i) d[i] = static_cast<T>(static_cast<Sum>(d[i]) + four.sum[i]);
 }
 
@@ -72,17 +73,15 @@ static inline void multiply(const char* what, const Place& place, T (&d)[4], con
 namespace ryle {
 
 DEVICE void mma_16x8x16_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMULATED_PLACE) {
-    emulation::multiply<_Float16, 2, 4, double, float>("mma_16x8x16_f16", place, d,
-                                                       {{a[0], a[1], a[2], a[3]}, {b0, b1}});
+    emulation::multiply<_Float16, 2, 4, double>("mma_16x8x16_f16", place, d, {{a[0], a[1], a[2], a[3]}, {b0, b1}});
 }
 
 DEVICE void mma_16x8x8_f16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, EMULATED_PLACE) {
-    emulation::multiply<_Float16, 2, 2, double, float>("mma_16x8x8_f16", place, d, {{a0, a1}, {b}});
+    emulation::multiply<_Float16, 2, 2, double>("mma_16x8x8_f16", place, d, {{a0, a1}, {b}});
 }
 
 DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMULATED_PLACE) {
-    emulation::multiply<signed char, 4, 4, uint32_t, int>("mma_16x8x32_s8", place, d,
-                                                          {{a[0], a[1], a[2], a[3]}, {b0, b1}});
+    emulation::multiply<signed char, 4, 4, uint32_t>("mma_16x8x32_s8", place, d, {{a[0], a[1], a[2], a[3]}, {b0, b1}});
 }
 
 template <int BYTES>
