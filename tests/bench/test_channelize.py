@@ -8,6 +8,7 @@ import pytest
 
 from emulation import EmulatedGpu
 from ryle.bench import channelize, cufft, cufftdx
+from ryle.bench.ahead import compile_ahead
 from ryle.bench.channelize import Arena, Row, ThreeKernelsMeasured, case_rows, delays_of, gains_of, long_launch, matrix
 from ryle.bench.gpu_timing import Budget, Times, interleave, record
 from ryle.bench.measured import Case, Prepared
@@ -30,6 +31,7 @@ class Twice:
 
     def __init__(self, gpu, arena):
         self.baseline = ThreeKernelsMeasured(gpu, arena)
+        self.variants = self.baseline.variants
 
     def prepare(self, case):
         prepared = self.baseline.prepare(case)
@@ -194,7 +196,7 @@ def test_everything_runs(gpu, monkeypatch):
     monkeypatch.setattr(channelize, "MANY", 4)
     monkeypatch.setattr(channelize, "KINDS", {})
     told = []
-    rows = channelize.measure(gpu, Twice, seconds=0.0, channels=(64,), progress=told.append)
+    rows = channelize.measure(gpu, Twice, seconds=0.0, channels=(64,), compiled_ahead=False, progress=told.append)
     assert rows[0].case == "HBM copy"
     assert {r.case for r in rows} >= {"fused", "three kernels"}
     assert any("interleaved" in text for text in told)
@@ -253,3 +255,11 @@ def test_missing_headers_are_named(monkeypatch):
     monkeypatch.setattr(cufftdx.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(GpuUnavailable, match="pip install nvidia-mathdx"):
         cufftdx._headers()
+
+
+def test_kernels_are_compiled_ahead(tmp_path, monkeypatch):
+    monkeypatch.setenv("RYLE_CACHE_DIR", str(tmp_path))
+    measured = ThreeKernelsMeasured(EmulatedGpu(), None)
+    cases = [Case(64, 1, 8), Case(64, 1, 8, streams=3), Case(64, 2, 8), Case(64, 2, 8, policy="table")]
+    assert compile_ahead([v for case in cases for v in measured.variants(case)], "sm_90a", processes=1) == 2
+    assert len(list((tmp_path / "kernels").glob("three_kernels-sm_90a-*"))) == 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -22,12 +22,13 @@ from ..array.delays import Delays
 from ..channelize import ChannelizerConfig
 from ..chunk import BLOCK
 from ..gpu.interface import DeviceArray, Gpu
+from .ahead import compile_ahead
 from .cufft import KINDS, Cufft, Plan, cufft_problem
 from .cufftdx import DxPlan, compiled_sizes
 from .gpu_timing import Budget, Launch, Times, interleave, record
 from .measured import Case, Measured, Prepared
 from .results import Row, as_json, machine, table
-from .three_kernels import ThreeKernels, Tuning, tuning_of
+from .three_kernels import SOURCE, ThreeKernels, Tuning, defines, tuning_of
 
 CHANNELS = (1024, 4096, 8192, 32768)
 TAPS = (4, 8, 12, 16, 32)
@@ -105,6 +106,12 @@ class ThreeKernelsMeasured:
         self.gpu, self.arena = gpu, arena
         self._tuning = tuning or (lambda case: tuning_of(case.channels))
 
+    def variants(self, case: Case) -> list[tuple[Path, Mapping[str, int | str]]]:
+        """List what `prepare` compiles."""
+        interleaved = case.layout == "interleaved"
+        macros = defines(case.channels, case.taps, case.bits, self._tuning(case), interleaved=interleaved)
+        return [(SOURCE, macros)] if case.policy == "flat" else []
+
     def prepare(self, case: Case) -> Prepared | None:
         """Allocate and compile; None for samples in packets."""
         if case.policy != "flat":
@@ -163,6 +170,7 @@ def measure(
     full: bool = False,
     tuning: Callable[[Case], Tuning] | None = None,
     cufftdx: Path | None = None,
+    compiled_ahead: bool = True,
     progress: Callable[[str], None] = lambda _: None,
     channels: Sequence[int] = CHANNELS,
 ) -> list[Row]:
@@ -175,13 +183,15 @@ def measure(
     fused : callable, optional
         Makes the channelizer that is compared with the three kernels; without it they are measured alone.
     seconds : float
-        Time for all of it, the allocation of each case included; compilation is cheap where kernels are in the cache.
+        Time for all of it, allocation and compilation included.
     full : bool
         Whether to measure all powers of two of channels too.
     tuning : callable, optional
         Sizes of the three kernels for a case.
     cufftdx : Path, optional
         Folder with cuFFTDx's transforms (`ryle.bench.cufftdx.compile_all`).
+    compiled_ahead : bool
+        Whether to compile all kernels beforehand, on all cores.
     progress : callable
         Told what is being measured.
     channels : sequence of int
@@ -189,13 +199,19 @@ def measure(
     """
     cases = [case for case in matrix(full) if full or case.channels in channels]
     other = [case for n in channels for case in forms(n)]
+    begin = time.monotonic()
+    progress("allocating memory")
     arena = Arena(gpu, cases + other)
     baseline = ThreeKernelsMeasured(gpu, arena, tuning)
     real = fused(gpu, arena) if fused else None
     transforms = [(kind, 1 << k) for kind in KINDS for k in range(6, 18)]
     transforms += [("cuFFTDx", size) for size in (compiled_sizes(cufftdx, gpu.arch) if cufftdx else [])]
     weights = 2.0 + 0.2 * len(transforms) + sum(map(_weight, cases)) + len(other) + 4.0 * len(channels)
-    budget = Budget(seconds, weights)
+    if compiled_ahead:
+        progress("compiling")
+        forms_of = [form for form in (real, baseline) if form is not None]
+        compile_ahead([v for form in forms_of for case in cases + other for v in form.variants(case)], gpu.arch)
+    budget = Budget(seconds - (time.monotonic() - begin), weights)
     rows = copy_rows(gpu, arena, budget.take(2.0))
     for kind, size in transforms:
         progress(f"{kind} transforms, {size}")

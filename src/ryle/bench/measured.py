@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from ryle.chunk import BLOCK
@@ -103,6 +104,10 @@ class Measured(Protocol):
     """A channelizer that can be timed."""
 
     name: str
+
+    def variants(self, case: Case) -> list[tuple[Path, Mapping[str, int | str]]]:
+        """List the sources and macros that a case compiles, so that this can be done beforehand."""
+        ...
 
     def prepare(self, case: Case) -> Prepared | None:
         """Allocate, upload and compile all that a case needs; None where the channelizer has no such form.

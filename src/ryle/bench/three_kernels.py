@@ -128,15 +128,8 @@ class ThreeKernels:
         self.gpu, self.config, self.spectra, self.tuning = gpu, config, spectra, tuning or tuning_of(n)
         self.step, self.inputs = config.step, config.inputs
         self._shape_chunks()
-        defines = {
-            "CHANNELS": n,
-            "TAPS": config.taps,
-            "BITS": config.bits,
-            "COLUMNS": self.tuning.columns,
-            "INTERLEAVED": int(interleaved),
-            "BLOCKS_FIRST": int(self.tuning.blocks_first),
-        }
-        self._fir, self._post = (gpu.kernel(SOURCE, name, defines) for name in ("fir", "post"))
+        macros = defines(n, config.taps, config.bits, self.tuning, interleaved=interleaved)
+        self._fir, self._post = (gpu.kernel(SOURCE, name, macros) for name in ("fir", "post"))
         rows = self.chunk_streams * self.chunk_spectra
         self._lanes = [
             _Lane(gpu.stream(), gpu.empty((rows, n), np.complex64), transforms.plan(n, rows))
@@ -266,10 +259,19 @@ def _largest_divisor(number: int, limit: int) -> int:
     return next(d for d in range(min(number, limit), 0, -1) if number % d == 0)
 
 
+def defines(channels: int, taps: int, bits: int, tuning: Tuning, *, interleaved: bool = False) -> dict[str, int | str]:
+    """Give the macros that the kernels are compiled with."""
+    return {
+        "CHANNELS": channels,
+        "TAPS": taps,
+        "BITS": bits,
+        "COLUMNS": tuning.columns,
+        "INTERLEAVED": int(interleaved),
+        "BLOCKS_FIRST": int(tuning.blocks_first),
+    }
+
+
 def compile_variants() -> list[tuple[Path, dict[str, int | str]]]:
-    """List the forms that the benchmark uses most."""
-    order = {"COLUMNS": 2, "INTERLEAVED": 0, "BLOCKS_FIRST": 0}
-    return [
-        (SOURCE, {"CHANNELS": n, "TAPS": taps, "BITS": bits, **order})
-        for n, taps, bits in ((1024, 16, 10), (4096, 32, 16), (32768, 4, 12))
-    ]
+    """List forms that between them have all that there is to compile."""
+    shapes = ((64, 4, 8), (1024, 16, 10), (4096, 32, 16), (32768, 12, 12))
+    return [(SOURCE, defines(n, taps, bits, tuning_of(n), interleaved=n == 64)) for n, taps, bits in shapes]
