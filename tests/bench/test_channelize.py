@@ -14,7 +14,7 @@ from ryle.bench.gpu_timing import Budget, Times, interleave, record
 from ryle.bench.measured import Case, Prepared
 from ryle.bench.results import as_json, table
 from ryle.bench.three_kernels import Tuning
-from ryle.gpu import GpuUnavailable
+from ryle.gpu import GpuUnavailable, gpu_problem, open_gpu
 
 
 class NumpyTransforms:
@@ -187,14 +187,24 @@ def test_rows_of_a_case(gpu, monkeypatch):
     assert case_rows(gpu, packets, None, ThreeKernelsMeasured(gpu, arena), 0.0) == []
 
 
-def test_everything_runs(gpu, monkeypatch):
+@pytest.fixture(params=["emulated", "real"])
+def any_gpu(request):
+    if request.param == "emulated":
+        return request.getfixturevalue("gpu")
+    if problem := gpu_problem() or cufft.cufft_problem():
+        pytest.skip(f"needs an NVIDIA GPU: {problem}")
+    return open_gpu()
+
+
+def test_everything_runs(any_gpu, monkeypatch):
+    gpu = any_gpu
     monkeypatch.setattr(channelize, "CHANNELS", (64,))
     monkeypatch.setattr(channelize, "TAPS", (1,))
     monkeypatch.setattr(channelize, "BITS", (8,))
     monkeypatch.setattr(channelize, "LONG", 1 << 14)
     monkeypatch.setattr(channelize, "SHORT", 1 << 13)
     monkeypatch.setattr(channelize, "MANY", 4)
-    monkeypatch.setattr(channelize, "KINDS", {})
+    monkeypatch.setattr(channelize, "KINDS", {} if isinstance(gpu, EmulatedGpu) else cufft.KINDS)
     told = []
     rows = channelize.measure(gpu, Twice, seconds=0.0, channels=(64,), compiled_ahead=False, progress=told.append)
     assert rows[0].case == "HBM copy"

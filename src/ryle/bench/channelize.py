@@ -324,6 +324,7 @@ def energy_rows(gpu: Gpu, case: Case, real: Measured | None, baseline: Measured,
             measured.name, case.channels, case.taps, case.bits, joules / (launches * case.samples) * 1e9, "J/Gsample"
         )
         row.more |= {"watts": joules / spent, "sm_clock": clock, "seconds": spent}
+        row.more["sustained"] = launches * case.samples / spent / 1e9  # Gsample/s by the wall clock
         rows.append(row)
     if len(rows) == 2:
         rows[0].baseline, rows[0].baseline_value = rows[1].case, rows[1].value
