@@ -22,6 +22,7 @@ CHOICES = {
     "columns": [1, 2, 4],
     "per_thread": [32, 64, 128, 256, 512],
     "blocks_first": [False, True],
+    "split": [False, True],
 }
 
 
@@ -53,7 +54,7 @@ def main(
                     continue
                 try:
                     found, parts = rate(case, tried)
-                except (RuntimeError, MemoryError) as error:
+                except (RuntimeError, MemoryError, ValueError) as error:
                     print(f"         {name} = {value}: {error}")
                     continue
                 print(f"  {found:6.1f} {name} = {value} {shown(parts)}", flush=True)

@@ -74,6 +74,8 @@ def expected_blocks(values, interleaved):
         (64, 1, 16, 4, 2, True, Tuning(chunk_samples=1 << 14, per_thread=1000)),
         (64, 7, 3, 2, 1, False, Tuning(columns=4, blocks_first=True)),
         (128, 6, 9, 1, 2, False, Tuning()),
+        (64, 8, 10, 2, 1, True, Tuning(split=True)),
+        (512, 4, 12, 1, 1, False, Tuning(split=True, per_thread=30)),
     ],
 )
 def test_against_the_oracle(device, channels, taps, bits, inputs, blocks, interleaved, tuning):

@@ -3,8 +3,10 @@
 // `fir` unpacks and filters; the library then transforms pairs of real values as complex ones, in place; `post` makes
 // the spectrum of the real samples of that, turns, scales, dithers, quantizes and transposes it. Defined at compile
 // time: CHANNELS n (a power of two, at least 64), TAPS, BITS (2 to 16), COLUMNS of a thread of `fir`, INTERLEAVED (0 or
-// 1: the order inside a row of a K-block) and BLOCKS_FIRST (0 or 1: whether neighbouring thread blocks of `post` work
-// on successive K-blocks of the same channels or on successive channels of the same K-block).
+// 1: the order inside a row of a K-block), BLOCKS_FIRST (0 or 1: whether neighbouring thread blocks of `post` work on
+// successive K-blocks of the same channels or on successive channels of the same K-block) and SPLIT (1 or 4: with 4 the
+// library transforms every fourth pair at a time, four transforms of a quarter of the length, and `post` does the rest
+// of the transform; libraries need fewer passes over memory for short transforms).
 #include "ryle/gpu/device.cuh"
 
 namespace {
@@ -18,6 +20,12 @@ struct alignas(4 * SIZE) Floats {
 struct alignas(8) Complex {
     float re, im;
 };
+DEVICE Complex operator+(Complex a, Complex b) { return {a.re + b.re, a.im + b.im}; }
+DEVICE Complex operator-(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
+DEVICE Complex operator*(Complex a, Complex b) {
+    return {fmaf(a.re, b.re, -(a.im * b.im)), fmaf(a.re, b.im, a.im * b.re)};
+}
+DEVICE Complex turned_back(Complex a) { return {a.im, -a.re}; }  // by a quarter: times -i
 // Turn of a spectrum: channel k by base · e^{i·slope·k}.
 struct alignas(16) Turn {
     Complex base;
@@ -70,8 +78,8 @@ DEVICE void unpack(const Raw& raw, int shift, float (&samples)[COLUMNS]) {
 //
 // samples: packed, a row of `stream_bytes` (a multiple of 4) for each stream, readable for 16 bytes after the last
 // sample used; starts[stream]: sample at which the stream's spectrum 0 begins; weights[TAPS][STEP];
-// out[stream][spectrum][STEP] of the streams from `first_stream` (grid z) and the `spectra` spectra from
-// `first_spectrum` (grid y).
+// out[stream][spectrum][STEP] (with SPLIT every fourth pair in each quarter of a row) of the streams from
+// `first_stream` (grid z) and the `spectra` spectra from `first_spectrum` (grid y).
 KERNEL(FIR_THREADS, FIR_BLOCKS)
 fir(const uint8_t* __restrict__ samples, int64_t stream_bytes, const int64_t* __restrict__ starts,
     const float* __restrict__ weights, float* __restrict__ out, int first_stream, int first_spectrum, int spectra,
@@ -85,7 +93,9 @@ fir(const uint8_t* __restrict__ samples, int64_t stream_bytes, const int64_t* __
     const int shift = static_cast<int>(bit & 31);
     constexpr int FRAME = STEP / 32 * BITS;  // words
     using Row = Floats<COLUMNS>;
-    Row* row = reinterpret_cast<Row*>(out + (static_cast<int64_t>(blockIdx.z) * spectra + first) * STEP + column);
+    static_assert(SPLIT == 1 || COLUMNS == 2);
+    const int place = SPLIT == 1 ? column : (column / 2 % 4 * (CHANNELS / 4) + column / 8) * 2;
+    Row* row = reinterpret_cast<Row*>(out + (static_cast<int64_t>(blockIdx.z) * spectra + first) * STEP + place);
 
     float w[TAPS][COLUMNS], window[TAPS][COLUMNS];
 #pragma unroll
@@ -129,8 +139,16 @@ constexpr int POST_THREADS = smaller(256, BLOCK / 4 * LANES);
 constexpr int GROUPS = POST_THREADS / LANES;
 constexpr int ROW_WORDS = 33;  // of shared memory: a row's 32 words, and one that keeps columns in different banks
 
-DEVICE Complex operator*(Complex a, Complex b) {
-    return {fmaf(a.re, b.re, -(a.im * b.im)), fmaf(a.re, b.im, a.im * b.re)};
+// The four values of a transform that are made of one value of each of the four transforms of every fourth input;
+// `factor` is e^{-2 pi i k/n}, k the index of the first.
+DEVICE void join(Complex (&z)[4], Complex factor) {
+    const Complex square = factor * factor;
+    const Complex a = z[0], b = z[1] * factor, c = z[2] * square, d = z[3] * (square * factor);
+    const Complex even = a + c, odd = a - c, sum = b + d, difference = turned_back(b - d);
+    z[0] = even + sum;
+    z[1] = odd + difference;
+    z[2] = even - sum;
+    z[3] = odd - difference;
 }
 
 // e^{ix} for |x| up to pi/8, where the first terms left out are below 2e-8.
@@ -169,9 +187,9 @@ DEVICE uint32_t quantized(float value) { return static_cast<uint32_t>(ryle::roun
 // thread has eight channels, and all spectra of every GROUPS-th quad. (Of k = 0 the transform pairs differently, and
 // n/4 - k is taken by nobody: that thread has n/8 instead.)
 //
-// spectra[stream][spectrum][CHANNELS]: transforms of pairs of samples, of the streams from `first_stream` and of whole
-// K-blocks from `first_block` on; turns[input][blocks · 64]; gains[input][CHANNELS], halved;
-// out[CHANNELS][blocks][inputs][128]; `first_spectrum` since sync is that of block 0.
+// spectra[stream][spectrum][CHANNELS]: transforms of pairs of samples (or four of every fourth, one after another), of
+// the streams from `first_stream` and of whole K-blocks from `first_block` on; turns[input][blocks · 64];
+// gains[input][CHANNELS], halved; out[CHANNELS][blocks][inputs][128]; `first_spectrum` since sync is that of block 0.
 KERNEL(POST_THREADS, 512 / POST_THREADS)
 post(const void* __restrict__ spectra, const void* __restrict__ turns, const void* __restrict__ gains,
      uint8_t* __restrict__ out, int first_stream, int inputs, int first_block, int blocks, uint64_t first_spectrum,
@@ -217,6 +235,12 @@ post(const void* __restrict__ spectra, const void* __restrict__ turns, const voi
 #pragma unroll
                 for (int j = 0; j < 4; j++)
                     z[h][j] = value[static_cast<int64_t>(spectrum) * CHANNELS + base[h] + j * QUARTER];
+            if (SPLIT == 4)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    const Complex square = root[h][0] * root[h][0];
+                    join(z[h], {-square.re, -square.im});
+                }
             const Turn here = turn[spectrum];
             const Complex quarter = turned(here.slope * QUARTER);
             const uint64_t since_sync = first_spectrum + static_cast<uint64_t>(first_block + block) * BLOCK + spectrum;
@@ -231,8 +255,8 @@ post(const void* __restrict__ spectra, const void* __restrict__ turns, const voi
                     const Complex a = z[h][j], other = z[1 - h][3 - j], own = h ? z[1][3 - j] : z[0][(4 - j) % 4];
                     const Complex b = {edge ? own.re : other.re, edge ? own.im : other.im};  // of channel n - c
                     const Complex even = {a.re + b.re, a.im - b.im}, odd = {a.re - b.re, a.im + b.im};
-                    const Complex w = root[h][j % 2], turned_odd = (j < 2 ? w : Complex{w.im, -w.re}) * odd;
-                    const Complex x = Complex{even.re + turned_odd.re, even.im + turned_odd.im} * gain[h][j];
+                    const Complex w = root[h][j % 2], turned_odd = (j < 2 ? w : turned_back(w)) * odd;
+                    const Complex x = (even + turned_odd) * gain[h][j];
                     const float out_re = fmaf(x.re, rotation.re, fmaf(-x.im, rotation.im, dither_high(words[j])));
                     const float out_im = fmaf(x.re, rotation.im, fmaf(x.im, rotation.re, dither_low(words[j])));
                     re[h][j] = __funnelshift_r(re[h][j], quantized(out_re), 8);  // the four spectra fill a word

@@ -8,7 +8,7 @@ on several streams of work, so that the end of one kernel overlaps the beginning
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -56,6 +56,9 @@ class Tuning:
         Spectra of one thread of the filter; as many more as it has taps are read.
     blocks_first : bool
         Whether neighbouring thread blocks of the last kernel work on neighbouring K-blocks, not channels.
+    split : bool
+        Whether the library is given transforms of a quarter of the length and the last kernel joins them, as Merry
+        (2023) does for long ones; with two columns only.
     """
 
     chunk_samples: int = 1 << 26
@@ -63,15 +66,16 @@ class Tuning:
     columns: int = 2
     per_thread: int = 128
     blocks_first: bool = False
+    split: bool = False
 
 
-#: What `bench/three_kernels.py` found fastest, by channels; `Tuning` elsewhere.
+#: What `bench/three_kernels.py` found fastest, by channels.
 TUNINGS: dict[int, Tuning] = {}
 
 
 def tuning_of(channels: int) -> Tuning:
     """Give the sizes that suit a number of channels."""
-    return TUNINGS.get(channels, Tuning())
+    return TUNINGS.get(channels, Tuning(split=channels > 16384))  # where cuFFT begins to need two passes
 
 
 @dataclass(slots=True)
@@ -120,6 +124,8 @@ class ThreeKernels:
         n = config.channels
         if config.complex_input or config.bits not in (*range(2, 11), 12, 16) or config.output_bits != 8:
             raise ValueError("the three kernels take real samples of 2 to 16 bits and give 8-bit spectra")
+        if tuning and tuning.split and tuning.columns != 2:
+            raise ValueError("transforms are split only with two columns a thread")
         if n < BLOCK or n & (n - 1) or spectra < BLOCK or spectra % BLOCK or config.dither != "uniform":
             raise ValueError(
                 f"{n} channels and {spectra} spectra: the three kernels take a power of two of channels, at least 64, "
@@ -130,9 +136,13 @@ class ThreeKernels:
         self._shape_chunks()
         macros = defines(n, config.taps, config.bits, self.tuning, interleaved=interleaved)
         self._fir, self._post = (gpu.kernel(SOURCE, name, macros) for name in ("fir", "post"))
-        rows = self.chunk_streams * self.chunk_spectra
+        rows, parts = self.chunk_streams * self.chunk_spectra, 4 if self.tuning.split else 1
         self._lanes = [
-            _Lane(gpu.stream(), gpu.empty((rows, n), np.complex64), transforms.plan(n, rows))
+            _Lane(
+                gpu.stream(),
+                gpu.empty((rows * parts, n // parts), np.complex64),
+                transforms.plan(n // parts, rows * parts),
+            )
             for _ in range(min(self.tuning.lanes, len(self._chunks)))
         ]
         self._weights = gpu.array(np.ascontiguousarray(config.prototype(), np.float32))
@@ -268,10 +278,14 @@ def defines(channels: int, taps: int, bits: int, tuning: Tuning, *, interleaved:
         "COLUMNS": tuning.columns,
         "INTERLEAVED": int(interleaved),
         "BLOCKS_FIRST": int(tuning.blocks_first),
+        "SPLIT": 4 if tuning.split else 1,
     }
 
 
 def compile_variants() -> list[tuple[Path, dict[str, int | str]]]:
     """List forms that between them have all that there is to compile."""
     shapes = ((64, 4, 8), (1024, 16, 10), (4096, 32, 16), (32768, 12, 12))
-    return [(SOURCE, defines(n, taps, bits, tuning_of(n), interleaved=n == 64)) for n, taps, bits in shapes]
+    return [
+        (SOURCE, defines(n, taps, bits, replace(tuning_of(n), split=n > 8192), interleaved=n == 64))
+        for n, taps, bits in shapes
+    ]
