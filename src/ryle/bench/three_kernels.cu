@@ -226,7 +226,7 @@ post(const void* __restrict__ spectra, const void* __restrict__ turns, const voi
 
     for (int quad = group; quad < BLOCK / 4; quad += GROUPS) {
         uint32_t re[2][4] = {}, im[2][4] = {};
-#pragma unroll
+#pragma unroll 2
         for (int s = 0; s < 4; s++) {
             const int spectrum = quad * 4 + s;
             Complex z[2][4];
