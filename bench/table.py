@@ -40,4 +40,4 @@ def section(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    (RESULTS / "cpu.md").write_text("\n".join(section(path) for path in sorted(RESULTS.glob("*.json"))))
+    (RESULTS / "cpu.md").write_text("\n".join(section(path) for path in sorted(RESULTS.glob("cpu_*.json"))))

@@ -45,7 +45,7 @@ def machine() -> dict[str, Any]:
         "x_kernel": available_kernels()[0],
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "ryle": __version__,
-        "commit": _commit(),
+        "commit": commit(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
@@ -68,7 +68,7 @@ def cpu_model() -> str:
     return f"{fields['model name']} (family {fields.get('cpu family')}, model {fields.get('model')})"
 
 
-def _commit() -> str:
+def commit() -> str:
     """Commit of the source tree that this module lies in; RYLE_COMMIT where that is no repository."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
     try:

@@ -50,14 +50,15 @@ def main() -> None:
 
     from ..config import ConfigError
     from ..engines.supervisor import RunError
+    from ..gpu import GpuUnavailable
 
     _register()
     try:
         app()
-    except (ConfigError, RunError, OSError, ValueError) as error:
+    except (ConfigError, RunError, GpuUnavailable, OSError, ValueError) as error:
         if os.environ.get("RYLE_DEBUG"):
             raise
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
-        if not isinstance(error, ConfigError | RunError):
+        if not isinstance(error, ConfigError | RunError | GpuUnavailable):
             Console(stderr=True).print("[dim]RYLE_DEBUG=1 shows where it happened[/]")
         sys.exit(1)

@@ -13,17 +13,34 @@ class What(StrEnum):
     """What can be measured."""
 
     CPU = "cpu"
+    CHANNELIZE = "channelize"
+    PRECISION = "precision"
 
 
 def bench(
     what: Annotated[What, typer.Argument(help="What to measure.")] = What.CPU,
     json: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
-    runs: Annotated[int, typer.Option(help="Fresh processes in which everything is measured.", min=1)] = 5,
+    runs: Annotated[int, typer.Option(help="cpu: fresh processes in which everything is measured.", min=1)] = 5,
+    seconds: Annotated[float, typer.Option(help="channelize: time for all of it.", min=1)] = 150.0,
+    full: Annotated[bool, typer.Option("--full", help="channelize: all powers of two of channels.")] = False,
+    cufftdx: Annotated[Path | None, typer.Option(help="channelize: folder that bench/cufftdx.py made.")] = None,
+    backend: Annotated[str, typer.Option(help="precision: form of the channelizer.")] = "cpu",
+    bits: Annotated[int, typer.Option(help="precision: bits of the samples for the response of a channel.")] = 16,
 ) -> None:
-    """Measure this machine against named baselines, one core at a time.
+    """Measure this machine against named baselines.
 
-    Takes about a minute for five runs; close other programs for figures that mean something.
+    `cpu` takes the CPU forms, one core at a time, about a minute for five runs; `channelize` the F-engine on a GPU;
+    `precision` how pure the F-engine is, in half a minute. Close other programs for speeds that mean something.
     """
-    from ..bench.cpu import bench_cpu
+    if what is What.CHANNELIZE:
+        from ..bench.channelize import bench_channelize
 
-    bench_cpu(runs, json)
+        bench_channelize(seconds, full, json, cufftdx)
+    elif what is What.PRECISION:
+        from ..bench.precision import bench_precision
+
+        bench_precision(backend, bits, json)
+    else:
+        from ..bench.cpu import bench_cpu
+
+        bench_cpu(runs, json)

@@ -1,0 +1,138 @@
+"""How GPU work is timed: in turn, by the GPU's own clock, many launches at a time, within a given time.
+
+Launches are recorded once as a CUDA graph and replayed, so that what is timed is the GPU and not how quickly Python
+enqueues. Work that cannot be recorded is enqueued each time.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ryle.gpu.interface import Gpu, Stream
+
+Launch = Callable[[Stream], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds of one launch, round by round; each a mean over `repeats` launches in a row."""
+
+    seconds: list[float]
+    repeats: int
+
+    @property
+    def median(self) -> float:
+        """Median over the rounds."""
+        return statistics.median(self.seconds)
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """First and last quartile over the rounds; the extremes where there are fewer than four."""
+        if len(self.seconds) < 4:
+            return min(self.seconds), max(self.seconds)
+        low, _, high = statistics.quantiles(self.seconds, n=4)
+        return low, high
+
+
+class Budget:
+    """Share of a total time among pieces of work of different weights; what one leaves over goes to the rest."""
+
+    def __init__(self, seconds: float, weights: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._weights = weights
+
+    def take(self, weight: float) -> float:
+        """Give a piece of work its share of the time that is left, in seconds; never negative."""
+        left = max(0.0, self._deadline - time.monotonic())
+        share = left * min(1.0, weight / self._weights) if self._weights > 0 else 0.0
+        self._weights -= weight
+        return share
+
+
+def seconds_of(launch: Launch, stream: Stream, repeats: int = 1) -> float:
+    """Run a launch some times in a row and give the seconds of one."""
+    begin = stream.record()
+    for _ in range(repeats):
+        launch(stream)
+    return stream.record().seconds_since(begin) / repeats
+
+
+def interleave(
+    work: Mapping[str, Launch], gpu: Gpu, seconds: float, rounds: int = 7, recorded: bool = True
+) -> dict[str, Times]:
+    """Time pieces of work in turn.
+
+    Parameters
+    ----------
+    work : mapping
+        Name to launch; each runs twice beforehand, to warm up and to find how often it fits in its share.
+    gpu : Gpu
+        Where it runs.
+    seconds : float
+        For all rounds together, roughly; each launch runs at least once a round, so it may become more.
+    rounds : int
+        How often each is timed.
+    recorded : bool
+        Whether to replay launches as CUDA graphs.
+    """
+    stream = gpu.stream()
+    ready = {name: record(launch, stream) if recorded else launch for name, launch in work.items()}
+    repeats = {}
+    for name, launch in ready.items():
+        launch(stream)
+        one = seconds_of(launch, stream)
+        repeats[name] = max(1, math.floor(seconds / rounds / len(ready) / max(one, 1e-7)))
+    times: dict[str, list[float]] = {name: [] for name in ready}
+    for _ in range(rounds):
+        for name, launch in ready.items():
+            times[name].append(seconds_of(launch, stream, repeats[name]))
+    return {name: Times(values, repeats[name]) for name, values in times.items()}
+
+
+def record(launch: Launch, stream: Stream) -> Launch:
+    """Record a launch as a CUDA graph and give what replays it; the launch itself where that is refused."""
+    launch(stream)  # whatever is set up at the first launch is not to be recorded
+    stream.synchronize()
+    try:
+        return _Graph(launch, stream)
+    except (ImportError, RuntimeError):
+        stream.synchronize()
+        return launch
+
+
+class _Graph:
+    """A recorded launch, which a stream replays."""
+
+    def __init__(self, launch: Launch, stream: Stream) -> None:
+        from cuda.bindings import driver
+
+        self._driver: Any = driver
+        self._graph = self._executable = None
+        handle = driver.CUstream(stream.handle)
+        self._checked(driver.cuStreamBeginCapture(handle, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+        try:
+            launch(stream)
+        finally:
+            ended = driver.cuStreamEndCapture(handle)
+        self._graph = self._checked(ended)
+        self._executable = self._checked(driver.cuGraphInstantiate(self._graph, 0))
+        self._kept = launch  # and with it the arrays that it works on
+
+    def __call__(self, stream: Stream) -> None:
+        self._checked(self._driver.cuGraphLaunch(self._executable, self._driver.CUstream(stream.handle)))
+
+    def _checked(self, answer: tuple[Any, ...]) -> Any:
+        if answer[0] != self._driver.CUresult.CUDA_SUCCESS:
+            raise RuntimeError(f"the driver refused a CUDA graph: {answer[0].name}")
+        return answer[1] if len(answer) > 1 else None
+
+    def __del__(self) -> None:
+        if self._executable is not None:
+            self._driver.cuGraphExecDestroy(self._executable)
+        if self._graph is not None:
+            self._driver.cuGraphDestroy(self._graph)

@@ -1,0 +1,66 @@
+"""The pictures of the channelizer's speed can be drawn of any complete file of results."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from ryle.bench.channelize import CHANNELS, forms, matrix
+from ryle.bench.results import Row, as_json
+
+FIGURES = Path(__file__).parents[2] / "docs" / "figures" / "channelizer.py"
+
+
+@pytest.fixture(scope="module")
+def figures():
+    spec = importlib.util.spec_from_file_location("channelizer_figures", FIGURES)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def saved(fused):
+    """Make a file of results in which every rate says of which case it is."""
+    rows = [Row("HBM copy", None, None, None, 4000.0, "GB/s")]
+    rows += [Row("cuFFT c2c", 1 << k, None, None, 200.0, "Gvalue/s", more={"bytes": 16}) for k in range(6, 10)]
+    for case in [*matrix(), *(form for n in CHANNELS for form in forms(n))]:
+        more = {name: getattr(case, name) for name in ("streams", "spectra", "layout", "policy")}
+        rate = case.channels + case.taps / 100 + case.bits / 10000
+        if case.layout != "blocks" or case.policy != "flat" or case.samples < 1 << 28:
+            rate = 1.0
+        shape = case.channels, case.taps, case.bits
+        if fused:
+            rows.append(Row("fused", *shape, 2 * rate, baseline="three kernels", ratio=2.0, more=more))
+        rows.append(Row("three kernels", *shape, rate, more=more))
+        rows.append(Row("three kernels: FIR", *shape, 3 * rate, more=more))
+    rows.append(Row("three kernels", 1024, 16, 10, 4.5, "J/Gsample"))
+    about = {"gpu": "none", "date": "never", "commit": "0", "multiprocessors": 132}
+    return json.loads(as_json(about, rows))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_all_are_drawn(figures, tmp_path, fused):
+    speeds = figures.Speeds(saved(fused))
+    assert speeds.forms == (["fused"] if fused else []) + ["three kernels"]
+    for name, draw in figures.DRAWINGS.items():
+        draw(speeds, tmp_path / f"{name}.png")
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+
+
+def test_rates_are_those_of_long_plain_launches(figures):
+    speeds = figures.Speeds(saved(True))
+    assert speeds.taps == [4, 8, 12, 16, 32]
+    assert speeds.channels == [1024, 4096, 8192, 32768]
+    for n in speeds.channels:
+        assert speeds.value("fused", n, 16, 10) == pytest.approx(2 * (n + 0.161), rel=1e-4)
+    wanted = 4e12 * 51e9 / 1.25 / (1024.161e9) + 51e9 / 1.25 * 2.25
+    assert figures.needed_bandwidth(speeds, "three kernels", 1024, 16, 10) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_the_table_has_every_form(figures):
+    table = figures.rates_table(figures.Speeds(saved(True)))
+    rows = {line.split("|")[1].strip() for line in table.splitlines()}
+    assert {"fused, Gsample/s", "fused, interleaved, Gsample/s", "fused, packet table, Gsample/s"} <= rows
+    assert {"fused, 512 streams, short, Gsample/s", "three kernels, J/Gsample"} <= rows
+    assert "2.05e+03 (2.00)" in table
