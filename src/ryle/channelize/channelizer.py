@@ -334,8 +334,14 @@ def _reference(config: ChannelizerConfig) -> Channelizer:
     return ReferenceChannelizer(config)
 
 
+def _cuda(config: ChannelizerConfig) -> Channelizer:
+    from ryle.channelize.cuda import CudaChannelizer
+
+    return CudaChannelizer(config)
+
+
 #: Constructor of each form, by name.
-BACKENDS: dict[str, Callable[[ChannelizerConfig], Channelizer]] = {"cpu": _cpu, "reference": _reference}
+BACKENDS: dict[str, Callable[[ChannelizerConfig], Channelizer]] = {"cpu": _cpu, "cuda": _cuda, "reference": _reference}
 
 
 def make_channelizer(config: ChannelizerConfig, backend: str = "cpu") -> Channelizer:

@@ -135,6 +135,7 @@ def program_options(source: Path, defines: Mapping[str, int | str], arch: str) -
         define_macro=[(name, _macro(name, value)) for name, value in sorted(defines.items())] or None,
         include_path=[str(INCLUDE_ROOT), str(source.resolve().parent)],
         lineinfo=True,
+        device_as_default_execution_space=True,  # NVRTC 13.0 takes lambdas for functions of the host otherwise
         ptxas_options=["-v"],
     )
 

@@ -21,6 +21,11 @@ static_assert(sizeof(int64_t) == 8 && sizeof(void *) == 8);
 
 namespace ryle {
 
+// A constant as an argument of a generic lambda: `decltype(x)::value`.
+template <bool VALUE> struct Constant {
+    static constexpr bool value = VALUE;
+};
+
 // d[16 x 8] += a[16 x 16] · b[16 x 8]; halves in, float accumulators. Lane l = 4g + q holds
 // a: rows g, g+8 (a[0], a[1]) of k = 2q, 2q+1 and the same rows (a[2], a[3]) of k + 8;
 // b: column g of k = 2q, 2q+1 (b[0]) and k + 8 (b[1]); d: row g columns 2q, 2q+1 (d[0], d[1]) and row g + 8 (d[2], d[3]).
@@ -30,11 +35,25 @@ DEVICE void mma_16x8x16_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// The same with d = a · b.
+DEVICE void mma_16x8x16_f16_first(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
+}
+
 // d[16 x 8] += a[16 x 8] · b[8 x 8], held as above with k below 8 only.
 DEVICE void mma_16x8x8_f16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a0), "r"(a1), "r"(b));
+}
+
+// The same with d = a · b.
+DEVICE void mma_16x8x8_f16_first(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a0), "r"(a1), "r"(b), "f"(0.0f));
 }
 
 // d[16 x 8] += a[16 x 32] · b[32 x 8]; bytes in, int32 accumulators. As mma_16x8x16_f16 with four bytes where that has two
@@ -60,12 +79,65 @@ DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "mem
 // Wait until at most PENDING committed groups of this thread are still under way.
 template <int PENDING> DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
 
+// Fill shared memory from global memory without waiting (both 16-byte aligned, `bytes` a multiple of 16), called by all threads
+// of a block; nobody may read it before fill_wait, which all threads call, alternating `parity` from 0. `arrival` is a word of
+// shared memory that fill_init has prepared. The copy engine does it where there is one.
+DEVICE void fill_init(uint64_t *arrival) {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x == 0) {
+        const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(at) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+#endif
+}
+DEVICE void fill(void *const (&shared)[2], const void *const (&global)[2], uint32_t bytes, uint64_t *arrival) {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x == 0) {
+        const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); // earlier reads come before
+        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(at), "r"(2 * bytes) : "memory");
+        for (int i = 0; i < 2; ++i)
+            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                             static_cast<uint32_t>(__cvta_generic_to_shared(shared[i]))),
+                         "l"(global[i]), "r"(bytes), "r"(at)
+                         : "memory");
+    }
+#else
+    for (int i = 0; i < 2; ++i)
+        for (uint32_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16)
+            copy_async<16>(static_cast<uint8_t *>(shared[i]) + at, static_cast<const uint8_t *>(global[i]) + at, true);
+    copy_async_commit();
+#endif
+}
+DEVICE void fill_wait(uint64_t *arrival, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+    const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+    uint32_t done;
+    do {
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done)
+                     : "r"(at), "r"(parity)
+                     : "memory");
+    } while (!done);
+#else
+    copy_async_wait<0>();
+    __syncthreads();
+#endif
+}
+
 // Two halves in one register.
 DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {
     uint32_t sum;
     asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
     return sum;
 }
+DEVICE uint32_t half2_fma(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t sum;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+    return sum;
+}
+DEVICE constexpr uint32_t half2_negative(uint32_t a) { return a ^ 0x80008000u; }
 DEVICE uint32_t half2_from_floats(float low, float high) {
     uint32_t packed;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
@@ -77,6 +149,11 @@ DEVICE int round_to_int8(float value) {
     int rounded;
     asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(rounded) : "f"(value));
     return rounded;
+}
+
+// Add one to `count` where value >= limit.
+DEVICE void count_at_least(int &count, float value, float limit) {
+    asm("{ .reg .pred p; setp.ge.f32 p, %1, %2; @p add.s32 %0, %0, 1; }" : "+r"(count) : "f"(value), "f"(limit));
 }
 
 // Barrier `id` (1 to 15) of `threads` threads of the block.

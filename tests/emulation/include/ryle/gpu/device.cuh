@@ -80,6 +80,14 @@ DEVICE void mma_16x8x8_f16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, 
     emulation::multiply<_Float16, 2, 2, double>("mma_16x8x8_f16", place, d, {{a0, a1}, {b}});
 }
 
+DEVICE void mma_16x8x16_f16_first(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMULATED_PLACE) {
+    for (float& value : d) value = 0;
+    mma_16x8x16_f16(d, a, b0, b1, place);
+}
+DEVICE void mma_16x8x8_f16_first(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, EMULATED_PLACE) {
+    for (float& value : d) value = 0;
+    mma_16x8x8_f16(d, a0, a1, b, place);
+}
 DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMULATED_PLACE) {
     emulation::multiply<signed char, 4, 4, uint32_t>("mma_16x8x32_s8", place, d, {{a[0], a[1], a[2], a[3]}, {b0, b1}});
 }
@@ -95,6 +103,27 @@ DEVICE void copy_async_wait() {
     emulation::finish_copies(PENDING);
 }
 
+template <bool VALUE>
+struct Constant {
+    static constexpr bool value = VALUE;
+};
+
+DEVICE void fill_init(uint64_t* arrival) { (void)arrival; }
+DEVICE void fill(void* const (&shared)[2], const void* const (&global)[2], uint32_t bytes, uint64_t* arrival) {
+    (void)arrival;
+    for (int i = 0; i < 2; ++i)
+        for (uint32_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16)
+            copy_async<16>(static_cast<uint8_t*>(shared[i]) + at, static_cast<const uint8_t*>(global[i]) + at, true);
+    copy_async_commit();
+}
+DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
+    (void)arrival, (void)parity;
+    copy_async_wait<0>();
+    __syncthreads();
+}
+
+DEVICE void count_at_least(int& count, float value, float limit) { count += value >= limit; }
+
 DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {
     _Float16 x[2], y[2];
     memcpy(x, &a, 4);
@@ -105,6 +134,19 @@ DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {
     memcpy(&bits, sum, 4);
     return bits;
 }
+DEVICE uint32_t half2_fma(uint32_t a, uint32_t b, uint32_t c) {
+    _Float16 x[2], y[2], z[2];
+    memcpy(x, &a, 4);
+    memcpy(y, &b, 4);
+    memcpy(z, &c, 4);
+    _Float16 sum[2]; // exact in double precision, then rounded once
+    for (int i = 0; i < 2; ++i)
+        sum[i] = static_cast<_Float16>(static_cast<double>(x[i]) * static_cast<double>(y[i]) + static_cast<double>(z[i]));
+    uint32_t bits;
+    memcpy(&bits, sum, 4);
+    return bits;
+}
+DEVICE constexpr uint32_t half2_negative(uint32_t a) { return a ^ 0x80008000u; }
 DEVICE uint32_t half2_from_floats(float low, float high) {
     const _Float16 packed[2] = {static_cast<_Float16>(low), static_cast<_Float16>(high)};
     uint32_t bits;

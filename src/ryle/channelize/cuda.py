@@ -1,0 +1,385 @@
+"""The channelizer on an NVIDIA GPU.
+
+Three kernels: `windows.cu` finds which samples each spectrum reads and whether they are all there, `filter.cu` unpacks
+and filters them on the matrix units and does the first radix of the Fourier transform, `transform.cu` does the rest and
+everything after it up to the layout of the output. Between the last two lies the only intermediate array, in single
+precision. docs/explanation/channelizer.md has the reasons and the measurements.
+
+Spectra are filtered in groups aligned since sync and every value is computed the same way wherever it falls, so that a
+stream cut into chunks gives the same bits as the whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ryle.array.delays import Delays
+from ryle.channelize.channelizer import (
+    Blocks,
+    ChannelizerConfig,
+    Heaps,
+    Layout,
+    Spectra,
+    check_arguments,
+    checked_gains,
+    output_shape,
+    prepared_output,
+)
+from ryle.channelize.cuda_plan import GROUP, Plan, make_plan
+from ryle.channelize.cuda_tables import filter_weights, mirror_turns, point_turns, radix_turns
+from ryle.chunk import SampleChunk
+from ryle.gpu import DeviceArray, Event, Gpu, Kernel, KernelVariant, Stream, open_gpu
+
+_HERE = Path(__file__).parent
+_ALIGN = 16  # spectra: groups begin at its multiples since sync
+_INTERMEDIATE = 1 << 27  # bytes of the intermediate array at most
+
+
+@dataclass(slots=True)
+class Work:
+    """Buffers on the device for one shape of call, with what they hold.
+
+    Parameters
+    ----------
+    samples : DeviceArray
+        uint8 (input, stride), packets one after the other; or uint64 (input, packet), addresses of payloads.
+    packets, packet_samples : int
+        Packets of an input, samples in one.
+    first_spectrum, spectra : int
+        Which spectra are made.
+    timestamp : int
+        ADC sample count of the first sample.
+    """
+
+    samples: DeviceArray
+    packets: int
+    packet_samples: int
+    timestamp: int
+    first_spectrum: int
+    spectra: int
+    groups: int
+    present: DeviceArray
+    missing: DeviceArray
+    coarse: DeviceArray
+    fine: DeviceArray
+    phase: DeviceArray
+    turns: DeviceArray
+    segment: DeviceArray
+    passes: list[DeviceArray]
+    intermediate: list[DeviceArray]
+    out: DeviceArray
+    counters: DeviceArray
+    output_power: DeviceArray
+
+
+class CudaChannelizer:
+    """Form of `ryle.channelize.Channelizer` for an NVIDIA GPU.
+
+    Parameters
+    ----------
+    config : ChannelizerConfig
+        What to compute: 64 to 65536 channels, a power of two, and 1 to 32 taps.
+    gpu : Gpu, optional
+        Where; the first device by default.
+    plan : Plan, optional
+        How to divide the work; chosen for the configuration by default.
+
+    Raises
+    ------
+    ValueError
+        If this form cannot do what is asked for.
+    GpuUnavailable
+        If there is no GPU to use; the message says why.
+    """
+
+    def __init__(self, config: ChannelizerConfig, gpu: Gpu | None = None, plan: Plan | None = None) -> None:
+        self.config = config
+        self.gpu = open_gpu() if gpu is None else gpu
+        self.plan = make_plan(config, self.gpu.shared_bytes, self.gpu.arch) if plan is None else plan
+        weights, self._scale = filter_weights(config, self.plan)
+        self._weights = self.gpu.array(weights)
+        self._radix_turns = self.gpu.array(radix_turns(config, self.plan))
+        self._turns = self.gpu.array(point_turns(config, self.plan))
+        self._mirror = self.gpu.array(mirror_turns(config))
+        conjugated = np.zeros(config.inputs, np.uint8)
+        conjugated[list(config.conjugated)] = 1
+        self._conjugated = self.gpu.array(conjugated)
+        self._gains = self.gpu.empty((config.inputs, config.channels), np.complex64)
+        self.set_gains(1.0)
+        self._side = self.gpu.stream()
+        self.slab_bytes = _INTERMEDIATE
+        #: Sum of the squared magnitudes of the quantized values of the last call, int64 (input, channel).
+        self.output_power: NDArray[np.int64] = np.zeros((config.inputs, config.channels), np.int64)
+
+    def set_gains(self, gains: ArrayLike) -> None:
+        """Set the complex gains, broadcast to (input, channel)."""
+        self.gains = checked_gains(self.config, gains)
+        half = 1.0 if self.config.complex_input else 0.5  # of the transform from pairs of real samples
+        self._gains.set((self.gains * np.float32(half / self._scale)).astype(np.complex64))
+
+    def process(
+        self,
+        chunk: SampleChunk,
+        first_spectrum: int,
+        spectra: int,
+        delays: Delays,
+        layout: Layout,
+        out: NDArray[Any] | None = None,
+    ) -> Spectra:
+        """Channelize the spectra [first_spectrum, first_spectrum + spectra); see `ryle.channelize.Channelizer`."""
+        config = self.config
+        check_arguments(config, chunk, first_spectrum, spectra, delays)
+        data = prepared_output(config, first_spectrum, spectra, layout, out)
+        work = self._upload(chunk, first_spectrum, spectra, delays, *output_shape(config, spectra, layout))
+        self.launch(work, layout)
+        work.out.get(data)
+        valid = self._valid(work)
+        counters = work.counters.get()
+        self.output_power = work.output_power.get().view(np.int64)
+        power = counters[:, 1].view(np.float64) if config.bits == 32 else counters[:, 1].view(np.int64)
+        count = valid.sum(axis=1, dtype=np.int64) * config.step
+        return Spectra(first_spectrum, data, valid, counters[:, 0].astype(np.int64), power.copy(), count, layout)
+
+    def spectra_float(
+        self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays, *, dithered: bool = False
+    ) -> tuple[NDArray[np.complexfloating[Any, Any]], NDArray[np.bool_]]:
+        """Give the values before dither (or, if `dithered`, just before they are rounded), and validity.
+
+        Returns
+        -------
+        values : ndarray of complex64, shape (input, spectrum, channel)
+            Zero where invalid.
+        valid : ndarray of bool, shape (input, spectrum)
+            Whether the whole window was there.
+        """
+        config = self.config
+        check_arguments(config, chunk, first_spectrum, spectra, delays)
+        shape = (config.inputs, spectra, config.channels)
+        work = self._upload(chunk, first_spectrum, spectra, delays, shape, np.complex64)
+        self.launch(work, None, dithered=dithered)
+        return work.out.get(), self._valid(work)
+
+    def work(
+        self,
+        samples: DeviceArray,
+        packets: int,
+        packet_samples: int,
+        timestamp: int,
+        first_spectrum: int,
+        spectra: int,
+        shape: tuple[int, ...],
+        dtype: Any,
+    ) -> Work:
+        """Allocate all that a call needs beside samples that are on the device already."""
+        inputs, n = self.config.inputs, self.config.channels
+        groups = -(-(first_spectrum % _ALIGN + spectra) // GROUP)
+        padded = (inputs, groups, GROUP)
+        empty = self.gpu.empty
+        return Work(
+            samples=samples,
+            packets=packets,
+            packet_samples=packet_samples,
+            timestamp=timestamp,
+            first_spectrum=first_spectrum,
+            spectra=spectra,
+            groups=groups,
+            present=empty((inputs, packets), np.uint8),
+            missing=empty((inputs, packets + 1), np.int32),
+            coarse=empty((inputs, spectra), np.int64),
+            fine=empty((inputs, spectra), np.float64),
+            phase=empty((inputs, spectra), np.float64),
+            turns=empty((*padded, 4), np.float32),
+            segment=empty(padded, np.uint8),
+            passes=[empty((1 + inputs * self._slab(groups) * GROUP, 32), np.uint8) for _ in range(2)],
+            intermediate=[empty((self._slab(groups) * inputs * GROUP * n,), np.complex64) for _ in range(2)],
+            out=empty(shape, dtype),
+            counters=empty((inputs, 2), np.uint64),
+            output_power=empty((inputs, n), np.uint64),
+        )
+
+    def _slab(self, groups: int) -> int:
+        """Give the number of groups of each input to work on at a time."""
+        return min(groups, max(1, self.slab_bytes // (self.config.inputs * GROUP * self.config.channels * 8)))
+
+    def launch(self, work: Work, layout: Layout | None, *, dithered: bool = True, stream: Stream | None = None) -> None:
+        """Enqueue the kernels.
+
+        Parameters
+        ----------
+        work : Work
+            Samples, presence and delays in; output and counters out.
+        layout : Blocks, Heaps or None
+            What to write; None for complex64 (input, spectrum, channel) before rounding.
+        dithered : bool
+            Whether to add the dither, if the configuration has one.
+        stream : Stream, optional
+            Where to enqueue them.
+        """
+        config, plan = self.config, self.plan
+        inputs, i32, i64 = config.inputs, np.int32, np.int64
+        parts = 2 if config.complex_input else 1
+        before = -(work.first_spectrum % _ALIGN)
+        first = parts * (config.step * (work.first_spectrum + before) - work.timestamp)
+        windows: dict[str, int | str] = {"STEP": config.step, "TAPS": config.taps, "PARTS": parts}
+        self._kernel("windows.cu", "count_missing", windows).launch(
+            inputs, 512, work.present, work.missing, i32(work.packets), shared=2048, stream=stream
+        )
+        place = self._kernel("windows.cu", "place_windows", windows)
+        work.counters.fill(0, stream)
+        work.output_power.fill(0, stream)
+        filter_ = self._kernel("filter.cu", "filter", filter_defines(config, plan))
+        transform = self._kernel(
+            "transform.cu", "transform", transform_defines(config, plan, layout, dithered=dithered)
+        )
+        filter_shared = plan.filter_shared(config)
+        resident = max(1, filter_.blocks_per_multiprocessor(plan.filter_threads, filter_shared))
+        transform_shared = plan.transform_shared(config)
+        transform_resident = max(1, transform.blocks_per_multiprocessor(plan.transform_threads, transform_shared))
+        stride = work.samples.shape[1]
+        row = work.packets * work.packet_samples * config.bits * parts // 8
+        heap, pols = (layout.spectra, layout.pols) if isinstance(layout, Heaps) else (1, 1)
+        slab = self._slab(work.groups)
+        # The filter waits for memory and the transform for arithmetic: they run side by side, on successive slabs.
+        main = self.gpu.default_stream if stream is None else stream
+        self._side.wait(main.record())
+        done: list[Event] = []
+        for number, group in enumerate(range(0, work.groups, slab)):
+            here = min(slab, work.groups - group)
+            passes, intermediate = work.passes[number % 2], work.intermediate[number % 2]
+            if number > 1:
+                main.wait(done[number - 2])
+            passes.view(32, np.uint8).fill(0, main)
+            place.launch(
+                (here, inputs, 1), GROUP,
+                work.coarse, work.fine, work.phase, work.missing, work.turns, work.segment, passes,
+                i32(work.spectra), i32(before), i32(work.groups), i32(group), i32(work.packets),
+                i32(work.packet_samples), i64(first),
+                shared=GROUP * 16, stream=main,
+            )  # fmt: skip
+            filter_.launch(
+                plan.filter_grid(config, self.gpu.multiprocessors * resident), plan.filter_threads,
+                work.samples, self._weights, self._radix_turns, work.segment, passes, self._conjugated,
+                intermediate, work.counters, i64(stride), i64(row),
+                shared=filter_shared, stream=main,
+            )  # fmt: skip
+            self._side.wait(main.record())
+            tiles = here * GROUP // plan.tile * plan.radix // 2 * inputs
+            transform.launch(
+                min(tiles, self.gpu.multiprocessors * transform_resident), plan.transform_threads,
+                intermediate, self._turns, self._mirror, self._gains, work.turns,
+                work.out, work.output_power, work.counters,
+                i32(work.groups), i32(group), i32(here), i32(inputs), i32(before), i32(work.spectra),
+                i32(heap), i32(pols), np.uint32(config.seed & 0xFFFFFFFF), np.uint32(config.seed >> 32),
+                np.uint32(work.first_spectrum & 0xFFFFFFFF), np.uint32(work.first_spectrum >> 32),
+                i32(config.input_offset),
+                shared=transform_shared, stream=self._side,
+            )  # fmt: skip
+            done.append(self._side.record())
+        main.wait(done[-1])
+
+    def _kernel(self, source: str, name: str, defines: dict[str, int | str]) -> Kernel:
+        return self.gpu.kernel(_HERE / source, name, defines)
+
+    def _upload(
+        self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays, shape: tuple[int, ...], dtype: Any
+    ) -> Work:
+        inputs, packets, packet_bytes = chunk.data.shape
+        row = packets * packet_bytes
+        padded = np.zeros((inputs, -(-row // 16) * 16), np.uint8)
+        padded[:, :row] = chunk.data.reshape(inputs, row)
+        work = self.work(
+            self.gpu.array(padded),
+            packets,
+            chunk.packet_samples,
+            chunk.timestamp,
+            first_spectrum,
+            spectra,
+            shape,
+            dtype,
+        )
+        work.present.set(np.ascontiguousarray(chunk.present, np.uint8))
+        work.coarse.set(np.ascontiguousarray(delays.coarse, np.int64))
+        work.fine.set(np.ascontiguousarray(delays.fine, np.float64))
+        work.phase.set(np.ascontiguousarray(delays.phase, np.float64))
+        return work
+
+    def _valid(self, work: Work) -> NDArray[np.bool_]:
+        skipped = work.first_spectrum % _ALIGN
+        flat = work.segment.get().reshape(self.config.inputs, -1)
+        return np.ascontiguousarray(flat[:, skipped : skipped + work.spectra] != 255)
+
+
+def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0) -> dict[str, int | str]:
+    """Give the macros of filter.cu; with `packet_bytes`, samples are read through a table of payloads."""
+    pointers = {"POINTERS": 1, "PACKET_BYTES": packet_bytes} if packet_bytes else {}
+    return {
+        "CHANNELS": config.channels,
+        "RADIX": plan.radix,
+        "STRIP": plan.strip,
+        "TAPS": config.taps,
+        "BITS": config.bits,
+        "COMPLEX": int(config.complex_input),
+        "FETCH": plan.fetch,
+        "TEAMS": plan.teams,
+        "TILE": plan.tile,
+        "THREADS": plan.filter_threads,
+        "BLOCKS_PER_SM": plan.filter_blocks,
+        "WEIGHTS_SHARED": int(plan.weights_shared),
+        "SHARED": plan.filter_shared(config),
+        **pointers,
+    }
+
+
+def transform_defines(
+    config: ChannelizerConfig, plan: Plan, layout: Layout | None, *, dithered: bool = True
+) -> dict[str, int | str]:
+    """Definitions that transform.cu is compiled with; without a layout it writes complex floats."""
+    *others, last = plan.passes
+    first, middle = (*others, 1, 1)[:2]
+    return {
+        "CHANNELS": config.channels,
+        "RADIX": plan.radix,
+        "FIRST": first,
+        "MIDDLE": middle,
+        "LAST": last,
+        "TILE": plan.tile,
+        "PREFETCH": int(plan.prefetch),
+        "THREADS": plan.transform_threads,
+        "BLOCKS_PER_SM": plan.transform_blocks,
+        "COMPLEX": int(config.complex_input),
+        "OUTPUT": 2 if layout is None else 0 if isinstance(layout, Blocks) else 1,
+        "OUTPUT_BITS": config.output_bits,
+        "DITHER": int(dithered and config.dither == "uniform"),
+        "SHARED": plan.transform_shared(config),
+    }
+
+
+#: Architectures that the tests compile for, shared memory of a block there, and most channels with 16 taps of 10 bits.
+_DEVICES = (
+    ("sm_80", 166912, 16384),
+    ("sm_86", 101376, 8192),
+    ("sm_89", 101376, 8192),
+    ("sm_90a", 232448, 65536),
+    ("sm_100", 232448, 32768),
+    ("sm_120", 101376, 8192),
+)
+
+
+def compile_variants() -> list[KernelVariant]:
+    """List the variants of the kernels that the tests compile (see `ryle.gpu.kernels`)."""
+    variants = [KernelVariant(_HERE / "windows.cu", {"STEP": 2048, "TAPS": 16, "PARTS": 1})]
+    for arch, shared, largest in _DEVICES:
+        for channels in (64, 1024, 4096, largest):
+            config = ChannelizerConfig(1, channels)
+            defines = transform_defines(config, make_plan(config, shared, arch), Blocks())
+            variants.append(KernelVariant(_HERE / "transform.cu", defines, (arch,)))
+        for channels, bits, taps in ((1024, 10, 16), (largest, 10, 16), (256, 12, 4), (512, 16, 8), (64, 32, 4)):
+            config = ChannelizerConfig(1, channels, bits=bits, taps=taps)
+            defines = filter_defines(config, make_plan(config, shared, arch))
+            variants.append(KernelVariant(_HERE / "filter.cu", defines, (arch,)))
+    return variants

@@ -1,0 +1,166 @@
+"""How the CUDA channelizer divides its work: radices, tiles and shared memory, by configuration and device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ryle.channelize.channelizer import ChannelizerConfig
+
+GROUP = 128  # spectra filtered together
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Compile-time choices of the two kernels (see filter.cu and transform.cu).
+
+    Parameters
+    ----------
+    radix : int
+        First radix of the Fourier transform, carried out by the filter kernel.
+    passes : tuple of int
+        Radices of the other passes, at most three; the last is 8 or 16.
+    tile : int
+        Spectra side by side in the intermediate array, and of one block of the transform kernel.
+    strip : int
+        Complex points (times `radix`) of one block of the filter kernel.
+    filter_threads, transform_threads : int
+        Threads of a block.
+    filter_blocks, transform_blocks : int
+        Blocks that should fit on a multiprocessor.
+    weights_shared : bool
+        Whether a block of the filter kernel keeps its weights in shared memory.
+    """
+
+    radix: int
+    passes: tuple[int, ...]
+    tile: int
+    strip: int
+    filter_threads: int
+    filter_blocks: int
+    weights_shared: bool
+    transform_threads: int
+    transform_blocks: int
+    prefetch: bool = False
+    fetch: int = 16
+    teams: int = 1
+
+    def filter_shared(self, config: ChannelizerConfig) -> int:
+        """Shared memory of a block of the filter kernel in bytes."""
+        run, bits, fetch = 2 * self.strip, config.bits, self.fetch
+        direct = bits > 12
+        kunits = matrix_units(config.taps)
+        pairs = (16 + kunits) // 2 * 2 * 4
+        chunks = (fetch - 1 + (7 + run * bits + 7) // 8 + fetch - 1) // fetch
+        read = 4 * ((fetch * 8 - 1 + (run - 16) * bits) // 32 + (16 * bits + 31) // 32 + 1)
+        unit = max(fetch, 8)
+        raw = (max(chunks * fetch, read) + unit - 1) // unit * unit | unit
+        columns = self.radix * run
+        weights = columns * (config.taps if direct else (8 * kunits + 6) * 2) if self.weights_shared else 0
+        team = self.radix * 2 * pairs * raw + 4 * columns * pairs * (2 if direct else 1) + 3 * 32 + 2 * GROUP
+        return self.teams * team + 4 * (weights + self.strip * self.radix * 2)
+
+    def filter_grid(self, config: ChannelizerConfig, blocks: int) -> int:
+        """Blocks of the filter kernel to launch where `blocks` fit on the device."""
+        strips = config.channels // self.radix // self.strip
+        return strips * (blocks // strips) if strips <= blocks else -(-strips // -(-strips // blocks))
+
+    def transform_shared(self, config: ChannelizerConfig) -> int:
+        """Shared memory of a block of the transform kernel in bytes."""
+        points, last = config.channels // self.radix, self.passes[-1]
+        row = points + (points // last if self.tile < 16 else 0)
+        landing = 2 * points * self.tile * 8 + 16 if self.prefetch else 0
+        return landing + (2 * row * self.tile * 8 if len(self.passes) > 1 else 0) + 4 * points * self.tile
+
+
+def matrix_units(taps: int) -> int:
+    """Eighths of the inner dimension of the filter's matrices (KUNITS in filter.cu)."""
+    return (taps + 14) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Transform:
+    """Divisions of the transform for a number of channels, and blocks that fit its registers."""
+
+    radix: int
+    passes: tuple[int, ...]
+    tile: int
+    threads: int
+    blocks: int
+    prefetch: bool
+
+
+#: By channels, the fastest first; the others are for devices with less shared memory, and for wide samples.
+_TRANSFORMS: dict[int, list[_Transform]] = {
+    64: [_Transform(8, (8,), 16, 128, 4, False), _Transform(4, (2, 8), 16, 128, 4, False)],
+    128: [_Transform(8, (2, 8), 16, 128, 4, False), _Transform(4, (4, 8), 16, 128, 4, False)],
+    256: [_Transform(8, (4, 8), 16, 128, 4, False), _Transform(4, (8, 8), 16, 128, 4, False)],
+    512: [_Transform(8, (8, 8), 16, 128, 4, False), _Transform(4, (16, 8), 16, 128, 4, False)],
+    1024: [_Transform(8, (16, 8), 16, 256, 2, True), _Transform(4, (4, 8, 8), 16, 256, 1, False)],
+    2048: [_Transform(8, (4, 8, 8), 16, 256, 2, False), _Transform(4, (8, 8, 8), 8, 256, 1, False)],
+    4096: [_Transform(8, (8, 8, 8), 8, 512, 1, True), _Transform(4, (16, 8, 8), 4, 256, 1, False)],
+    8192: [
+        _Transform(16, (8, 8, 8), 8, 512, 1, True),
+        _Transform(8, (16, 8, 8), 4, 512, 1, True),
+        _Transform(4, (16, 16, 8), 2, 256, 1, False),
+    ],
+    16384: [
+        _Transform(16, (16, 8, 8), 4, 512, 1, True),
+        _Transform(8, (16, 16, 8), 4, 512, 1, False),
+        _Transform(4, (16, 16, 16), 2, 256, 1, False),
+    ],
+    32768: [_Transform(16, (16, 16, 8), 4, 512, 1, False), _Transform(8, (16, 16, 16), 2, 256, 1, False)],
+    65536: [_Transform(16, (16, 16, 16), 2, 256, 1, False)],
+}
+
+
+def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a") -> Plan:
+    """Choose a plan.
+
+    Parameters
+    ----------
+    config : ChannelizerConfig
+        What to compute.
+    shared_bytes : int
+        The most shared memory that a block may have.
+    arch : str
+        Architecture, for instance "sm_90a".
+
+    Raises
+    ------
+    ValueError
+        If the CUDA form cannot do what is asked for; says what it can.
+    """
+    if config.channels not in _TRANSFORMS:
+        raise ValueError(
+            f"channels is {config.channels}; the CUDA channelizer does powers of two from {min(_TRANSFORMS)} to "
+            f"{max(_TRANSFORMS)} (backend 'cpu' does any even number)"
+        )
+    if config.taps > 32:
+        raise ValueError(f"taps is {config.taps}; the CUDA channelizer does 1 to 32 (backend 'cpu' does 256)")
+    hopper = arch.startswith("sm_90")
+    # Elsewhere the assembler needs more registers than 512 threads, or a radix of 16, leave.
+    for transform in sorted(_TRANSFORMS[config.channels], key=lambda t: not hopper and t.radix == 16):
+        filters = [(8, 256, 1)] if transform.radix == 16 else [(16, 512, 1), (16, 256, 1), (8, 256, 1)][not hopper :]
+        tiles = [(transform.prefetch, transform.tile), *((False, t) for t in (16, 8, 4, 2) if t <= transform.tile)]
+        for prefetch, tile in tiles:
+            for shared in (True, False):
+                for strip, threads, blocks in filters:
+                    plan = Plan(
+                        transform.radix,
+                        transform.passes,
+                        tile,
+                        strip,
+                        threads,
+                        blocks,
+                        shared,
+                        transform.threads,
+                        transform.blocks,
+                        prefetch,
+                    )
+                    fits = max(plan.filter_shared(config), plan.transform_shared(config)) <= shared_bytes
+                    if fits and strip <= config.channels // transform.radix:
+                        return plan
+    raise ValueError(
+        f"{config.channels} channels and {config.taps} taps of {config.bits} bits do not fit the {shared_bytes} bytes "
+        "of shared memory of this device; use fewer taps, channels or bits"
+    )

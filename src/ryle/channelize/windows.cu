@@ -1,0 +1,112 @@
+// Where the spectra's windows lie: which samples each reads, whether all are there, and how it is to be turned.
+//
+// Spectra are worked on in groups of 128 that start at multiples of 16 since sync, so that a spectrum's arithmetic does not
+// depend on the chunk it came in. Spectra of a group whose windows are a whole number of steps apart form a segment; as long
+// as the coarse delay does not change there is one.
+#include "passes.cuh"
+
+// STEP: samples from one spectrum to the next; TAPS; PARTS: values of a sample, 2 if they are complex. A coarse delay of one
+// sample turns the centre of a real band by a quarter.
+constexpr int GROUP = 128, SCAN = 512;
+constexpr uint8_t NO_SEGMENT = 255;
+
+// Missing packets before each packet: present [stream][packets] (1 or 0) -> missing [stream][packets + 1]. One block a stream.
+KERNEL(SCAN, 1) count_missing(const uint8_t *__restrict__ present, int *__restrict__ missing, int packets) {
+    SHARED_BYTES(shared);
+    int *sums = reinterpret_cast<int *>(shared); // [SCAN]
+    const uint8_t *here = present + int64_t(blockIdx.x) * packets;
+    int *before = missing + int64_t(blockIdx.x) * (packets + 1);
+    const int share = (packets + SCAN - 1) / SCAN, first = min(packets, int(threadIdx.x) * share), last = min(packets, first + share);
+    int sum = 0;
+    for (int packet = first; packet < last; ++packet) sum += here[packet] == 0;
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    for (int reach = 1; reach < SCAN; reach *= 2) {
+        const int other = int(threadIdx.x) >= reach ? sums[threadIdx.x - reach] : 0;
+        __syncthreads();
+        sums[threadIdx.x] += other;
+        __syncthreads();
+    }
+    sum = sums[threadIdx.x] - sum;
+    for (int packet = first; packet < last; ++packet) {
+        before[packet] = sum;
+        sum += here[packet] == 0;
+    }
+    if (threadIdx.x == SCAN - 1) before[packets] = sums[SCAN - 1];
+}
+
+// One block a group and stream.
+// coarse, fine, phase [stream][spectra]: delays of the spectra asked for; spectrum 0 of group 0 is number `before` of them (it
+// may be negative). first_value: where it would start without delay, in values counted from the chunk's first.
+// -> turns [stream][groups·128]: e^{i phase} (x, y), angle per channel (z, radians), 1 if valid (w);
+//    segment [stream][groups·128]: number of the segment, or NO_SEGMENT;
+//    passes [any]: a pass of the filter over each segment, in any order, and their number in passes[0].
+KERNEL(GROUP, 1)
+place_windows(const int64_t *__restrict__ coarse, const double *__restrict__ fine, const double *__restrict__ phase,
+              const int *__restrict__ missing, float4 *__restrict__ turns, uint8_t *__restrict__ segment,
+              Pass *__restrict__ passes, int spectra, int before, int groups, int first_group, int packets,
+              int packet_samples, int64_t first_value) {
+    SHARED_BYTES(shared);
+    int64_t *delay = reinterpret_cast<int64_t *>(shared); // [128]
+    int *leads = reinterpret_cast<int *>(delay + GROUP);  // [128] whether a spectrum is its segment's first
+    int *good = leads + GROUP;                            // [128]
+    const int i = threadIdx.x, group = first_group + blockIdx.x, stream = blockIdx.y;
+    const int64_t at = int64_t(stream) * groups + group;
+    const int s = before + group * GROUP + i;
+    const int64_t samples = int64_t(packets) * packet_samples;
+    bool valid = s >= 0 && s < spectra;
+    int64_t d = 0;
+    float4 turn = make_float4(0, 0, 0, 0);
+    if (valid) {
+        const int64_t from = int64_t(stream) * spectra + s;
+        d = coarse[from];
+        const int64_t start = first_value / PARTS + int64_t(group * GROUP + i) * STEP - d;
+        const int64_t last = start + int64_t(TAPS) * STEP - 1;
+        valid = start >= 0 && last < samples;
+        if (valid) {
+            const int *before = missing + int64_t(stream) * (packets + 1);
+            valid = before[last / packet_samples + 1] == before[start / packet_samples];
+        }
+        if (valid) {
+            double angle = phase[from];
+            if (PARTS == 1) angle += 1.5707963267948966 * double(d & 3);
+            double sine, cosine;
+            sincos(angle, &sine, &cosine);
+            constexpr double SLOPE = -6.283185307179586 / STEP; // of a fine delay of one sample, radians a channel
+            turn = make_float4(float(cosine), float(sine), float(SLOPE * fine[from]), 1.0f);
+        }
+    }
+    delay[i] = d;
+    good[i] = valid;
+    __syncthreads();
+    int leader = i; // the first valid spectrum of the same delay
+    if (valid)
+        for (int j = 0; j < i; ++j)
+            if (good[j] && delay[j] == d) {
+                leader = j;
+                break;
+            }
+    leads[i] = valid && leader == i;
+    __syncthreads();
+    int number = 0;
+    for (int j = 0; j < leader; ++j) number += leads[j];
+    turns[at * GROUP + i] = turn;
+    segment[at * GROUP + i] = valid ? uint8_t(number) : NO_SEGMENT;
+    int *base = good; // no longer needed
+    __syncthreads();
+    if (i == 0) {
+        int count = 0;
+        for (int j = 0; j < GROUP; ++j) count += leads[j];
+        *base = count ? atomicAdd(&passes[0].count, count) : 0;
+    }
+    __syncthreads();
+    if (leads[i]) {
+        Pass pass = {};
+        pass.start = first_value + (int64_t(group) * GROUP * STEP - d) * PARTS;
+        pass.stream = stream;
+        pass.slot = stream * gridDim.x + blockIdx.x;
+        pass.group = int(at);
+        pass.segment = number;
+        passes[1 + *base + number] = pass;
+    }
+}
