@@ -52,6 +52,7 @@ class Plan:
         pairs = (16 + kunits) // 2 * 2 * 4
         chunks = (fetch - 1 + (7 + run * bits + 7) // 8 + fetch - 1) // fetch
         read = 4 * ((fetch * 8 - 1 + (run - 16) * bits) // 32 + (16 * bits + 31) // 32 + 1)
+        read = -(-read // fetch) * fetch
         unit = max(fetch, 8)
         raw = (max(chunks * fetch, read) + unit - 1) // unit * unit | unit
         columns = self.radix * run
@@ -67,7 +68,9 @@ class Plan:
     def transform_shared(self, config: ChannelizerConfig) -> int:
         """Shared memory of a block of the transform kernel in bytes."""
         points, last = config.channels // self.radix, self.passes[-1]
-        row = points + (points // last if self.tile < 16 else 0)
+        row = points
+        if self.tile < 16:
+            row += points // last + (self.passes[0] if len(self.passes) == 3 else 0)
         landing = 2 * points * self.tile * 8 + 16 if self.prefetch else 0
         return landing + (2 * row * self.tile * 8 if len(self.passes) > 1 else 0) + 4 * points * self.tile
 
