@@ -32,9 +32,10 @@ DEVICE constexpr int place(int point) {
 constexpr int ROW = POINTS + (SKEWED ? POINTS / LAST + (MIDDLE > 1 ? FIRST : 0) : 0);
 constexpr int Z_BYTES = (FIRST * MIDDLE > 1) ? 2 * ROW * TILE * 8 : 0;
 constexpr int OUT_BYTES = 2 * POINTS * 2 * TILE;
+constexpr int SUM_BYTES = 2 * POINTS * 4;
 constexpr int ROW_BYTES = POINTS * TILE * 8;
 constexpr int LANDING_BYTES = PREFETCH ? 2 * ROW_BYTES + 16 : 0;
-static_assert(LANDING_BYTES + Z_BYTES + OUT_BYTES == SHARED, "the host's plan and the kernel differ");
+static_assert(LANDING_BYTES + Z_BYTES + OUT_BYTES + SUM_BYTES == SHARED, "the host's plan and the kernel differ");
 
 // e^{j angle} for angles within ±π/4 (±π/2 for complex samples): Taylor series, error about 2^-25.
 DEVICE float2 small_turn(float angle) {
@@ -86,18 +87,22 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
     uint8_t *landing = shared;                                       // [2][POINTS][TILE], filled in advance
     float2 *z = reinterpret_cast<float2 *>(shared + LANDING_BYTES);  // [2][ROW][TILE]
     uint8_t *staged = shared + LANDING_BYTES + Z_BYTES;              // [2 POINTS][2: re, im][TILE]
+    uint32_t *sums = reinterpret_cast<uint32_t *>(staged + OUT_BYTES); // [2 POINTS] output power, of at most 2^16 spectra
     uint64_t *arrival = reinterpret_cast<uint64_t *>(shared + 2 * ROW_BYTES);
     const int tid = threadIdx.x;
     constexpr int TILES = GROUP / TILE;
-    const int tiles = slab * TILES, items = tiles * (RADIX / 2) * streams;
+    // As many blocks as it takes to fill 16 spectra, a sector of the output, work beside one another.
+    constexpr int SIDES = TILE < 16 ? 16 / TILE : 1;
+    const int tiles = slab * TILES, wide = tiles / SIDES, items = wide * (RADIX / 2) * streams;
+    const int side_tile = blockIdx.x % SIDES, crew = blockIdx.x / SIDES, crews = gridDim.x / SIDES;
 
     // Tile, pair of rows and stream of an item.
     struct Item {
         int tile, pair, stream;
     };
     auto item_of = [&](int number) {
-        const int rest = uint32_t(number) / uint32_t(tiles);
-        return Item{number - rest * tiles, rest % (RADIX / 2), rest / (RADIX / 2)};
+        const int rest = uint32_t(number) / uint32_t(wide);
+        return Item{(number - rest * wide) * SIDES + side_tile, rest % (RADIX / 2), rest / (RADIX / 2)};
     };
     auto rows_of = [&](const Item &item) { return y + (int64_t(item.stream) * tiles + item.tile) * (RADIX * POINTS * TILE); };
     auto prefetch = [&](const Item &item) {
@@ -114,12 +119,15 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
         fill_init(arrival);
         __syncthreads();
     }
-    Item item = item_of(blockIdx.x);
-    if (PREFETCH && int(blockIdx.x) < items) prefetch(item);
+    // A block takes items that follow one another: tiles of the same channels, whose power it can add up by itself.
+    const int begin = int(int64_t(items) * crew / crews), end = int(int64_t(items) * (crew + 1) / crews);
+    Item item = item_of(begin);
+    if (PREFETCH && begin < end) prefetch(item);
+    for (int i = tid; i < 2 * POINTS; i += THREADS) sums[i] = 0;
+
 #pragma unroll 1
-    for (int number = blockIdx.x; number < items; number += gridDim.x) {
-    const int next_number = number + gridDim.x;
-    const Item next = item_of(next_number);
+    for (int number = begin; number < end; ++number) {
+    const Item next = item_of(number + 1);
     const int tile = item.tile, pair = item.pair, stream = item.stream; // the tile among those of this launch
     const int row_k1[2] = {pair, pair ? RADIX - pair : RADIX / 2};
     const int whole_tile = first_group * TILES + tile; // counted from group 0
@@ -147,7 +155,7 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
             store_turned<M>(z + (row * ROW + (M > LAST ? place(a) : a)) * TILE + s, v, turns + a * FIRST);
         }
         __syncthreads();
-        if (PREFETCH && next_number < items) prefetch(next);
+        if (PREFETCH && number + 1 < end) prefetch(next);
     }
     if constexpr (MIDDLE > 1) {
 #pragma unroll 1
@@ -391,22 +399,29 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
     const int part = tid % 2;
     const int64_t channel_bytes = int64_t(count / 64) * streams * 128;
     const bool inside = first < count && first + TILE > 0;
+    const bool last_of_channels = next.pair != pair || next.stream != stream || number + 1 == end;
     constexpr int SHARE = THREADS / 2 < POINTS ? THREADS / 2 : POINTS; // channels at a time
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
         const int k1 = row ? row_k1[1] : row_k1[0];
         const uint8_t *from = staged + (row * (2 * POINTS) + tid) * TILE;
-        unsigned long long *sums = output_power + stream * CHANNELS + k1 + RADIX * (tid / 2);
+        uint32_t *sum_of = sums + row * POINTS + tid / 2;
+        unsigned long long *total = output_power + stream * CHANNELS + k1 + RADIX * (tid / 2);
         uint8_t *to = static_cast<uint8_t *>(out) + (int64_t(first / 64) * streams + stream) * 128 + first % 64 / 16 * 32 +
                       part * 16 + first % 16 + (k1 + RADIX * (tid / 2)) * channel_bytes;
-#pragma unroll
+        constexpr int TOGETHER = POINTS / SHARE <= 4 ? POINTS / SHARE : 2;
+#pragma unroll TOGETHER
         for (int at = 0; at < POINTS; at += SHARE) {
             const bool mine = inside && tid / 2 < SHARE;
             Vector values = {};
             if (mine) values = *reinterpret_cast<const Vector *>(from + at * (2 * TILE));
             int sum = squares(values);
             sum += __shfl_xor_sync(~0u, sum, 1);
-            if (mine && part == 0) atomicAdd(sums + RADIX * at, static_cast<unsigned long long>(sum));
+            if (tid / 2 < SHARE && part == 0) {
+                const uint32_t so_far = sum_of[at] + uint32_t(sum);
+                sum_of[at] = last_of_channels ? 0 : so_far;
+                if (last_of_channels) atomicAdd(total + RADIX * at, static_cast<unsigned long long>(so_far));
+            }
             if constexpr (OUTPUT == TO_BLOCKS) {
                 if (mine) *reinterpret_cast<Vector *>(to + RADIX * at * channel_bytes) = values;
             } else if constexpr (OUTPUT == TO_HEAPS) {
@@ -428,7 +443,7 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
         }
     }
     if constexpr (FIRST == 1) __syncthreads(); // `staged` has been read (otherwise there is a barrier before it is written)
-    if (PREFETCH && FIRST == 1 && next_number < items) prefetch(next);
+    if (PREFETCH && FIRST == 1 && number + 1 < end) prefetch(next);
     item = next;
     }
 }
