@@ -16,11 +16,11 @@ $(VENV)/pip.stamp:
 
 $(VENV)/ryle.stamp: $(VENV)/pip.stamp $(NATIVE)
 	$(BIN)/uv pip install --quiet --python $(BIN)/python "scikit-build-core>=0.10" "nanobind>=2.4" "cmake>=3.26" ninja
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation-package ryle -e ".[test]"
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation-package ryle -e ".[test,cuda]"
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/ryle.stamp
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation-package ryle -e ".[test,dev,docs]"
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation-package ryle -e ".[test,cuda,dev,docs]"
 	@touch $@
 
 setup: $(VENV)/ryle.stamp  ## make .venv with Ryle built in it

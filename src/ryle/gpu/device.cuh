@@ -1,0 +1,85 @@
+// What CUDA C++ has no name for: matrix instructions, asynchronous copies, packed conversions.
+//
+// Kernels use nothing beyond CUDA C++ but what is here, so that they can also be compiled for a CPU, where tests run them
+// with an emulated form of this file.
+#pragma once
+
+using int8_t = signed char;
+using uint8_t = unsigned char;
+using int16_t = short;
+using uint16_t = unsigned short;
+using int32_t = int;
+using uint32_t = unsigned int;
+using int64_t = long long;
+using uint64_t = unsigned long long;
+static_assert(sizeof(int64_t) == 8 && sizeof(void *) == 8);
+
+#define DEVICE __device__ __forceinline__
+#define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
+// All shared memory of a kernel, 128-byte aligned; its size is given at launch.
+#define SHARED_BYTES(name) extern __shared__ __align__(128) unsigned char name[]
+
+namespace ryle {
+
+// d[16 x 8] += a[16 x 16] · b[16 x 8]; halves in, float accumulators. Lane l = 4g + q holds
+// a: rows g, g+8 (a[0], a[1]) of k = 2q, 2q+1 and the same rows (a[2], a[3]) of k + 8;
+// b: column g of k = 2q, 2q+1 (b[0]) and k + 8 (b[1]); d: row g columns 2q, 2q+1 (d[0], d[1]) and row g + 8 (d[2], d[3]).
+DEVICE void mma_16x8x16_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// d[16 x 8] += a[16 x 8] · b[8 x 8], held as above with k below 8 only.
+DEVICE void mma_16x8x8_f16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(b));
+}
+
+// d[16 x 8] += a[16 x 32] · b[32 x 8]; bytes in, int32 accumulators. As mma_16x8x16_f16 with four bytes where that has two
+// halves: a[0], a[1] hold k = 4q .. 4q+3 of rows g, g+8, a[2], a[3] the same rows of k + 16.
+DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Copy BYTES (4, 8 or 16; both addresses multiples of it) from global to shared memory without waiting; where `wanted` is
+// false, zeros are written and nothing is read.
+template <int BYTES> DEVICE void copy_async(void *shared, const void *global, bool wanted) {
+    const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    const int size = wanted ? BYTES : 0;
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(size) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(size)
+                     : "memory");
+}
+DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Wait until at most PENDING committed groups of this thread are still under way.
+template <int PENDING> DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
+
+// Two halves in one register.
+DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {
+    uint32_t sum;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+DEVICE uint32_t half2_from_floats(float low, float high) {
+    uint32_t packed;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+// Nearest integer, ties to even, clamped to [-128, 127].
+DEVICE int round_to_int8(float value) {
+    int rounded;
+    asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(rounded) : "f"(value));
+    return rounded;
+}
+
+// Barrier `id` (1 to 15) of `threads` threads of the block.
+DEVICE void barrier(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+
+} // namespace ryle

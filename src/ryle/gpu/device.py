@@ -1,0 +1,362 @@
+"""A real NVIDIA GPU behind the protocols of `ryle.gpu.interface`, by cuda-core.
+
+cuda-core gives devices, streams, events, loading and launching. Memory comes from the driver itself: cuda-core's own
+allocations are ordered by one stream and may be given to others while another stream still reads them, and it has no
+copies between host arrays and the device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cuda.bindings import driver
+from cuda.core import Device, EventOptions, LaunchConfig, ObjectCode, launch
+from cuda.core._utils.cuda_utils import CUDAError
+from numpy.typing import DTypeLike, NDArray
+
+from ryle.gpu.cache import cached_compile
+from ryle.gpu.interface import DeviceArray, Event, GpuError, Scalar, Shape, Stream
+
+__all__ = ["CudaArray", "CudaEvent", "CudaGpu", "CudaKernel", "CudaStream", "architecture"]
+
+SCALARS = (np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64)
+
+
+class CudaEvent:
+    """See `ryle.gpu.interface.Event`."""
+
+    def __init__(self, gpu: CudaGpu, event: Any) -> None:
+        self._gpu, self.core = gpu, event
+
+    def synchronize(self) -> None:
+        """Wait until the work before this point is done."""
+        with self._gpu.using("waiting for an event"):
+            self.core.sync()
+
+    def seconds_since(self, earlier: Event) -> float:
+        """Wait for both events and tell the time between them, in seconds."""
+        assert isinstance(earlier, CudaEvent)
+        earlier.synchronize()
+        self.synchronize()
+        with self._gpu.using("comparing two events"):
+            return float(self.core - earlier.core) * 1e-3
+
+
+class CudaStream:
+    """See `ryle.gpu.interface.Stream`."""
+
+    def __init__(self, gpu: CudaGpu, stream: Any) -> None:
+        self._gpu, self.core = gpu, stream
+        self.handle = int(stream.handle)
+
+    def record(self) -> CudaEvent:
+        """Mark the point that the work enqueued so far ends at."""
+        with self._gpu.using("recording an event"):
+            # Whoever waits sleeps: a spinning core is missed by the receiving threads.
+            return CudaEvent(self._gpu, self.core.record(options=EventOptions(timing_enabled=True, blocking_sync=True)))
+
+    def wait(self, event: Event) -> None:
+        """Let later work of this stream begin only when the event has passed."""
+        assert isinstance(event, CudaEvent)
+        with self._gpu.using("letting a stream wait"):
+            self.core.wait(event.core)
+
+    def synchronize(self) -> None:
+        """Wait until all work enqueued so far is done."""
+        self.record().synchronize()
+
+
+class CudaArray:
+    """See `ryle.gpu.interface.DeviceArray`; made by `CudaGpu.empty`."""
+
+    def __init__(self, gpu: CudaGpu, memory: _Memory, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self._gpu, self._memory = gpu, memory
+        self.shape, self.dtype = shape, dtype
+        self.nbytes = math.prod(shape) * dtype.itemsize
+        self.pointer = memory.pointer
+
+    def __repr__(self) -> str:
+        return f"CudaArray(shape={self.shape}, dtype={self.dtype}, pointer={self.pointer:#x})"
+
+    def set(self, host: NDArray[Any], stream: Stream | None = None) -> None:
+        """Enqueue a copy from a host array of the same shape and type."""
+        host = np.asarray(host)
+        self._check(host, "the host array")
+        host = np.ascontiguousarray(host)  # the driver reads pageable memory before it returns: a temporary may go
+        if self.nbytes:
+            with self._gpu.using("copying to the device"):
+                _call(driver.cuMemcpyHtoDAsync, self.pointer, host.ctypes.data, self.nbytes, self._gpu.queue(stream))
+
+    def get(self, out: NDArray[Any] | None = None, stream: Stream | None = None) -> NDArray[Any]:
+        """Copy to a host array (a new one if none is given), wait for the copy and return the array."""
+        out = np.empty(self.shape, self.dtype) if out is None else out
+        self.copy_to(out, stream)
+        (self._gpu.default_stream if stream is None else stream).synchronize()
+        return out
+
+    def copy_to(self, out: NDArray[Any] | DeviceArray, stream: Stream | None = None) -> None:
+        """Enqueue a copy to a C-contiguous host array or to another device array."""
+        self._check(out, "the array to copy to")
+        if isinstance(out, np.ndarray) and not (out.flags.c_contiguous and out.flags.writeable):
+            raise ValueError("the array to copy to must be C-contiguous and writeable; copy to a fresh one")
+        if not self.nbytes:
+            return
+        with self._gpu.using("copying from the device"):
+            queue = self._gpu.queue(stream)
+            if isinstance(out, np.ndarray):
+                _call(driver.cuMemcpyDtoHAsync, out.ctypes.data, self.pointer, self.nbytes, queue)
+            else:
+                _call(driver.cuMemcpyDtoDAsync, out.pointer, self.pointer, self.nbytes, queue)
+
+    def fill(self, byte: int, stream: Stream | None = None) -> None:
+        """Set every byte to a value from 0 to 255."""
+        if not 0 <= byte <= 255:
+            raise ValueError(f"byte is {byte}; it must be from 0 to 255")
+        if self.nbytes:
+            with self._gpu.using("filling memory"):
+                _call(driver.cuMemsetD8Async, self.pointer, byte, self.nbytes, self._gpu.queue(stream))
+
+    def view(self, shape: Shape, dtype: DTypeLike) -> CudaArray:
+        """See the same memory, from its beginning, as another array."""
+        view = CudaArray(self._gpu, self._memory, _shape(shape), np.dtype(dtype))
+        if view.nbytes > self.nbytes:
+            raise ValueError(
+                f"a view of shape {view.shape} and type {view.dtype} needs {view.nbytes} bytes; "
+                f"the array of shape {self.shape} and type {self.dtype} has {self.nbytes}"
+            )
+        return view
+
+    def _check(self, other: NDArray[Any] | DeviceArray, name: str) -> None:
+        if other.dtype != self.dtype:
+            raise TypeError(f"{name} is of type {other.dtype}; it must be {self.dtype}")
+        if other.shape != self.shape:
+            raise ValueError(f"{name} has shape {other.shape}; it must be {self.shape}")
+
+
+class CudaKernel:
+    """See `ryle.gpu.interface.Kernel`; made by `CudaGpu.kernel`."""
+
+    def __init__(self, gpu: CudaGpu, name: str, cubin: bytes) -> None:
+        self._gpu, self.name = gpu, name
+        with gpu.using(f"loading kernel {name}"):
+            self._code = ObjectCode.from_cubin(cubin, name=name)
+            self.core = self._code.get_kernel(name)
+            attributes = self.core.attributes[gpu.ordinal]
+            self.registers = int(attributes.num_regs)
+            self.local_bytes = int(attributes.local_size_bytes)
+            self.shared_bytes = int(attributes.shared_size_bytes)
+            self._most_threads = int(attributes.max_threads_per_block)
+            self._sizes = [int(size) for _, size in self.core.arguments_info]
+            # Beyond 48 KiB a block gets shared memory only if its kernel says so beforehand.
+            self._most_shared = gpu.shared_bytes - self.shared_bytes
+            _call(
+                driver.cuKernelSetAttribute,
+                driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                self._most_shared,
+                self.core.handle,
+                gpu.handle,
+            )
+
+    def __repr__(self) -> str:
+        return f"CudaKernel({self.name}: {self.registers} registers, {self.local_bytes} bytes of local memory)"
+
+    def launch(
+        self,
+        grid: Shape,
+        block: Shape,
+        *args: DeviceArray | Scalar,
+        shared: int = 0,
+        stream: Stream | None = None,
+    ) -> None:
+        """Enqueue a run; see `ryle.gpu.interface.Kernel.launch`."""
+        grid, block = _shape(grid), _shape(block)
+        if not all(1 <= len(sizes) <= 3 and min(sizes) >= 1 for sizes in (grid, block)):
+            raise ValueError(f"{self.name}: grid {grid} of blocks {block}; give 1 to 3 numbers of at least 1 each")
+        if math.prod(block) > self._most_threads:
+            raise ValueError(f"{self.name}: a block of {block} threads; this kernel's limit is {self._most_threads}")
+        if not 0 <= shared <= self._most_shared:
+            raise ValueError(f"{self.name}: {shared} bytes of shared memory; a block can have {self._most_shared} here")
+        if len(args) != len(self._sizes):
+            raise TypeError(f"{self.name} takes {len(self._sizes)} arguments, not {len(args)}")
+        values = [self._value(i, arg, size) for i, (arg, size) in enumerate(zip(args, self._sizes, strict=True))]
+        config = LaunchConfig(grid=grid, block=block, shmem_size=shared)
+        with self._gpu.using(f"launching kernel {self.name}"):
+            launch(self._gpu.core_stream(stream), config, self.core, *values)
+
+    def blocks_per_multiprocessor(self, block: int, shared: int) -> int:
+        """Tell how many blocks of so many threads and bytes of shared memory run at once on a multiprocessor."""
+        with self._gpu.using(f"asking for the occupancy of kernel {self.name}"):
+            return int(self.core.occupancy.max_active_blocks_per_multiprocessor(block, shared))
+
+    def _value(self, index: int, arg: DeviceArray | Scalar, size: int) -> Any:
+        value: Any
+        if isinstance(arg, CudaArray):
+            value, given = arg.pointer, 8  # cuda-core passes Python integers as addresses
+        elif isinstance(arg, SCALARS):
+            value, given = arg, arg.dtype.itemsize
+        else:
+            raise TypeError(
+                f"{self.name}: argument {index} is {arg!r}; give a device array, "
+                "or a scalar of the parameter's own type, such as numpy.int32"
+            )
+        if given != size:
+            raise TypeError(f"{self.name}: argument {index} is {arg!r} of {given} bytes; the kernel takes {size} bytes")
+        return value
+
+
+class CudaGpu:
+    """See `ryle.gpu.interface.Gpu`; made by `ryle.gpu.open_gpu`. May be used from any thread."""
+
+    def __init__(self, ordinal: int) -> None:
+        self.ordinal = ordinal
+        self.core = Device(ordinal)
+        self.core.set_current()
+        self._context = _call(driver.cuCtxGetCurrent)
+        self.handle = _call(driver.cuDeviceGet, ordinal)
+        self.name = str(self.core.name)
+        self.arch = architecture(*self.core.compute_capability)
+        properties = self.core.properties
+        self.multiprocessors = int(properties.multiprocessor_count)
+        self.shared_bytes = int(properties.max_shared_memory_per_block_optin)
+        self.memory_bytes = int(_call(driver.cuDeviceTotalMem, self.handle))
+        version = _call(driver.cuDriverGetVersion)
+        self.driver = f"CUDA {version // 1000}.{version % 1000 // 10}"
+        self._kernels: dict[tuple[Any, ...], CudaKernel] = {}
+        self._loading = threading.Lock()
+        self.default_stream = self.stream()
+
+    def __repr__(self) -> str:
+        return f"CudaGpu({self.name}, {self.arch}, {self.memory_bytes / 2**30:.0f} GiB, {self.driver})"
+
+    def empty(self, shape: Shape, dtype: DTypeLike) -> CudaArray:
+        """Allocate an array whose contents are undefined."""
+        shape, element = _shape(shape), np.dtype(dtype)
+        return CudaArray(self, _Memory(self, math.prod(shape) * element.itemsize), shape, element)
+
+    def array(self, host: NDArray[Any], stream: Stream | None = None) -> CudaArray:
+        """Allocate an array and enqueue a copy of a host array to it."""
+        host = np.asarray(host)
+        array = self.empty(host.shape, host.dtype)
+        array.set(host, stream)
+        return array
+
+    def pinned(self, shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
+        """Allocate a page-locked host array with undefined contents."""
+        shape, element = _shape(shape), np.dtype(dtype)
+        nbytes = math.prod(shape) * element.itemsize
+        if not nbytes:
+            return np.empty(shape, element)
+        with self.using(f"allocating {nbytes} bytes of page-locked host memory"):
+            address = int(_call(driver.cuMemHostAlloc, nbytes, driver.CU_MEMHOSTALLOC_PORTABLE))
+        # Every numpy view holds on to `block`, so the memory goes with the last of them.
+        block = (ctypes.c_uint8 * nbytes).from_address(address)
+        weakref.finalize(block, _free, driver.cuMemFreeHost, address, self._context).atexit = False
+        return np.frombuffer(memoryview(block), element).reshape(shape)
+
+    def stream(self) -> CudaStream:
+        """Make a stream that runs beside all others."""
+        with self.using("making a stream"):
+            return CudaStream(self, self.core.create_stream())
+
+    def kernel(self, source: Path, name: str, defines: Mapping[str, int | str]) -> CudaKernel:
+        """Compile a kernel, or take it from the cache on disk, and load it; the same kernel is loaded once."""
+        key = (source.resolve(), name, tuple(sorted(defines.items())))
+        with self._loading:
+            if key not in self._kernels:
+                compiled = cached_compile(source, defines, self.arch)
+                if name not in compiled.resources:
+                    there = ", ".join(compiled.resources) or "none"
+                    raise ValueError(f"{source.name} has no kernel {name!r}; it has: {there}")
+                self._kernels[key] = CudaKernel(self, name, compiled.cubin)
+            return self._kernels[key]
+
+    @contextmanager
+    def using(self, what: str) -> Iterator[None]:
+        """Make the device the calling thread's, and name what is done in the errors of the driver."""
+        try:
+            _call(driver.cuCtxSetCurrent, self._context)
+            yield
+        except (CUDAError, _DriverError) as error:
+            raise GpuError(f"{what} failed on {self.name}: {error}") from error
+
+    def core_stream(self, stream: Stream | None) -> Any:
+        """Give cuda-core's stream of a stream, the default one of None."""
+        stream = self.default_stream if stream is None else stream
+        assert isinstance(stream, CudaStream)
+        return stream.core
+
+    def queue(self, stream: Stream | None) -> int:
+        """Give the driver's handle of a stream, of the default one for None."""
+        return (self.default_stream if stream is None else stream).handle
+
+
+def architecture(major: int, minor: int) -> str:
+    """Give what kernels are compiled for on a device of a compute capability.
+
+    Parameters
+    ----------
+    major, minor : int
+        Compute capability.
+
+    Returns
+    -------
+    str
+        ``"sm_90a"`` for 9.0, whose matrix instructions exist only there; else plain, as ``"sm_86"``.
+    """
+    return f"sm_{major}{minor}" + ("a" if (major, minor) == (9, 0) else "")
+
+
+class _DriverError(Exception):
+    """The driver returned an error."""
+
+
+class _Memory:
+    """A piece of the device's memory, freed with this object."""
+
+    def __init__(self, gpu: CudaGpu, nbytes: int) -> None:
+        self.pointer = 0
+        if not nbytes:
+            return
+        with gpu.using(f"allocating {nbytes} bytes"):
+            result, pointer = driver.cuMemAlloc(nbytes)
+            if result == driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+                free, total = _call(driver.cuMemGetInfo)
+                raise MemoryError(
+                    f"no room for {nbytes / 2**30:.2f} GiB on {gpu.name}, of whose {total / 2**30:.2f} GiB "
+                    f"{free / 2**30:.2f} are free; ask for less at a time, or end other programs that use this GPU"
+                )
+            _check(result)
+        self.pointer = int(pointer)
+        # The end of the process frees everything without our help.
+        weakref.finalize(self, _free, driver.cuMemFree, self.pointer, gpu._context).atexit = False
+
+
+def _free(release: Any, address: int, context: Any) -> None:
+    """Free memory in whatever thread the last reference went; errors have been told by the work that caused them."""
+    driver.cuCtxSetCurrent(context)
+    release(address)
+
+
+def _call(function: Any, *args: Any) -> Any:
+    """Call the driver; give its result, or all of them if there are several."""
+    result, *values = function(*args)
+    _check(result)
+    return values[0] if len(values) == 1 else tuple(values) if values else None
+
+
+def _check(result: Any) -> None:
+    if result != driver.CUresult.CUDA_SUCCESS:
+        _, text = driver.cuGetErrorString(result)
+        raise _DriverError(f"{result.name} ({text.decode() if text else 'no explanation'})")
+
+
+def _shape(shape: Shape) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)

@@ -1,0 +1,215 @@
+"""What host code asks of a GPU: memory, copies, streams, events and kernels.
+
+Operations are written against these protocols. `ryle.gpu.open_gpu` gives the real thing; tests also run the operations
+on an emulated one. Everything that takes a stream is enqueued and returns at once unless it says that it waits; without
+a stream it goes to the device's `Gpu.default_stream`. Work of one stream runs in order, work of different streams in
+any order unless one waits for an event of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["DeviceArray", "Event", "Gpu", "GpuError", "GpuUnavailable", "Kernel", "Scalar", "Stream"]
+
+#: What a kernel takes beside arrays: a scalar of exactly the type that its parameter has.
+Scalar: TypeAlias = np.int32 | np.uint32 | np.int64 | np.uint64 | np.float32 | np.float64
+Shape: TypeAlias = int | tuple[int, ...]
+
+
+class GpuUnavailable(RuntimeError):  # noqa: N818 - a state of the computer, not a mistake
+    """There is no GPU that can be used; the message says what is missing and how to mend it."""
+
+
+class GpuError(RuntimeError):
+    """The driver refused something or a kernel failed; after a failed kernel the process must start anew."""
+
+
+class Event(Protocol):
+    """A point in a stream's work."""
+
+    def synchronize(self) -> None:
+        """Wait until the work before this point is done, without burning a processor core."""
+
+    def seconds_since(self, earlier: Event) -> float:
+        """Wait for this event, then tell the time since an earlier one, in seconds by the GPU's clock."""
+
+
+class Stream(Protocol):
+    """A queue of work that runs in order."""
+
+    @property
+    def handle(self) -> int:
+        """The ``CUstream``, for other libraries."""
+
+    def record(self) -> Event:
+        """Mark the point that the work enqueued so far ends at."""
+
+    def wait(self, event: Event) -> None:
+        """Let work that is enqueued from now on begin only when the event has passed."""
+
+    def synchronize(self) -> None:
+        """Wait until all work enqueued so far is done."""
+
+
+class DeviceArray(Protocol):
+    """An array in the GPU's memory, in C order; freed with the last object that refers to it.
+
+    Freeing waits for all work of the device: keep arrays that are used again.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of an element."""
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+
+    @property
+    def pointer(self) -> int:
+        """Address on the device."""
+
+    def set(self, host: NDArray[Any], stream: Stream | None = None) -> None:
+        """Enqueue a copy from a host array of the same shape and type.
+
+        From a page-locked array (`Gpu.pinned`) the copy is asynchronous: the array must neither change nor go before
+        the stream has come past. Any other array is read before this returns.
+        """
+
+    def get(self, out: NDArray[Any] | None = None, stream: Stream | None = None) -> NDArray[Any]:
+        """Copy to a host array (a new one if none is given), wait for the copy and return the array."""
+
+    def copy_to(self, out: NDArray[Any] | DeviceArray, stream: Stream | None = None) -> None:
+        """Enqueue a copy to a C-contiguous host array or to another device array, of the same shape and type."""
+
+    def fill(self, byte: int, stream: Stream | None = None) -> None:
+        """Set every byte to a value from 0 to 255."""
+
+    def view(self, shape: Shape, dtype: DTypeLike) -> DeviceArray:
+        """See the same memory, from its beginning, as another array, which may be smaller but not larger."""
+
+
+class Kernel(Protocol):
+    """A kernel, compiled and loaded."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the source."""
+
+    @property
+    def registers(self) -> int:
+        """Registers of a thread."""
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory of a thread, bytes."""
+
+    @property
+    def shared_bytes(self) -> int:
+        """Static shared memory of a block, bytes."""
+
+    def launch(
+        self,
+        grid: Shape,
+        block: Shape,
+        *args: DeviceArray | Scalar,
+        shared: int = 0,
+        stream: Stream | None = None,
+    ) -> None:
+        """Enqueue a run.
+
+        Parameters
+        ----------
+        grid, block : int or tuple of up to 3 int
+            Blocks of the grid and threads of a block.
+        *args : DeviceArray or numpy scalar
+            As many as the kernel has parameters; a device array is passed as its pointer, a scalar must be of exactly
+            the parameter's type.
+        shared : int
+            Dynamic shared memory of a block, bytes.
+        stream : Stream, optional
+            Where it is enqueued.
+
+        Raises
+        ------
+        TypeError
+            If an argument's type or size or their number is not what the kernel takes.
+        ValueError
+            If the grid is empty or a block asks for more threads or shared memory than there is.
+        GpuError
+            If the driver refuses the launch.
+        """
+
+    def blocks_per_multiprocessor(self, block: int, shared: int) -> int:
+        """Tell how many blocks of so many threads and bytes of shared memory run at once on a multiprocessor."""
+
+
+class Gpu(Protocol):
+    """One device."""
+
+    @property
+    def name(self) -> str:
+        """What its maker calls it."""
+
+    @property
+    def arch(self) -> str:
+        """What kernels are compiled for: ``"sm_80"``, ``"sm_90a"``, ``"sm_120"`` and the like."""
+
+    @property
+    def multiprocessors(self) -> int:
+        """Number of multiprocessors."""
+
+    @property
+    def shared_bytes(self) -> int:
+        """The most shared memory that one block can have, bytes."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the memory, bytes."""
+
+    @property
+    def driver(self) -> str:
+        """The driver's CUDA version, ``"CUDA 13.0"``."""
+
+    @property
+    def default_stream(self) -> Stream:
+        """Where work goes that names no stream."""
+
+    def empty(self, shape: Shape, dtype: DTypeLike) -> DeviceArray:
+        """Allocate an array whose contents are undefined.
+
+        Raises
+        ------
+        MemoryError
+            If the device has no room for it; the message says how much there is.
+        """
+
+    def array(self, host: NDArray[Any], stream: Stream | None = None) -> DeviceArray:
+        """Allocate an array and enqueue a copy of a host array to it, as `DeviceArray.set` does."""
+
+    def pinned(self, shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
+        """Allocate a page-locked host array with undefined contents; freed with the last array that refers to it."""
+
+    def stream(self) -> Stream:
+        """Make a stream that runs beside all others."""
+
+    def kernel(self, source: Path, name: str, defines: Mapping[str, int | str]) -> Kernel:
+        """Compile a kernel, or take it from the cache on disk, and load it; the same kernel is loaded once.
+
+        Raises
+        ------
+        ryle.gpu.compile.CompileError
+            If the source does not compile; the message holds the compiler's log.
+        ValueError
+            If the source has no kernel of that name.
+        """

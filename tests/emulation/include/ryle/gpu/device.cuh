@@ -1,0 +1,127 @@
+// The emulated form of src/ryle/gpu/device.cuh: the same functions, in C++ that exchanges values between fibers.
+#pragma once
+
+#include "emulation/launch.h"
+// cuda.h comes last: it makes int64_t long long, which no system header after it would survive.
+#include "emulation/copies.h"
+#include "emulation/cuda.h"
+
+static_assert(sizeof(int64_t) == 8 && sizeof(void*) == 8);
+
+#define DEVICE __device__ __forceinline__
+#define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
+#define SHARED_BYTES(name) unsigned char* const name = emulation::state.shared
+
+namespace emulation {
+
+struct Fragments {
+    uint32_t a[4], b[2];
+};
+
+// The values that lane l = 4g + q holds are elements (row, k) of a and (k, column) of b as the real device.cuh tells,
+// PER elements along k in each register. Makes a[16][K] b[K][8] of them, which takes the lanes' place. Half of the time
+// that kernels take is spent here, hence the attributes.
+template <typename Element, int PER, int REGISTERS, typename Sum>
+__attribute__((noinline, optimize("O3"), no_sanitize("undefined"))) static void multiply_fragments(Values values) {
+    constexpr int K = 4 * PER * (REGISTERS / 2);
+    // Products are exact in either: 22 bits of two halves, 15 of two bytes.
+    using Factor = std::conditional_t<std::is_same_v<Element, _Float16>, float, int>;
+    Factor a[16][K], b[K][8];
+    for (int g = 0; g < 8; ++g) {
+        for (int q = 0; q < 4; ++q) {
+            Fragments mine;
+            memcpy(&mine, values[4 * g + q], sizeof mine);
+            for (int r = 0; r < REGISTERS; ++r) {
+                Element elements[PER];
+                memcpy(elements, &mine.a[r], 4);
+                for (int i = 0; i < PER; ++i)
+                    a[g + 8 * (r % 2)][PER * (q + 4 * (r / 2)) + i] = static_cast<Factor>(elements[i]);
+            }
+            for (int r = 0; r < REGISTERS / 2; ++r) {
+                Element elements[PER];
+                memcpy(elements, &mine.b[r], 4);
+                for (int i = 0; i < PER; ++i) b[PER * (q + 4 * r) + i][g] = static_cast<Factor>(elements[i]);
+            }
+        }
+    }
+    for (int row = 0; row < 16; ++row) {
+        Sum d[8] = {};
+        for (int k = 0; k < K; ++k)
+            for (int column = 0; column < 8; ++column) d[column] += static_cast<Sum>(a[row][k] * b[k][column]);
+        for (int q = 0; q < 4; ++q)
+            memcpy(values[row % 8 * 4 + q] + row / 8 * 2 * sizeof(Sum), d + 2 * q, 2 * sizeof(Sum));
+    }
+}
+
+template <typename Element, int PER, int REGISTERS, typename Sum, typename T>
+static inline void multiply(const char* what, const Place& place, T (&d)[4], const Fragments& mine) {
+    const unsigned lane = state.current->lane;
+    struct Four {
+        Sum sum[4];
+    };
+    const Four four =
+        meet(what, place, true, ALL, mine, multiply_fragments<Element, PER, REGISTERS, Sum>, [&](Values values) {
+            Four taken;
+            memcpy(&taken, values[lane], sizeof taken);
+            return taken;
+        });
+    for (int i = 0; i < 4; ++i) d[i] = static_cast<T>(static_cast<Sum>(d[i]) + four.sum[i]);
+}
+
+}  // namespace emulation
+
+namespace ryle {
+
+DEVICE void mma_16x8x16_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMULATED_PLACE) {
+    emulation::multiply<_Float16, 2, 4, double>("mma_16x8x16_f16", place, d, {{a[0], a[1], a[2], a[3]}, {b0, b1}});
+}
+
+DEVICE void mma_16x8x8_f16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, EMULATED_PLACE) {
+    emulation::multiply<_Float16, 2, 2, double>("mma_16x8x8_f16", place, d, {{a0, a1}, {b}});
+}
+
+DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMULATED_PLACE) {
+    emulation::multiply<signed char, 4, 4, uint32_t>("mma_16x8x32_s8", place, d, {{a[0], a[1], a[2], a[3]}, {b0, b1}});
+}
+
+template <int BYTES>
+DEVICE void copy_async(void* shared, const void* global, bool wanted, EMULATED_PLACE) {
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16);
+    emulation::issue_copy(shared, global, BYTES, wanted, place);
+}
+DEVICE void copy_async_commit() { emulation::commit_copies(); }
+template <int PENDING>
+DEVICE void copy_async_wait() {
+    emulation::finish_copies(PENDING);
+}
+
+DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {
+    _Float16 x[2], y[2];
+    memcpy(x, &a, 4);
+    memcpy(y, &b, 4);
+    const _Float16 sum[2] = {static_cast<_Float16>(static_cast<float>(x[0]) + static_cast<float>(y[0])),
+                             static_cast<_Float16>(static_cast<float>(x[1]) + static_cast<float>(y[1]))};
+    uint32_t bits;
+    memcpy(&bits, sum, 4);
+    return bits;
+}
+DEVICE uint32_t half2_from_floats(float low, float high) {
+    const _Float16 packed[2] = {static_cast<_Float16>(low), static_cast<_Float16>(high)};
+    uint32_t bits;
+    memcpy(&bits, packed, 4);
+    return bits;
+}
+
+DEVICE int round_to_int8(float value) {
+    const float rounded = rintf(value);
+    return value != value ? 0 : rounded < -128 ? -128 : rounded > 127 ? 127 : static_cast<int>(rounded);
+}
+
+DEVICE void barrier(int id, int threads, EMULATED_PLACE) {
+    if (id < 1 || id > 15 || threads < 32 || threads % 32)
+        emulation::fail("line %d: barrier(%d, %d): the number must be 1 to 15, the threads a multiple of 32",
+                        place.line, id, threads);
+    emulation::wait_at_barrier(static_cast<unsigned>(id), static_cast<unsigned>(threads), 0, place);
+}
+
+}  // namespace ryle

@@ -1,0 +1,112 @@
+"""Device arrays: host memory of their own pages, with a page that cannot be touched after the end of each."""
+
+import ctypes
+import itertools
+import mmap
+import weakref
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+PAGE = mmap.PAGESIZE
+ALIGNMENT = 256  # of what cudaMalloc gives
+POISON = 0xFF
+CANARY = 0xA5
+PROT_NONE = 0
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+def _bytes(address: int, count: int) -> NDArray[np.uint8]:
+    return np.frombuffer((ctypes.c_uint8 * count).from_address(address), np.uint8) if count else np.empty(0, np.uint8)
+
+
+class Memory:
+    """`nbytes` bytes that end (rounded up to `ALIGNMENT`) where a guard page begins; freed with the object.
+
+    What is left over in their first and last page holds canaries.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        room = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        pages = -(-room // PAGE)
+        self._map = mmap.mmap(-1, (pages + 2) * PAGE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        end = start + (pages + 1) * PAGE
+        for guard in (start, end):
+            if _libc.mprotect(guard, PAGE, PROT_NONE):
+                raise OSError(ctypes.get_errno(), "mprotect failed")
+        self.pointer = end - room
+        ctypes.memset(self.pointer, POISON, nbytes)
+        self._slack = (_bytes(start + PAGE, self.pointer - start - PAGE), _bytes(self.pointer + nbytes, room - nbytes))
+        for slack in self._slack:
+            slack.fill(CANARY)
+
+    def overrun(self) -> str | None:
+        """Where bytes next to the array have changed, if any have."""
+        for slack, where in zip(self._slack, ("before the start", "after the end"), strict=True):
+            if np.any(slack != CANARY):
+                return f"{np.count_nonzero(slack != CANARY)} bytes shortly {where} of a device array of {self.nbytes} bytes"
+        return None
+
+
+class Allocations:
+    """The memory that a GPU's arrays still hold, as a kernel launch needs to know it."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, weakref.ref[Memory]] = {}
+        self._keys = itertools.count()
+
+    def add(self, memory: Memory) -> None:
+        key = next(self._keys)
+        self._held[key] = weakref.ref(memory, lambda _: self._held.pop(key, None))
+
+    def held(self) -> list[Memory]:
+        return sorted((m for ref in list(self._held.values()) if (m := ref())), key=lambda m: m.pointer)
+
+
+class DeviceArray:
+    """An array in the emulated GPU's memory."""
+
+    def __init__(self, memory: Memory, shape: tuple[int, ...], dtype: DTypeLike) -> None:
+        self._memory = memory
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.nbytes = prod(shape) * self.dtype.itemsize
+        self.pointer = memory.pointer
+
+    @property
+    def host(self) -> NDArray[Any]:
+        """The memory itself as a numpy array, valid for as long as this array lives."""
+        return _bytes(self.pointer, self.nbytes).view(self.dtype).reshape(self.shape)
+
+    def set(self, host: ArrayLike, stream: object = None) -> None:
+        host = np.asarray(host)
+        if host.shape != self.shape or host.dtype != self.dtype:
+            raise ValueError(f"an array {host.shape} of {host.dtype} set in one {self.shape} of {self.dtype}")
+        self.host[...] = host
+
+    def get(self, out: NDArray[Any] | None = None, stream: object = None) -> NDArray[Any]:
+        if out is None:
+            return self.host.copy()
+        self.copy_to(out, stream)
+        return out
+
+    def copy_to(self, out: "NDArray[Any] | DeviceArray", stream: object = None) -> None:
+        if out.shape != self.shape or out.dtype != self.dtype:
+            raise ValueError(f"an array {self.shape} of {self.dtype} copied to one {out.shape} of {out.dtype}")
+        (out.host if isinstance(out, DeviceArray) else out)[...] = self.host
+
+    def fill(self, byte: int, stream: object = None) -> None:
+        ctypes.memset(self.pointer, byte, self.nbytes)
+
+    def view(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> "DeviceArray":
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        viewed = DeviceArray(self._memory, shape, dtype)
+        if viewed.nbytes > self.nbytes:
+            raise ValueError(f"a view of {viewed.nbytes} bytes of an array of {self.nbytes}")
+        return viewed

@@ -1,0 +1,191 @@
+import re
+from pathlib import Path
+
+import pytest
+
+import ryle
+from ryle.gpu import kernel_variants
+from ryle.gpu.compile import (
+    ARCHITECTURES,
+    CompileError,
+    Resources,
+    compile_source,
+    included_files,
+    read_resources,
+)
+
+PROBE = Path(__file__).parent / "kernels" / "probe.cu"
+VARIANTS = [(variant, arch) for variant in kernel_variants() for arch in variant.architectures]
+
+
+def title(value):
+    if isinstance(value, str):
+        return value
+    return "-".join([value.source.stem, *(f"{name}={macro}" for name, macro in value.defines.items())])
+
+
+def check(compiled):
+    assert not compiled.warnings
+    assert compiled.resources
+    for name, used in compiled.resources.items():
+        assert used.spill_stores == used.spill_loads == 0, f"{name} spills: {used}"
+
+
+@pytest.mark.parametrize("variant, arch", VARIANTS, ids=title)
+def test_every_kernel_compiles_for_every_architecture(variant, arch):
+    check(compile_source(variant.source, variant.defines, arch))
+
+
+def test_every_source_is_compiled_by_some_module():
+    sources = set(Path(ryle.__file__).resolve().parent.rglob("*.cu"))
+    assert sources == {variant.source.resolve() for variant in kernel_variants()}
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_probe_compiles_for_every_architecture(arch):
+    compiled = compile_source(PROBE, {"FACTOR": 3}, arch)
+    check(compiled)
+    names = set(re.findall(r"^KERNEL\(\d+, \d+\) (\w+)\(", PROBE.read_text(), re.MULTILINE))
+    assert len(names) == 9
+    assert set(compiled.resources) == names
+    assert all(used.registers > 0 and used.stack == used.shared == 0 for used in compiled.resources.values())
+    assert compiled.cubin.startswith(b"\x7fELF")
+    assert int.from_bytes(compiled.cubin[18:20], "little") == 190  # EM_CUDA: machine code, not PTX
+
+
+def test_macros_reach_the_kernel():
+    codes = [compile_source(PROBE, {"FACTOR": factor}, "sm_90a").cubin for factor in (3, 5, "(1 + 2)")]
+    assert codes[0] != codes[1]
+    assert codes[0] == codes[2]
+
+
+def test_a_macro_of_no_integer_is_refused():
+    with pytest.raises(TypeError, match=r"macro FACTOR is 0\.5; give an integer, or the text"):
+        compile_source(PROBE, {"FACTOR": 0.5}, "sm_90a")
+
+
+def test_an_error_shows_file_line_and_text(tmp_path):
+    source = tmp_path / "wrong.cu"
+    source.write_text('#include "ryle/gpu/device.cuh"\n\nKERNEL(32, 1) k(int *out) {\n    *out = undeclared;\n}\n')
+    with pytest.raises(CompileError) as caught:
+        compile_source(source, {"A": 1, "B": "x"}, "sm_80")
+    message = str(caught.value)
+    assert "wrong.cu for sm_80 with A=1, B=x does not compile" in message
+    assert f'{source}(4): error: identifier "undeclared" is undefined' in message
+
+
+def test_an_unknown_architecture_is_an_error():
+    with pytest.raises(CompileError, match="sm_11 with FACTOR=1 does not compile"):
+        compile_source(PROBE, {"FACTOR": 1}, "sm_11")
+
+
+def test_a_missing_source_is_told(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.cu"):
+        compile_source(tmp_path / "nowhere.cu", {}, "sm_90a")
+
+
+SERIALISED = """
+#include "ryle/gpu/device.cuh"
+DEVICE void multiply(int (&d)[4], uint64_t a, uint64_t b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {%0,%1,%2,%3}, %4, %5, 1;"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "l"(a), "l"(b));
+}
+KERNEL(128, 1) serialised(int *out, uint64_t a, uint64_t b) {
+    int d[4] = {};
+    asm volatile("wgmma.fence.sync.aligned;");
+    multiply(d, a, b);
+    d[0] += 5;  // touched while the tensor cores own it
+    multiply(d, a + 1, b);
+    asm volatile("wgmma.commit_group.sync.aligned;");
+    asm volatile("wgmma.wait_group.sync.aligned 0;");
+    out[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
+}
+"""
+
+IGNORED = """
+extern "C" __global__ void ignored(int *out) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    out[threadIdx.x] = 1;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "text, what", [(SERIALISED, "wgmma.mma_async instructions are serialized"), (IGNORED, "C7508")]
+)
+def test_code_slower_than_written_is_an_error(tmp_path, text, what):
+    source = tmp_path / "slow.cu"
+    source.write_text(text)
+    with pytest.raises(
+        CompileError, match=f"slow.cu for sm_90a compiles to something slower than was written[^$]*{what}"
+    ):
+        compile_source(source, {}, "sm_90a")
+
+
+def test_spills_stack_and_static_memory_are_seen(tmp_path):
+    source = tmp_path / "greedy.cu"
+    source.write_text("""
+        extern "C" __global__ void __launch_bounds__(1024, 1) spilling(const float *in, float *out) {
+            float x[100];
+            #pragma unroll
+            for (int i = 0; i < 100; i++) x[i] = in[i * 1024 + threadIdx.x];
+            __syncthreads();
+            #pragma unroll
+            for (int i = 0; i < 100; i++) out[i * 1024 + threadIdx.x] = x[i] * x[(i * 37 + 11) % 100];
+        }
+        extern "C" __global__ void fixed(int *out) {
+            __shared__ int memory[100];
+            memory[threadIdx.x] = out[threadIdx.x];
+            __syncthreads();
+            out[threadIdx.x] = memory[99 - threadIdx.x];
+        }
+        __device__ __noinline__ int called(int *out) { return out[3] + 1; }
+        extern "C" __global__ void calls(int *out) { *out = called(out); }
+    """)
+    used = compile_source(source, {}, "sm_90a").resources
+    assert used["spilling"].registers == 64
+    assert min(used["spilling"].spill_stores, used["spilling"].spill_loads, used["spilling"].stack) > 0
+    assert used["fixed"].shared == 400
+    assert used["fixed"].spill_stores == 0
+    assert used["calls"].registers > 0
+    with pytest.raises(AssertionError, match="spilling spills"):
+        check(compile_source(source, {}, "sm_90a"))
+
+
+def test_a_warning_is_seen(tmp_path):
+    source = tmp_path / "careless.cu"
+    source.write_text('extern "C" __global__ void k(int *out) { int unused; *out = 1; }\n')
+    compiled = compile_source(source, {}, "sm_90a")
+    assert len(compiled.warnings) == 1
+    assert "careless.cu(1): warning" in compiled.warnings[0]
+
+
+def test_both_forms_of_the_assemblers_report_are_read():
+    nvrtc = """\
+ptxas info    : 16 bytes gmem, 8 bytes cmem[4]
+ptxas info    : Compiling entry function 'a' for 'sm_80'
+ptxas info    : Function properties for a
+ptxas         .     1256 bytes stack frame, 2076 bytes spill stores, 2080 bytes spill loads
+ptxas info    : Used 64 registers, used 1 barriers, 1256 bytes cumulative stack size, 48 bytes smem, 372 bytes cmem[0]
+"""
+    nvcc = """\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'b' for 'sm_90'
+ptxas info    : Function properties for b
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Function properties for _Z3fooi
+    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads
+ptxas info    : Used 12 registers, used 0 barriers
+"""
+    assert read_resources(nvrtc) == {"a": Resources(64, 1256, 2076, 2080, 48)}
+    assert read_resources(nvcc) == {"b": Resources(12, 0, 0, 0, 0), "_Z3fooi": Resources(0, 8, 4, 4, 0)}
+
+
+def test_included_files_are_followed_once(tmp_path):
+    (tmp_path / "a.cuh").write_text('#include "b.cuh"\n')
+    (tmp_path / "b.cuh").write_text('  # include "a.cuh"\n#include "missing.cuh"\n// #include "c.cuh"\n')
+    (tmp_path / "c.cuh").write_text("")
+    (tmp_path / "k.cu").write_text('#include "a.cuh"\n#include "ryle/gpu/device.cuh"\n#include <none>\n')
+    device = Path(ryle.__file__).resolve().parent / "gpu" / "device.cuh"
+    expected = [tmp_path / "k.cu", tmp_path / "a.cuh", device, tmp_path / "b.cuh"]
+    assert included_files(tmp_path / "k.cu") == [path.resolve() for path in expected]
