@@ -14,8 +14,8 @@
 // computed, but of Im = M - M^T, with M = im · re^T, only X: sums that have M's terms of groups 1 and 3 and those of -M^T of
 // groups 0 and 2. Then Im = X - X^T, too. One step does two groups: [-re_r(0) | im_r(1)] · [im_c(0) | re_c(1)], for im(0)
 // and re(1) are neighbours in a row.
-#include "hopper.cuh"
-#include "kblocks.cuh"
+#include "ryle/correlate/hopper.cuh"
+#include "ryle/correlate/kblocks.cuh"
 
 using namespace ryle;
 
@@ -36,7 +36,8 @@ constexpr int THREADS = 3 * 128;
 constexpr int STAGE = (FIRST + (RUNS > 1 ? 128 : 0)) * ROW;
 constexpr int TURN_PITCH = 68; // so that rows and columns of the scratch lie in different banks
 constexpr int TURN = 64 * TURN_PITCH * 4;
-constexpr int STAGES = SHARED_SIZE >= 1024 + 2 * TURN + 2 * TEAMS * STAGE ? (SHARED_SIZE - 1024 - 2 * TURN) / (TEAMS * STAGE) : 0;
+constexpr int ROOM = (SHARED_SIZE - 1024 - 2 * TURN) / (TEAMS * STAGE); // barriers take less than 1024
+constexpr int STAGES = ROOM < 12 ? ROOM : 12;
 static_assert(STAGES >= 3);
 
 struct Ring {

@@ -2,7 +2,7 @@
 //
 // A tile is GM x GN warps of WM x WN products; warps wholly above the diagonal or outside only help with loading. K-blocks
 // pass through a ring of STAGES in shared memory.
-#include "kblocks.cuh"
+#include "ryle/correlate/kblocks.cuh"
 
 using namespace ryle;
 
