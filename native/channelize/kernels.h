@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "chunk.h"
+
 namespace ryle {
 
-constexpr int kTile = 64;     // channels and spectra of one tile of the post-processing
-constexpr int kColumns = 16;  // columns that one block of FIR weights covers
+constexpr int kTile = kBlock;  // channels and spectra of one tile of the post-processing
+constexpr int kColumns = 16;   // columns that one block of FIR weights covers
 
 // Weighted sums of `taps` frames of `step` floats, for `rows` spectra whose windows follow one another.
 struct Fir {
@@ -19,7 +21,21 @@ struct Fir {
     int step;
 };
 
-// 64 channels of up to 64 spectra: delay, phase, gain, dither, quantization and corner turn.
+// Random words of the dither: Philox4x32-7 of the counters (first_counter + i, spectrum mod 2^32, spectrum >> 32,
+// input).
+struct Dither {
+    uint32_t key[2];
+    uint32_t first_counter;
+    int counters;  // <= kTile
+    uint64_t first_spectrum;
+    uint32_t input;
+    int rows;
+    const uint8_t* valid;  // [rows]; the words of other spectra are left alone
+    uint32_t* words;       // [rows][4][kTile]: word w of counter i at [w][i], up to the next multiple of 16 counters
+};
+
+// Up to 64 channels of up to 64 spectra: delay, phase, gain, dither, quantization and corner turn. Channels are read up
+// to the next multiple of 16.
 struct Tile {
     const float* spectra;  // interleaved complex, first channel of the tile
     ptrdiff_t row_stride;  // floats between successive spectra
@@ -32,21 +48,18 @@ struct Tile {
     const float* gain_re;  // [kTile]
     const float* gain_im;
     int rows;
-    int channels;  // <= kTile
-    bool dither;
-    uint32_t key[2];
-    uint32_t first_counter;  // first channel of the tile / 4
-    uint64_t first_spectrum;
-    uint32_t input;
-    float limit;    // 127 or 7
-    float* floats;  // if set: values before dither as interleaved complex, nothing else is done
+    int channels;           // <= kTile
+    const uint32_t* words;  // [rows], 4 * kTile apart: a word of dither for each channel; null for none
+    float limit;            // 127 or 7
+    float* floats;          // if set: values before dither as interleaved complex, nothing else is done
     ptrdiff_t floats_stride;
 };
 
 struct ChannelizeKernels {
     const char* name;
     void (*fir)(const Fir&);
-    // turned: [kTile channels][64 re | 64 im], rows past `rows` undefined; returns the saturated values.
+    void (*dither)(const Dither&);
+    // turned: [kTile channels] rows of a K-block, spectra past `rows` undefined; returns the saturated values.
     int64_t (*tile)(const Tile&, int8_t* turned);
 };
 

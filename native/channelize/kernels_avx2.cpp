@@ -16,11 +16,9 @@ typedef uint64_t Wide __attribute__((vector_size(32)));
 #define FIR_ROWS 12
 #define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
-#define INTERLEAVE_FRONT(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define INTERLEAVE_BACK(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 
 #include "channelize/kernels_body.h"
 
 namespace ryle {
-const ChannelizeKernels channelize_avx2 = {"avx2", fir, tile};
+const ChannelizeKernels channelize_avx2 = {"avx2", fir, dither, tile};
 }

@@ -1,7 +1,7 @@
 // Body of kernels_*.cpp, which define the vector type and its width for their instruction set:
 //   Vector, Integers, Wide: LANES floats, LANES int32, LANES/2 uint64
-//   LOAD(pointer), STORE(pointer, vector), MULTIPLY_ADD(a, b, c), EVEN(a, b), ODD(a, b)
-//   MULTIPLY_LOW_HALVES, INTERLEAVE_FRONT, INTERLEAVE_BACK of Wide
+//   LOAD(pointer), STORE(pointer, vector), MULTIPLY_ADD(a, b, c), EVEN(a, b), ODD(a, b), also of Integers
+//   MULTIPLY_LOW_HALVES(a, b) of Wide
 //   LEAVE(): last statement of what is called from outside
 //   FIR_ROWS: spectra that the filter sums at once, as many as there are registers for
 // Everything here has internal linkage, so that no function compiled for one instruction set can stand in for another.
@@ -72,53 +72,67 @@ void fir(const Fir& f) {
     LEAVE();
 }
 
-// Philox4x32-7 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") of the 16 counters that serve a
-// tile's channels; word 4i + w of the result is word w of counter i. Each counter word lies in the low half of a 64-bit
-// lane, where the widening multiplication finds it; what is in the high half does not matter.
-struct Keys {
-    Wide word[7][2];
-    Wide counters[32 / LANES];  // first counter words
-
-    explicit Keys(const Tile& t) {
-        uint32_t key0 = t.key[0], key1 = t.key[1];
-        for (int round = 0; round < 7; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
-            word[round][0] = Wide{} + uint64_t(key0);
-            word[round][1] = Wide{} + uint64_t(key1);
-        }
-        for (int i = 0; i < 16; i++) counters[i / (LANES / 2)][i % (LANES / 2)] = t.first_counter + i;
+// Philox4x32-7 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). Counters differ in their first word
+// alone, and spectra in the next two: so the first two rounds come apart into a part that is made once for each counter
+// and one that is made once for each spectrum. Each counter word lies in the low half of a 64-bit lane, where the
+// widening multiplication finds it; what is in the high half does not matter.
+void dither(const Dither& d) {
+    constexpr int lanes = LANES / 2;  // counters of a vector
+    constexpr uint32_t multiplier0 = 0xD2511F53u, multiplier1 = 0xCD9E8D57u;
+    const Wide multipliers0 = Wide{} + uint64_t(multiplier0), multipliers1 = Wide{} + uint64_t(multiplier1);
+    uint32_t key0[7], key1[7];
+    Wide keys0[7], keys1[7];
+    for (uint32_t round = 0; round < 7; round++) {
+        key0[round] = d.key[0] + round * 0x9E3779B9u, key1[round] = d.key[1] + round * 0xBB67AE85u;
+        keys0[round] = Wide{} + uint64_t(key0[round]), keys1[round] = Wide{} + uint64_t(key1[round]);
     }
-};
-
-void philox(const Tile& t, const Keys& keys, uint64_t spectrum, uint32_t* words) {
-    constexpr int groups = 2;  // worked on together, to fill the multiplier's latency
-    const Wide multiplier0 = Wide{} + uint64_t(0xD2511F53u), multiplier1 = Wide{} + uint64_t(0xCD9E8D57u);
-    for (int first = 0; first < 32 / LANES; first += groups) {
-        Wide c0[groups], c1[groups], c2[groups], c3[groups];
-        for (int g = 0; g < groups; g++) {
-            c0[g] = keys.counters[first + g];
-            c1[g] = Wide{} + uint64_t(uint32_t(spectrum));
-            c2[g] = Wide{} + (spectrum >> 32);
-            c3[g] = Wide{} + uint64_t(t.input);
-        }
-#pragma GCC unroll 7
-        for (int round = 0; round < 7; round++) {
+    Wide word0[kTile / lanes], word1[kTile / lanes], word2[kTile / lanes];  // after two rounds, but for the spectrum
+    const int vectors = (d.counters + 15) / 16 * 16 / lanes;
+    for (int v = 0; v < vectors; v++) {
+        Wide counters;
+        for (int lane = 0; lane < lanes; lane++) counters[lane] = d.first_counter + uint32_t(v * lanes + lane);
+        word2[v] = MULTIPLY_LOW_HALVES(counters, multipliers0);
+        word1[v] = MULTIPLY_LOW_HALVES((word2[v] >> 32) ^ uint64_t(d.input) ^ keys1[0], multipliers1);
+        word0[v] = (word1[v] >> 32) ^ keys0[1];
+    }
+    for (int row = 0; row < d.rows; row++) {
+        if (!d.valid[row]) continue;
+        const uint64_t spectrum = d.first_spectrum + uint64_t(row);
+        const uint64_t product1 = uint64_t(multiplier1) * uint32_t(spectrum >> 32);
+        const uint64_t product0 = uint64_t(multiplier0) * (uint32_t(product1 >> 32) ^ uint32_t(spectrum) ^ key0[0]);
+        const Wide row0 = Wide{} + uint64_t(uint32_t(product1)), row3 = Wide{} + uint64_t(uint32_t(product0));
+        const Wide row2 = Wide{} + uint64_t(uint32_t(product0 >> 32) ^ key1[1]);
+        uint32_t* words = d.words + row * 4 * kTile;
+        constexpr int groups = 2;  // worked on together: their words fill a vector
+        for (int v = 0; v < vectors; v += groups) {
+            Wide c[4][groups];
 #pragma GCC unroll 2
             for (int g = 0; g < groups; g++) {
-                const Wide product0 = MULTIPLY_LOW_HALVES(c0[g], multiplier0);
-                const Wide product1 = MULTIPLY_LOW_HALVES(c2[g], multiplier1);
-                c0[g] = (product1 >> 32) ^ c1[g] ^ keys.word[round][0];
-                c1[g] = product1;
-                c2[g] = (product0 >> 32) ^ c3[g] ^ keys.word[round][1];
-                c3[g] = product0;
+                c[0][g] = word0[v + g] ^ row0;
+                c[1][g] = word1[v + g];
+                c[2][g] = word2[v + g] ^ row2;
+                c[3][g] = row3;
+            }
+#pragma GCC unroll 5
+            for (int round = 2; round < 7; round++) {
+#pragma GCC unroll 2
+                for (int g = 0; g < groups; g++) {
+                    const Wide first = MULTIPLY_LOW_HALVES(c[0][g], multipliers0);
+                    const Wide second = MULTIPLY_LOW_HALVES(c[2][g], multipliers1);
+                    c[0][g] = (second >> 32) ^ c[1][g] ^ keys0[round];
+                    c[1][g] = second;
+                    c[2][g] = (first >> 32) ^ c[3][g] ^ keys1[round];
+                    c[3][g] = first;
+                }
+            }
+#pragma GCC unroll 4
+            for (int w = 0; w < 4; w++) {
+                const Integers low = EVEN(Integers(c[w][0]), Integers(c[w][1]));
+                std::memcpy(words + w * kTile + v * lanes, &low, sizeof low);
             }
         }
-        for (int g = 0; g < groups; g++) {
-            const Wide low = (c0[g] & 0xFFFFFFFFu) | (c1[g] << 32), high = (c2[g] & 0xFFFFFFFFu) | (c3[g] << 32);
-            const Wide front = INTERLEAVE_FRONT(low, high), back = INTERLEAVE_BACK(low, high);
-            std::memcpy(words + 2 * LANES * (first + g), &front, sizeof front);
-            std::memcpy(words + 2 * LANES * (first + g) + LANES, &back, sizeof back);
-        }
     }
+    LEAVE();
 }
 
 // 16 rows of 16 bytes, `in_stride` apart, to 16 columns `out_stride` apart: four rounds of byte interleaving.
@@ -152,7 +166,7 @@ inline Vector clamp(Vector value, float limit) {
     return value > low ? value : low;
 }
 
-inline Vector dither(Integers halves) {
+inline Vector uniform(Integers halves) {
     // (r + 0.5)/65536 - 0.5, in which every step is exact.
     return MULTIPLY_ADD(__builtin_convertvector(halves, Vector), Vector{} + 1.0f / 65536,
                         Vector{} + (0.5f / 65536 - 0.5f));
@@ -166,17 +180,16 @@ inline void store_bytes(int8_t* to, Vector values) {
 
 int64_t tile(const Tile& t, int8_t* turned) {
     alignas(64) int8_t parts[2][kTile][kTile];  // [re, im][spectrum][channel]
-    alignas(64) uint32_t words[kTile] = {};
     alignas(64) int32_t channel[LANES];
     for (int lane = 0; lane < LANES; lane++) channel[lane] = lane;
     Integers channels, saturated = {};
     std::memcpy(&channels, channel, sizeof channels);
     const float limit = t.limit;
-    const Keys keys(t);
+    const int width = (t.channels + 15) / 16 * 16;
     for (int row = 0; row < t.rows; row++) {
         if (!t.valid[row]) {
-            std::memset(parts[0][row], 0, kTile);
-            std::memset(parts[1][row], 0, kTile);
+            std::memset(parts[0][row], 0, width);
+            std::memset(parts[1][row], 0, width);
             if (t.floats) std::memset(t.floats + row * t.floats_stride, 0, 2 * t.channels * sizeof(float));
             continue;
         }
@@ -185,8 +198,7 @@ int64_t tile(const Tile& t, int8_t* turned) {
         const float* lane_im = t.lane_im + row * kTile;
         const Vector base_re = Vector{} + t.base_re[row * t.base_stride];
         const Vector base_im = Vector{} + t.base_im[row * t.base_stride];
-        if (t.dither) philox(t, keys, t.first_spectrum + row, words);
-        for (int c = 0; c < kTile; c += LANES) {
+        for (int c = 0; c < width; c += LANES) {
             const Vector turn_re = MULTIPLY_ADD(LOAD(lane_re + c), base_re, -(LOAD(lane_im + c) * base_im));
             const Vector turn_im = MULTIPLY_ADD(LOAD(lane_re + c), base_im, LOAD(lane_im + c) * base_re);
             const Vector gain_re = LOAD(t.gain_re + c), gain_im = LOAD(t.gain_im + c);
@@ -203,11 +215,11 @@ int64_t tile(const Tile& t, int8_t* turned) {
                 }
                 continue;
             }
-            if (t.dither) {
+            if (t.words) {
                 Integers word;
-                std::memcpy(&word, words + c, sizeof word);
-                re += dither((word >> 16) & 0xFFFF);
-                im += dither(word & 0xFFFF);
+                std::memcpy(&word, t.words + row * 4 * kTile + c, sizeof word);
+                re += uniform((word >> 16) & 0xFFFF);
+                im += uniform(word & 0xFFFF);
             }
             re = (clamp(re, limit + 1.0f) + kRound) - kRound;
             im = (clamp(im, limit + 1.0f) + kRound) - kRound;
@@ -224,7 +236,7 @@ int64_t tile(const Tile& t, int8_t* turned) {
     for (int part = 0; part < 2; part++)
         for (int row = 0; row < t.rows; row += 16)
             for (int c = 0; c < t.channels; c += 16)
-                transpose16(&parts[part][row][c], kTile, turned + c * 2 * kTile + part * kTile + row, 2 * kTile);
+                transpose16(&parts[part][row][c], kTile, turned + c * kRowBytes + row_place(row, part), kRowBytes);
     int64_t total = 0;
     for (int lane = 0; lane < LANES; lane++) total += saturated[lane];
     LEAVE();

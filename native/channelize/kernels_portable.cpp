@@ -24,11 +24,9 @@ inline void store(float* to, Vector vector) { std::memcpy(to, &vector, sizeof ve
 #define FIR_ROWS 8
 #define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
-#define INTERLEAVE_FRONT(a, b) __builtin_shufflevector(a, b, 0, 2)
-#define INTERLEAVE_BACK(a, b) __builtin_shufflevector(a, b, 1, 3)
 
 #include "channelize/kernels_body.h"
 
 namespace ryle {
-const ChannelizeKernels channelize_portable = {"portable", fir, tile};
+const ChannelizeKernels channelize_portable = {"portable", fir, dither, tile};
 }

@@ -73,47 +73,64 @@ void fir(Vector1<const float> samples, Vector1<const int64_t> starts, Vector1<co
     }
 }
 
-// Turns e^{j(phase + slope·fine·(k - channels/2))}·j^quarters as a product of two factors, e^{j·slope·fine·(k mod 64)}
-// and the turn of each 64th channel: both are made in double precision and rounded once, so the product is within
+// How a spectrum is cut into tiles. Channels c, c + q, c + 2q and c + 3q (q a quarter of the channels, rounded up) take
+// the four words of one call of the dither's generator: so tiles at the same place of the four quarters follow each
+// other, and the first of them makes the words of all.
+struct Tiles {
+    int channels, quarter, count;
+
+    explicit Tiles(int channels)
+        : channels(channels), quarter((channels + 3) / 4), count(4 * ((quarter + kTile - 1) / kTile)) {}
+    int place(int tile) const { return tile / 4 * kTile; }  // in its quarter
+    int first(int tile) const { return tile % 4 * quarter + place(tile); }
+    // Not above 0 where the last quarter is too short to have this tile.
+    int width(int tile) const { return std::min({kTile, quarter - place(tile), channels - first(tile)}); }
+};
+
+struct Turn {
+    double re, im;
+    Turn operator*(Turn b) const { return {re * b.re - im * b.im, re * b.im + im * b.re}; }
+};
+
+Turn turn(double angle) { return {std::cos(angle), std::sin(angle)}; }
+
+// Turns e^{j(phase + slope·fine·(k - channels/2))}·j^quarters as a product of two factors, e^{j·slope·fine·(k - first)}
+// and the turn of a tile's first channel: both are made in double precision and rounded once, so the product is within
 // 2^-23 of the truth for any number of channels.
 struct Turns {
     std::vector<float> lane_re, lane_im, base_re, base_im;
 
-    void make(int rows, int tiles, double slope, int channels, const double* fine, const double* phase,
+    void make(int rows, const Tiles& tiles, double slope, const double* fine, const double* phase,
               const int64_t* quarters) {
         lane_re.resize(rows * kTile), lane_im.resize(rows * kTile);
-        base_re.resize(rows * tiles), base_im.resize(rows * tiles);
-        static constexpr double quarter_re[4] = {1, 0, -1, 0}, quarter_im[4] = {0, 1, 0, -1};
+        base_re.resize(rows * tiles.count), base_im.resize(rows * tiles.count);
+        static constexpr Turn quarter_turns[4] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
         for (int row = 0; row < rows; row++) {
             const double angle = slope * fine[row];
-            double re[kTile], im[kTile];
-            re[0] = 1.0, im[0] = 0.0;
-            double step_re = std::cos(angle), step_im = std::sin(angle);
-            for (int half = 1; half < kTile; half *= 2) {
+            double re[kTile] = {1.0}, im[kTile] = {0.0};
+            Turn power = turn(angle);
+            for (int half = 1; half < kTile; half *= 2, power = power * power)
                 for (int i = 0; i < half; i++) {
-                    re[half + i] = re[i] * step_re - im[i] * step_im;
-                    im[half + i] = re[i] * step_im + im[i] * step_re;
+                    re[half + i] = re[i] * power.re - im[i] * power.im;
+                    im[half + i] = re[i] * power.im + im[i] * power.re;
                 }
-                const double square = step_re * step_re - step_im * step_im;
-                step_im = 2 * step_re * step_im;
-                step_re = square;
-            }
             for (int i = 0; i < kTile; i++) {
                 lane_re[row * kTile + i] = float(re[i]);
                 lane_im[row * kTile + i] = float(im[i]);
             }
-            const double first = phase[row] - angle * (channels / 2);
-            const double c = std::cos(first), s = std::sin(first);
-            const int quarter = int(quarters[row] & 3);
-            double at_re = c * quarter_re[quarter] - s * quarter_im[quarter];
-            double at_im = c * quarter_im[quarter] + s * quarter_re[quarter];
-            for (int tile = 0; tile < tiles; tile++) {
-                base_re[row * tiles + tile] = float(at_re);
-                base_im[row * tiles + tile] = float(at_im);
-                const double next = at_re * step_re - at_im * step_im;
-                at_im = at_re * step_im + at_im * step_re;
-                at_re = next;
-            }
+            const Turn step = power;
+            Turn quarter = {re[tiles.quarter % kTile], im[tiles.quarter % kTile]};
+            for (int left = tiles.quarter / kTile; left > 0; left /= 2, power = power * power)
+                if (left % 2) quarter = quarter * power;
+            Turn next[4];  // of the next tile of each quarter
+            next[0] = turn(phase[row] - angle * (tiles.channels / 2)) * quarter_turns[quarters[row] & 3];
+            for (int q = 1; q < 4; q++) next[q] = next[q - 1] * quarter;
+            for (int tile = row * tiles.count; tile < (row + 1) * tiles.count; tile += 4)
+                for (int q = 0; q < 4; q++) {
+                    base_re[tile + q] = float(next[q].re);
+                    base_im[tile + q] = float(next[q].im);
+                    next[q] = next[q] * step;
+                }
         }
     }
 };
@@ -132,11 +149,10 @@ struct Output {
 void write_tile(const Output& out, int64_t first_channel, int channels, int64_t first_spectrum, int rows,
                 const int8_t* turned) {
     for (int c = 0; c < channels; c++) {
-        const int8_t* re = turned + c * 2 * kTile;
-        const int8_t* im = re + kTile;
+        const int8_t* values = turned + c * kRowBytes;
         uint8_t* row = out.base + (first_channel + c) * out.channel_stride;
         if (out.form == Form::blocks) {
-            std::memcpy(row + first_spectrum / kTile * out.group_stride, re, 2 * kTile);
+            std::memcpy(row + first_spectrum / kBlock * out.group_stride, values, kRowBytes);
             continue;
         }
         int64_t heap = first_spectrum / out.group, within = first_spectrum % out.group;
@@ -144,9 +160,11 @@ void write_tile(const Output& out, int64_t first_channel, int channels, int64_t 
             uint8_t* to = row + heap * out.group_stride + within * out.spectrum_stride;
             const int end = int(std::min<int64_t>(rows, s + out.group - within));
             if (out.form == Form::heaps) {
-                for (; s < end; s++, to += out.spectrum_stride) to[0] = uint8_t(re[s]), to[1] = uint8_t(im[s]);
+                for (; s < end; s++, to += out.spectrum_stride)
+                    to[0] = uint8_t(values[row_place(s, 0)]), to[1] = uint8_t(values[row_place(s, 1)]);
             } else {
-                for (; s < end; s++, to += out.spectrum_stride) *to = uint8_t(re[s] << 4 | (im[s] & 15));
+                for (; s < end; s++, to += out.spectrum_stride)
+                    *to = uint8_t(values[row_place(s, 0)] << 4 | (values[row_place(s, 1)] & 15));
             }
         }
     }
@@ -162,36 +180,38 @@ struct Post {
 using Spectra = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;
 
 Tile make_tile(const Spectra& spectra, const Turns& turns, const uint8_t* valid, const std::vector<float>& gain_re,
-               const std::vector<float>& gain_im, int first_row, int rows, int tile, int tiles, int channels) {
+               const std::vector<float>& gain_im, int first_row, int rows, const Tiles& tiles, int tile) {
     Tile t{};
-    t.spectra = spectra.data() + first_row * spectra.stride(0) + 2 * tile * kTile;
+    t.spectra = spectra.data() + first_row * spectra.stride(0) + 2 * tiles.first(tile);
     t.row_stride = spectra.stride(0);
     t.valid = valid + first_row;
     t.lane_re = turns.lane_re.data() + first_row * kTile;
     t.lane_im = turns.lane_im.data() + first_row * kTile;
-    t.base_re = turns.base_re.data() + first_row * tiles + tile;
-    t.base_im = turns.base_im.data() + first_row * tiles + tile;
-    t.base_stride = tiles;
-    t.gain_re = gain_re.data() + tile * kTile;
-    t.gain_im = gain_im.data() + tile * kTile;
+    t.base_re = turns.base_re.data() + first_row * tiles.count + tile;
+    t.base_im = turns.base_im.data() + first_row * tiles.count + tile;
+    t.base_stride = tiles.count;
+    t.gain_re = gain_re.data() + tiles.first(tile);
+    t.gain_im = gain_im.data() + tiles.first(tile);
     t.rows = rows;
-    t.channels = std::min(kTile, channels - tile * kTile);
+    t.channels = tiles.width(tile);
     return t;
 }
 
-void split_gains(const std::complex<float>* gains, int channels, int tiles, std::vector<float>& re,
-                 std::vector<float>& im) {
-    re.assign(tiles * kTile, 0.0f), im.assign(tiles * kTile, 0.0f);
+// What lies past the last channel is read but does not matter.
+int padded(int channels) { return (channels + kTile - 1) / kTile * kTile; }
+
+void split_gains(const std::complex<float>* gains, int channels, std::vector<float>& re, std::vector<float>& im) {
+    re.assign(padded(channels), 0.0f), im.assign(padded(channels), 0.0f);
     for (int c = 0; c < channels; c++) re[c] = gains[c].real(), im[c] = gains[c].imag();
 }
 
 void check_post(const Spectra& spectra, const Vector1<const uint8_t>& valid, const Vector1<const double>& fine,
-                const Vector1<const double>& phase, const Vector1<const int64_t>& quarters, int tiles) {
+                const Vector1<const double>& phase, const Vector1<const int64_t>& quarters, int channels) {
     const size_t rows = valid.size();
     if (fine.size() != rows || phase.size() != rows || quarters.size() != rows || spectra.shape(0) < rows)
         throw std::invalid_argument("arrays of different numbers of spectra");
-    if (int64_t(spectra.shape(1)) < 2 * tiles * kTile || spectra.stride(1) != 1)
-        throw std::invalid_argument("rows of spectra must be padded to whole tiles of 64 channels");
+    if (int64_t(spectra.shape(1)) < 2 * padded(channels) || spectra.stride(1) != 1)
+        throw std::invalid_argument("rows of spectra must be padded to a multiple of 64 channels");
 }
 
 int64_t quantize(Spectra spectra, Vector1<const uint8_t> valid, Vector1<const double> fine, Vector1<const double> phase,
@@ -199,11 +219,12 @@ int64_t quantize(Spectra spectra, Vector1<const uint8_t> valid, Vector1<const do
                  uint64_t seed, uint64_t first_spectrum, uint32_t input, int limit, int form, Vector1<uint8_t> out,
                  int64_t offset, int64_t channel_stride, int64_t group_stride, int64_t spectrum_stride, int64_t group,
                  int64_t out_spectrum, const std::string& isa) {
-    const int rows = int(valid.size()), channels = int(gains.size()), tiles = (channels + kTile - 1) / kTile;
-    check_post(spectra, valid, fine, phase, quarters, tiles);
+    const int rows = int(valid.size()), channels = int(gains.size());
+    const Tiles tiles(channels);
+    check_post(spectra, valid, fine, phase, quarters, channels);
     const Output output{Form(form), out.data() + offset, channel_stride, group_stride, spectrum_stride, group};
-    const int64_t width = output.form == Form::blocks ? 2 * kTile : output.form == Form::heaps ? 2 : 1;
-    if (output.form == Form::blocks && (out_spectrum % kTile || rows % kTile))
+    const int64_t width = output.form == Form::blocks ? kRowBytes : output.form == Form::heaps ? 2 : 1;
+    if (output.form == Form::blocks && (out_spectrum % kBlock || rows % kBlock))
         throw std::invalid_argument("K-blocks are written 64 spectra at a time");
     const int64_t last = out_spectrum + rows - 1;
     const int64_t end =
@@ -213,22 +234,31 @@ int64_t quantize(Spectra spectra, Vector1<const uint8_t> valid, Vector1<const do
     const ChannelizeKernels& chosen = kernels(isa);
     thread_local Turns turns;
     thread_local std::vector<float> gain_re, gain_im;
-    turns.make(rows, tiles, slope, channels, fine.data(), phase.data(), quarters.data());
-    split_gains(gains.data(), channels, tiles, gain_re, gain_im);
-    alignas(64) int8_t turned[kTile * 2 * kTile] = {};
+    turns.make(rows, tiles, slope, fine.data(), phase.data(), quarters.data());
+    split_gains(gains.data(), channels, gain_re, gain_im);
+    alignas(64) int8_t turned[kTile * kRowBytes] = {};
+    alignas(64) uint32_t words[kTile * 4 * kTile];
     int64_t saturated = 0;
     for (int row = 0; row < rows; row += kTile) {
-        for (int tile = 0; tile < tiles; tile++) {
-            Tile t = make_tile(spectra, turns, valid.data(), gain_re, gain_im, row, std::min(kTile, rows - row), tile,
-                               tiles, channels);
-            t.dither = dither;
-            t.key[0] = uint32_t(seed), t.key[1] = uint32_t(seed >> 32);
-            t.first_counter = uint32_t(tile * kTile / 4);
-            t.first_spectrum = first_spectrum + row;
-            t.input = input;
+        for (int tile = 0; tile < tiles.count; tile++) {
+            if (tiles.width(tile) <= 0) continue;
+            Tile t = make_tile(spectra, turns, valid.data(), gain_re, gain_im, row, std::min(kTile, rows - row), tiles,
+                               tile);
+            if (dither) {
+                const Dither all{{uint32_t(seed), uint32_t(seed >> 32)},
+                                 uint32_t(tiles.place(tile)),
+                                 t.channels,
+                                 first_spectrum + row,
+                                 input,
+                                 t.rows,
+                                 t.valid,
+                                 words};
+                if (tile % 4 == 0) chosen.dither(all);
+                t.words = words + tile % 4 * kTile;
+            }
             t.limit = float(limit);
             saturated += chosen.tile(t, turned);
-            write_tile(output, tile * kTile, t.channels, out_spectrum + row, t.rows, turned);
+            write_tile(output, tiles.first(tile), t.channels, out_spectrum + row, t.rows, turned);
         }
     }
     return saturated;
@@ -237,20 +267,22 @@ int64_t quantize(Spectra spectra, Vector1<const uint8_t> valid, Vector1<const do
 void rotate(Spectra spectra, Vector1<const uint8_t> valid, Vector1<const double> fine, Vector1<const double> phase,
             Vector1<const int64_t> quarters, double slope, Vector1<const std::complex<float>> gains,
             nb::ndarray<std::complex<float>, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, const std::string& isa) {
-    const int rows = int(valid.size()), channels = int(gains.size()), tiles = (channels + kTile - 1) / kTile;
-    check_post(spectra, valid, fine, phase, quarters, tiles);
+    const int rows = int(valid.size()), channels = int(gains.size());
+    const Tiles tiles(channels);
+    check_post(spectra, valid, fine, phase, quarters, channels);
     if (int(out.shape(0)) != rows || int(out.shape(1)) != channels)
         throw std::invalid_argument("output of the wrong shape");
     const ChannelizeKernels& chosen = kernels(isa);
     Turns turns;
     std::vector<float> gain_re, gain_im;
-    turns.make(rows, tiles, slope, channels, fine.data(), phase.data(), quarters.data());
-    split_gains(gains.data(), channels, tiles, gain_re, gain_im);
+    turns.make(rows, tiles, slope, fine.data(), phase.data(), quarters.data());
+    split_gains(gains.data(), channels, gain_re, gain_im);
     for (int row = 0; row < rows; row += kTile) {
-        for (int tile = 0; tile < tiles; tile++) {
-            Tile t = make_tile(spectra, turns, valid.data(), gain_re, gain_im, row, std::min(kTile, rows - row), tile,
-                               tiles, channels);
-            t.floats = reinterpret_cast<float*>(out.data() + int64_t(row) * channels + tile * kTile);
+        for (int tile = 0; tile < tiles.count; tile++) {
+            if (tiles.width(tile) <= 0) continue;
+            Tile t = make_tile(spectra, turns, valid.data(), gain_re, gain_im, row, std::min(kTile, rows - row), tiles,
+                               tile);
+            t.floats = reinterpret_cast<float*>(out.data() + int64_t(row) * channels + tiles.first(tile));
             t.floats_stride = 2 * channels;
             chosen.tile(t, nullptr);
         }

@@ -41,12 +41,16 @@ std::uint64_t int16_pack(const Rows& rows, void* panels) {
     std::uint64_t clamped = 0;
     for (int block = 0; block < rows.blocks; ++block) {
         for (int input = 0; input < tiles * kTile; ++input) {
-            alignas(64) std::int8_t row[kRowBytes];
+            alignas(64) std::int8_t row[kRowBytes];  // all real parts, then all imaginary parts
             const std::uint64_t valid = input < rows.inputs ? rows.valid[block * rows.valid_stride + input] : 0;
             if (valid == 0) {
                 std::memset(row, 0, sizeof row);
             } else {
-                std::memcpy(row, rows.data + block * rows.data_stride + std::ptrdiff_t{kRowBytes} * input, kRowBytes);
+                const std::int8_t* in = rows.data + block * rows.data_stride + std::ptrdiff_t{kRowBytes} * input;
+                for (int s = 0; s < kSpectra; s += kRowGroup) {
+                    std::memcpy(row + s, in + row_place(s, 0), kRowGroup);
+                    std::memcpy(row + kSpectra + s, in + row_place(s, 1), kRowGroup);
+                }
                 if (~valid != 0) {
                     alignas(64) std::uint8_t mask[kSpectra];
                     expand(valid, mask);

@@ -1,6 +1,6 @@
 // What a form of the X-engine's inner loop offers to the driver in accumulate.cpp.
 //
-// A kernel turns K-blocks of one channel (rows of 64 real, then 64 imaginary int8 parts) into sums over time of
+// A kernel turns K-blocks of one channel (rows of 64 complex int8 values, chunk.h) into sums over time of
 // x_i conj(x_j) for the triangle i <= j, tile by tile. It does so in two steps: pack() zeroes what is missing, clamps
 // -128 and arranges `blocks` blocks as the multiplier wants to read them ("panels"); multiply() adds their products to
 // int32 tiles. The driver adds the tiles to int64 visibilities before they can overflow.
@@ -9,10 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "chunk.h"
+
 namespace ryle::correlate {
 
-constexpr int kSpectra = 64;             // spectra in a K-block
-constexpr int kRowBytes = 2 * kSpectra;  // bytes of one input in a K-block
+constexpr int kSpectra = kBlock;
 
 // One K-block adds at most 2·64·127² in magnitude to the real or imaginary part of a product, so this many fit in
 // int32. Intermediate sums may wrap (all arithmetic is modulo 2³²): only what a tile holds between calls must fit.

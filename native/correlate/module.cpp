@@ -43,11 +43,10 @@ std::unique_ptr<Accumulator> make(const std::string& name, int inputs, const Pro
 // array is checked here as well.
 std::uint64_t add(Accumulator& self, const Data& data, const Valid& valid, const Visibilities& visibilities,
                   const Counts& counts) {
-    if (data.shape(3) != ryle::correlate::kRowBytes || data.stride(3) != 1 ||
-        data.stride(2) != ryle::correlate::kRowBytes || valid.stride(2) != 1 || valid.shape(1) != data.shape(1) ||
-        valid.shape(2) != data.shape(2) || visibilities.shape(0) != data.shape(0) ||
-        counts.shape(0) != valid.shape(0) || counts.shape(1) != visibilities.shape(1) ||
-        !self.fits(data.shape(2), visibilities.shape(1))) {
+    if (data.shape(3) != ryle::kRowBytes || data.stride(3) != 1 || data.stride(2) != ryle::kRowBytes ||
+        valid.stride(2) != 1 || valid.shape(1) != data.shape(1) || valid.shape(2) != data.shape(2) ||
+        visibilities.shape(0) != data.shape(0) || counts.shape(0) != valid.shape(0) ||
+        counts.shape(1) != visibilities.shape(1) || !self.fits(data.shape(2), visibilities.shape(1))) {
         throw std::invalid_argument("arrays do not belong together");
     }
     const ryle::correlate::Run run{data.data(),

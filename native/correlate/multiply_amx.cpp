@@ -10,6 +10,7 @@
 #endif
 
 #include "correlate/kernel.h"
+#include "correlate/rows_avx512.h"
 
 namespace ryle::correlate {
 namespace {
@@ -53,8 +54,6 @@ std::uint64_t pack(const Rows& rows, void* panels) {
     const int sides = ceil_div(rows.inputs, kSide);
     auto* panels_j = static_cast<std::uint8_t*>(panels);
     auto* panels_i = panels_j + std::size_t{1} * sides * rows.blocks * kPanelJ;
-    const __m512i lowest = _mm512_set1_epi8(-128);
-    const __m512i clamp = _mm512_set1_epi8(-127);
     std::uint64_t clamped = 0;
     for (int block = 0; block < rows.blocks; ++block) {
         const std::int8_t* row = rows.data + block * rows.data_stride;
@@ -65,18 +64,7 @@ std::uint64_t pack(const Rows& rows, void* panels) {
             for (int n = 0; n < kSide; ++n, row += kRowBytes) {
                 const int input = side * kSide + n;
                 re[n] = im[n] = _mm512_setzero_si512();
-                if (input < rows.inputs) {
-                    const __mmask64 mask = valid[input];
-                    re[n] = _mm512_maskz_loadu_epi8(mask, row);
-                    im[n] = _mm512_maskz_loadu_epi8(mask, row + kSpectra);
-                    const __mmask64 low_re = _mm512_cmpeq_epi8_mask(re[n], lowest);
-                    const __mmask64 low_im = _mm512_cmpeq_epi8_mask(im[n], lowest);
-                    if (__builtin_expect((low_re | low_im) != 0, 0)) {
-                        clamped += __builtin_popcountll(low_re) + __builtin_popcountll(low_im);
-                        re[n] = _mm512_max_epi8(re[n], clamp);
-                        im[n] = _mm512_max_epi8(im[n], clamp);
-                    }
-                }
+                if (input < rows.inputs) clamped += load_row(row, valid[input], re[n], im[n]);
                 _mm512_store_si512(out + 64 * n, re[n]);
                 _mm512_store_si512(out + kTileBytes + 64 * n, im[n]);
                 _mm512_store_si512(out + 2 * kTileBytes + 64 * n, _mm512_sub_epi8(_mm512_setzero_si512(), im[n]));

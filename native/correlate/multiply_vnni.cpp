@@ -10,6 +10,7 @@
 #endif
 
 #include "correlate/kernel.h"
+#include "correlate/rows_avx512.h"
 
 namespace ryle::correlate {
 namespace {
@@ -42,7 +43,6 @@ std::uint64_t pack(const Rows& rows, void* panels) {
     const int padded = padded_i > padded_j ? padded_i : padded_j;
     for (int n = 0; n < 2 * padded_i; ++n) _mm512_store_si512(lane_sums + n, _mm512_setzero_si512());
     const __m512i lowest = _mm512_set1_epi8(-128);
-    const __m512i clamp = _mm512_set1_epi8(-127);
     const __m512i ones = _mm512_set1_epi8(1);
     std::uint64_t clamped = 0;
     for (int block = 0; block < rows.blocks; ++block) {
@@ -51,18 +51,7 @@ std::uint64_t pack(const Rows& rows, void* panels) {
         for (int input = 0; input < padded; ++input, row += kRowBytes) {
             __m512i re = _mm512_setzero_si512();
             __m512i im = re;
-            if (input < rows.inputs) {
-                const __mmask64 mask = valid[input];
-                re = _mm512_maskz_loadu_epi8(mask, row);
-                im = _mm512_maskz_loadu_epi8(mask, row + kSpectra);
-                const __mmask64 low_re = _mm512_cmpeq_epi8_mask(re, lowest);
-                const __mmask64 low_im = _mm512_cmpeq_epi8_mask(im, lowest);
-                if (__builtin_expect((low_re | low_im) != 0, 0)) {
-                    clamped += __builtin_popcountll(low_re) + __builtin_popcountll(low_im);
-                    re = _mm512_max_epi8(re, clamp);
-                    im = _mm512_max_epi8(im, clamp);
-                }
-            }
+            if (input < rows.inputs) clamped += load_row(row, valid[input], re, im);
             if (input < padded_i) {
                 std::uint8_t* p = base + layout.signed_at +
                                   (std::size_t{1} * (input / kI) * rows.blocks + block) * kSignedPanel +

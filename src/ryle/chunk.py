@@ -7,12 +7,64 @@ integer counts of ADC samples since ``sync_time``. None of them owns a thread, a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 #: Spectra in one K-block; block ``b`` holds spectra ``64 b … 64 b + 63`` since sync.
 BLOCK = 64
+#: Spectra whose parts lie together in a row of a K-block: 16 real parts, then their imaginary parts, four times.
+ROW_GROUP = 16
+
+
+def rows_from_parts(parts: NDArray[Any]) -> NDArray[Any]:
+    """Arrange real and imaginary parts as rows of K-blocks.
+
+    Parameters
+    ----------
+    parts : ndarray, shape (..., 64, 2)
+        Real and imaginary part of each of a block's spectra.
+
+    Returns
+    -------
+    ndarray of the same type, shape (..., 128)
+        Elements ``32k`` to ``32k + 15`` are the real parts of spectra ``16k`` to ``16k + 15``, elements ``32k + 16`` to
+        ``32k + 31`` their imaginary parts.
+
+    Raises
+    ------
+    ValueError
+        If the last two axes are not (64, 2).
+    """
+    if parts.shape[-2:] != (BLOCK, 2):
+        raise ValueError(f"parts has shape {parts.shape}; its last axes must be spectrum and part, ({BLOCK}, 2)")
+    grouped = parts.reshape(*parts.shape[:-2], BLOCK // ROW_GROUP, ROW_GROUP, 2)
+    return grouped.swapaxes(-1, -2).reshape(*parts.shape[:-2], 2 * BLOCK)
+
+
+def parts_from_rows(rows: NDArray[Any]) -> NDArray[Any]:
+    """Give the real and imaginary parts that rows of K-blocks hold: the inverse of `rows_from_parts`.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (..., 128)
+        Rows of K-blocks.
+
+    Returns
+    -------
+    ndarray of the same type, shape (..., 64, 2)
+        Real and imaginary part of each spectrum; a copy.
+
+    Raises
+    ------
+    ValueError
+        If the last axis is not 128 long.
+    """
+    if rows.shape[-1:] != (2 * BLOCK,):
+        raise ValueError(f"rows has shape {rows.shape}; its last axis must be a row of {2 * BLOCK} parts")
+    grouped = rows.reshape(*rows.shape[:-1], BLOCK // ROW_GROUP, 2, ROW_GROUP)
+    return grouped.swapaxes(-1, -2).reshape(*rows.shape[:-1], BLOCK, 2)
 
 
 @dataclass(slots=True)
@@ -62,8 +114,8 @@ class SpectraChunk:
     first_block : int
         Index since sync of the first block: it starts with spectrum ``64 * first_block``.
     data : ndarray of int8, shape (channel, block, input, 128)
-        One row is one input's 64 complex values of one channel, planar: 64 real parts, then 64 imaginary parts.
-        Never -128. What lies at an invalid spectrum has no meaning: the X-engine zeroes it.
+        One row is one input's 64 complex values of one channel: 16 real parts, then their imaginary parts, four times
+        (`rows_from_parts`). Never -128. What lies at an invalid spectrum has no meaning: the X-engine zeroes it.
     valid : ndarray of uint64, shape (channel group, block, input)
         Bit ``s`` (LSB first) is set where spectrum ``64 * block + s`` is valid. A channel group is a run of
         ``channels / groups`` channels that share a wire packet; in one process there is one group.

@@ -7,7 +7,7 @@ import pytest
 
 from ryle.channelize import ChannelizerConfig, Delays, Heaps, make_channelizer
 from ryle.channelize.cpu import CpuChannelizer, instruction_sets
-from ryle.chunk import SampleChunk
+from ryle.chunk import SampleChunk, parts_from_rows
 from ryle.wire.samples import pack
 
 FORMS = [f"cpu/{isa}" for isa in instruction_sets()]
@@ -67,7 +67,7 @@ def unlaid(result, config):
     data, layout = result.data, result.layout
     spectra = result.valid.shape[1]
     if not isinstance(layout, Heaps):
-        values = data.reshape(config.channels, -1, config.inputs, 2, 64).transpose(2, 1, 4, 0, 3)
+        values = parts_from_rows(data).transpose(2, 1, 3, 0, 4)
         return values.reshape(config.inputs, spectra, config.channels, 2).astype(int)
     if config.output_bits == 4:
         signed = data.view(np.int8)

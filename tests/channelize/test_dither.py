@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from ryle.channelize.dither import dither, philox4x32
 
@@ -17,12 +18,14 @@ def test_known_answers():
         assert " ".join(f"{word:08x}" for word in philox4x32(counter, key, rounds)) == words
 
 
-def test_counter_and_halves():
+@pytest.mark.parametrize(("channels", "quarter"), [(4, 1), (6, 2), (10, 3), (12, 3), (64, 16)])
+def test_counter_word_and_halves(channels, quarter):
     seed, spectrum, index = 0x0123456789ABCDEF, (5 << 32) + 7, 9
-    values = dither(seed, index, spectrum, 10)
-    words = philox4x32([[0, 7, 5, 9], [1, 7, 5, 9], [2, 7, 5, 9]], (0x89ABCDEF, 0x01234567)).reshape(-1)
-    for channel in range(10):
-        high, low = int(words[channel]) >> 16, int(words[channel]) & 0xFFFF
+    values = dither(seed, index, spectrum, channels)
+    assert values.shape == (channels, 2)
+    for channel in range(channels):
+        words = philox4x32([channel % quarter, 7, 5, 9], (0x89ABCDEF, 0x01234567))
+        high, low = divmod(int(words[channel // quarter]), 1 << 16)
         np.testing.assert_array_equal(values[channel], [(high + 0.5) / 65536 - 0.5, (low + 0.5) / 65536 - 0.5])
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ryle.channelize import Blocks, ChannelizerConfig, Delays, make_channelizer
-from ryle.chunk import SampleChunk
+from ryle.chunk import SampleChunk, parts_from_rows
 from ryle.wire.samples import pack
 
 RATE = 1.712e9  # samples per second
@@ -82,8 +82,8 @@ def cross_phase(samples, delays, *, channels=256, bits=16, timestamp=0, first=0,
     channelizer.set_gains(30 / samples.std())
     result = channelizer.process(chunk_of(samples, bits, timestamp), first, spectra, delays, Blocks())
     assert result.valid.all()
-    parts = result.data.reshape(channels, -1, 2, 2, 64).astype(float)
-    values = parts[:, :, :, 0] + 1j * parts[:, :, :, 1]
+    parts = parts_from_rows(result.data).astype(float)
+    values = parts[..., 0] + 1j * parts[..., 1]
     return np.angle(np.sum(values[:, :, 1] * values[:, :, 0].conj(), axis=(1, 2)))[1:]  # channel 0 folds onto itself
 
 
@@ -203,8 +203,8 @@ def test_gain_linearity():
     for level in (0.1, 0.5, 1.0, 5.0, 30.0, 120.0):
         channelizer.set_gains(level / abs(exact))
         result = channelizer.process(tone, 0, spectra, delays, Blocks())
-        parts = result.data.reshape(channels, -1, 2, 64)[20].astype(float)
-        mean = parts[:, 0].mean() + 1j * parts[:, 1].mean()
+        parts = parts_from_rows(result.data[20]).astype(float)
+        mean = parts[..., 0].mean() + 1j * parts[..., 1].mean()
         # Dithered rounding has variance 1/4 at most: five standard deviations.
         assert abs(mean - level * exact / abs(exact)) < 5 * np.sqrt(0.5 / spectra)
         assert not result.saturated.any()

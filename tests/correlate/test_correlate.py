@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ryle.chunk import BLOCK, SpectraChunk
+from ryle.chunk import BLOCK, SpectraChunk, parts_from_rows, rows_from_parts
 from ryle.correlate import BACKENDS, CorrelatorConfig, make_correlator, product_inputs
 from ryle.correlate.cpu import RUN_BLOCKS, CpuCorrelator, available_kernels, choose_kernel, kernel_status
 from ryle.correlate.reference import correlate
@@ -41,8 +41,8 @@ def random_chunk(rng, channels, blocks, inputs, groups=1, lowest=-127):
 
 
 def present(valid):
-    """Validity words as booleans (group, block, input, 1, spectrum), not by the oracle's way."""
-    return np.unpackbits(valid.view(np.uint8), bitorder="little").reshape(*valid.shape, 1, BLOCK).astype(bool)
+    """Validity words as booleans (group, block, input, spectrum, 1), not by the oracle's way."""
+    return np.unpackbits(valid.view(np.uint8), bitorder="little").reshape(*valid.shape, BLOCK, 1).astype(bool)
 
 
 def assert_equal(correlator, data, valid):
@@ -61,8 +61,8 @@ def test_the_oracle_is_the_definition(rng):
     visibilities, counts = correlate(chunk.data, chunk.valid, pols)
 
     def sample(c, i, s):
-        row = chunk.data[c, s // 64, i]
-        return complex(int(row[s % 64]), int(row[64 + s % 64]))
+        group = chunk.data[c, s // 64, i, s % 64 // 16 * 32 :]
+        return complex(int(group[s % 16]), int(group[16 + s % 16]))
 
     def valid(g, i, s):
         return int(chunk.valid[g, s // 64, i]) >> s % 64 & 1
@@ -128,10 +128,11 @@ def test_exact_for_odd_numbers_of_inputs(kernel, inputs, rng):
 def test_saturated_data_do_not_overflow(kernel, signs):
     """Extremes for longer than 32 bits hold, so that a missed flush, or one too late, shows."""
     inputs, blocks = 3, 2 * RUN_BLOCKS + 3
-    data = np.empty((1, blocks, inputs, 2 * BLOCK), np.int8)
-    data[..., :BLOCK], data[..., BLOCK:] = signs
-    data[:, :, 1, BLOCK:] *= -1  # the imaginary part of a product at its extreme, too
-    data[:, :, 2] *= -1
+    parts = np.empty((1, blocks, inputs, BLOCK, 2), np.int8)
+    parts[:] = signs
+    parts[:, :, 1, :, 1] *= -1  # the imaginary part of a product at its extreme, too
+    parts[:, :, 2] *= -1
+    data = rows_from_parts(parts)
     chunk = SpectraChunk(0, data, np.full((1, blocks, inputs), FULL))
     correlator = CpuCorrelator(CorrelatorConfig(inputs, 1), kernel=kernel)
     correlator.accumulate(chunk)
@@ -163,10 +164,10 @@ def test_what_is_invalid_does_not_matter(kernel, poison, rng):
     chunk = random_chunk(rng, channels, blocks, inputs)
     missing = ~present(chunk.valid)
     assert missing.any()
-    poisoned = chunk.data.reshape(channels, blocks, inputs, 2, BLOCK).copy()
+    poisoned = parts_from_rows(chunk.data)
     np.copyto(poisoned, np.int8(poison), where=missing)
     results = []
-    for data in (chunk.data, poisoned.reshape(chunk.data.shape)):
+    for data in (chunk.data, rows_from_parts(poisoned)):
         correlator = CpuCorrelator(CorrelatorConfig(inputs, channels), kernel=kernel)
         correlator.accumulate(SpectraChunk(0, data, chunk.valid))
         assert correlator.clamped == 0
@@ -179,7 +180,7 @@ def test_valid_minus_128_is_clamped_and_counted(kernel, rng):
     inputs, channels, blocks = 5, 2, 3
     chunk = random_chunk(rng, channels, blocks, inputs)
     chunk.data[rng.random(chunk.data.shape) < 0.2] = -128
-    low = np.count_nonzero((chunk.data.reshape(channels, blocks, inputs, 2, BLOCK) == -128) & present(chunk.valid))
+    low = np.count_nonzero((parts_from_rows(chunk.data) == -128) & present(chunk.valid))
     correlator = CpuCorrelator(CorrelatorConfig(inputs, channels), kernel=kernel, threads=2)
     correlator.accumulate(chunk)
     assert correlator.clamped == low > 0

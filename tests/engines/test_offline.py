@@ -235,15 +235,17 @@ def test_real_recording_on_the_command_line(tmp_path):
     prototype /= np.sqrt((prototype**2).sum())
     windows = np.lib.stride_tricks.sliding_window_view(samples, taps * step, axis=0)[::step][:spectra]
     spectrum = np.fft.fft((windows * prototype).reshape(spectra, 8, taps, step).sum(axis=2), axis=-1)[..., :64] * 12
+    spectrum = np.clip(spectrum.real, -127, 127) + 1j * np.clip(spectrum.imag, -127, 127)  # thread 5 has a strong tone
+    rounding = 1 / 3  # variance of dither and rounding, 1/12 each in each part: a bias of the autocorrelations
     for a in range(4):
         for b in range(a, 4):
             for pol, (p, q) in enumerate([(0, 0), (1, 1), (0, 1), (1, 0)]):
                 pair = f"T{2 * a}{2 * a + 1}T{2 * b}{2 * b + 1}"
                 x, y = spectrum[:, 2 * a + p], spectrum[:, 2 * b + q]
-                truth = (x.conj() * y).mean(axis=0)
-                scale = np.sqrt((np.abs(x) ** 2).mean(axis=0) * (np.abs(y) ** 2).mean(axis=0))
-                error = np.abs(vis[pair][0, :, pol] - truth) / scale
-                assert error[1:].max() < 0.02 and (weight[pair][0] == 1).all(), (pair, pol, error.max())
+                truth = (x.conj() * y).mean(axis=0) + (2 * a + p == 2 * b + q) * rounding
+                power = (np.abs(x) ** 2).mean(axis=0) + (np.abs(y) ** 2).mean(axis=0)
+                error = np.abs(vis[pair][0, :, pol] - truth) / np.sqrt(power * rounding / spectra)
+                assert error[1:].max() < 6 and (weight[pair][0] == 1).all(), (pair, pol, error.max())
 
 
 # -- captures ----------------------------------------------------------------------------------------------------------

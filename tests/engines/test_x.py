@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ryle.chunk import BLOCK, SpectraChunk
+from ryle.chunk import BLOCK, SpectraChunk, parts_from_rows, rows_from_parts
 from ryle.correlate import reference
 from ryle.engines.x import XEngine
 
@@ -118,7 +118,9 @@ def test_invalid_spectra_may_hold_anything(engine, blocks):
     """What lies where nothing came does not matter, not even -128."""
     one = np.full((GROUPS, 3, 6), 0x5555555555555555, np.uint64)
     chunk = blocks(0, 3, one)
-    chunk.data.reshape(CHANNELS, 3, 6, 2, BLOCK)[..., 1::2] = -128
+    parts = parts_from_rows(chunk.data)
+    parts[..., 1::2, :] = -128
+    chunk.data[...] = rows_from_parts(parts)
     (integration,) = engine.push(chunk)
     check(integration, chunk, 0)
     assert (integration.counts == 3 * 32).all() and engine.clamped == 0

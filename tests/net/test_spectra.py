@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from ryle.chunk import BLOCK
+from ryle.chunk import BLOCK, rows_from_parts
 from ryle.config import changed
 from ryle.config.tables import FaultsTable
 from ryle.net._native import to_kblocks
@@ -40,8 +40,8 @@ def reference(o, heaps, valid, substream):
     h = h * v[..., None]
     antennas, count, c, spectra, pols, _ = h.shape
     blocks = count * spectra // BLOCK
-    rows = h.transpose(2, 0, 4, 5, 1, 3).reshape(c, antennas * pols, 2, blocks, BLOCK)
-    data = rows.transpose(0, 3, 1, 2, 4).reshape(c, blocks, antennas * pols, 2 * BLOCK)
+    parts = h.transpose(2, 0, 4, 1, 3, 5).reshape(c, antennas * pols, blocks, BLOCK, 2)
+    data = rows_from_parts(parts.swapaxes(1, 2))
     bits = valid.transpose(2, 0, 4, 1, 3).reshape(o.groups, antennas * pols, blocks, BLOCK).transpose(0, 2, 1, 3)
     words = (bits.astype(np.uint64) << np.arange(BLOCK, dtype=np.uint64)).sum(axis=-1, dtype=np.uint64)
     return data, words

@@ -130,7 +130,7 @@ class ChannelizerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Output as K-blocks: int8 (channel, block, input, 128), planar (see `ryle.chunk.SpectraChunk`).
+    """Output as K-blocks: int8 (channel, block, input, 128), rows ordered as `ryle.chunk.rows_from_parts` does.
 
     Four-bit values take a byte for each part here.
     """

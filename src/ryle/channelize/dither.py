@@ -1,9 +1,13 @@
 """Reproducible dither: a counter-based generator, so that any spectrum's dither can be made alone, anywhere.
 
 Philox4x32 with 7 rounds (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11). The key
-is the 64-bit seed (low word first), the counter ``(channel // 4, spectrum mod 2^32, spectrum >> 32, input)``. Word
-``channel % 4`` of the result serves one complex value: its high 16 bits the real part, its low 16 bits the imaginary
-part, as ``(r + ½)/65536 − ½``, which single precision holds exactly.
+is the 64-bit seed (low word first), the counter ``(channel mod q, spectrum mod 2^32, spectrum >> 32, input)``, in which
+``q = ⌈channels/4⌉``. Word ``channel // q`` of the result serves one complex value: its high 16 bits the real part, its
+low 16 bits the imaginary part, as ``(r + ½)/65536 − ½``, which single precision holds exactly.
+
+So the channels ``c``, ``c + q``, ``c + 2q`` and ``c + 3q`` share one call. The last butterfly of radix 4 (8, 16, ...)
+of a transform leaves them in one thread of a GPU, and on a CPU one word of successive counters serves successive
+channels, so that neither has to exchange words.
 """
 
 from __future__ import annotations
@@ -68,10 +72,10 @@ def dither(seed: int, input_index: int, spectrum: int, channels: int) -> NDArray
     ndarray of float64, shape (channels, 2)
         Dither of the real and imaginary parts.
     """
-    quads = -(-channels // 4)
-    counter = np.empty((quads, 4), np.uint64)
-    counter[:, 0] = np.arange(quads)
+    quarter = -(-channels // 4)
+    counter = np.empty((quarter, 4), np.uint64)
+    counter[:, 0] = np.arange(quarter)
     counter[:, 1:] = (spectrum & 0xFFFFFFFF, spectrum >> 32 & 0xFFFFFFFF, input_index)
-    words = philox4x32(counter, (seed & 0xFFFFFFFF, seed >> 32)).reshape(-1)[:channels]
+    words = philox4x32(counter, (seed & 0xFFFFFFFF, seed >> 32)).T.reshape(-1)[:channels]
     halves = np.stack([words >> np.uint32(16), words & np.uint32(0xFFFF)], axis=-1)
     return (halves + 0.5) / 65536 - 0.5

@@ -18,7 +18,7 @@ from ryle.channelize.channelizer import (
     prepared_output,
 )
 from ryle.channelize.dither import dither
-from ryle.chunk import BLOCK, SampleChunk
+from ryle.chunk import BLOCK, SampleChunk, rows_from_parts
 from ryle.wire.samples import unpack_reference
 
 
@@ -115,7 +115,7 @@ class ReferenceChannelizer:
         inputs, spectra, channels, _ = quantized.shape
         if isinstance(layout, Blocks):
             blocks = quantized.reshape(inputs, spectra // BLOCK, BLOCK, channels, 2)
-            data[...] = blocks.transpose(3, 1, 0, 4, 2).reshape(data.shape)
+            data[...] = rows_from_parts(blocks.transpose(3, 1, 0, 2, 4))
             return
         heaps = quantized.reshape(-1, layout.pols, spectra // layout.spectra, layout.spectra, channels, 2)
         ordered = heaps.transpose(0, 2, 4, 3, 1, 5)

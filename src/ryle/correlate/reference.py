@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.chunk import BLOCK
+from ryle.chunk import BLOCK, parts_from_rows
 from ryle.correlate.correlator import product_inputs
 
 
@@ -22,7 +22,7 @@ def correlate(
     Parameters
     ----------
     data : ndarray of int8, shape (channel, block, input, 128)
-        K-blocks: 64 real parts, then 64 imaginary parts. A -128 is taken as -127.
+        K-blocks, rows ordered as `ryle.chunk.rows_from_parts` does. A -128 is taken as -127.
     valid : ndarray of uint64, shape (channel group, block, input)
         Bit ``s`` is set where spectrum ``s`` of the block is valid.
     polarizations : int
@@ -38,8 +38,8 @@ def correlate(
     channels, _, inputs, _ = data.shape
     bits = unpack_valid(valid)  # (group, block, input, 64)
     present = np.repeat(bits, channels // len(valid), axis=0)
-    parts = np.maximum(data.astype(np.int64), -127).reshape(*data.shape[:3], 2, BLOCK) * present[:, :, :, np.newaxis]
-    re, im = parts[:, :, :, 0], parts[:, :, :, 1]  # (channel, block, input, spectrum)
+    parts = np.maximum(parts_from_rows(data).astype(np.int64), -127) * present[..., np.newaxis]
+    re, im = parts[..., 0], parts[..., 1]  # (channel, block, input, spectrum)
     i, j = product_inputs(inputs // polarizations, polarizations).T
     visibilities = np.zeros((channels, len(i), 2), np.int64)
     counts = np.zeros((len(valid), len(i)), np.int64)
