@@ -19,6 +19,10 @@
 
 using namespace ryle;
 
+#ifndef HEAD_START
+#define HEAD_START 3000 // ns
+#endif
+
 DEVICE constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
 constexpr bool SMALL = INPUTS <= 64;
@@ -80,14 +84,22 @@ DEVICE Tile tile_of(int work, int channels) {
 
 DEVICE int first_input(int run) { return run ? SPARE + 128 * run : 0; }
 
+// Where this thread's parts lie from a row of 64 on, its chunk 0. The rows of other chunks differ in bits 4 to 6 only.
+DEVICE int lane_offset(int row) {
+    const int lane = threadIdx.x % 128;
+    return row * ROW + chunk_offset(lane / 32 * 16 + lane % 32 / 4, 0) + lane % 4 * 4;
+}
+
 // Four bytes a register of this warp's 16 rows, as the matrix instructions want a group of rows; zero in warps from `live`
-// rows on.
-template <int LIVE> DEVICE void load_rows(uint32_t (&a)[4], const unsigned char *tile, int row, int group) {
-    const int warp = threadIdx.x % 128 / 32, g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
-    const bool live = LIVE == 64 || 16 * warp < LIVE;
+// rows on. `at` is the stage's offset and this thread's in it. The address is made anew for each group, with one operation:
+// kept, 16 of them would take the registers that the sums need.
+template <int LIVE> DEVICE void load_rows(uint32_t (&a)[4], const unsigned char *stages, int at, int group) {
+    const bool live = LIVE == 64 || static_cast<int>(threadIdx.x) % 128 / 32 * 16 < LIVE;
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-        a[i] = live ? parts(tile, row + 16 * warp + g + 8 * (i % 2), 2 * group + i / 2, q) : 0;
+    for (int i = 0; i < 4; ++i) {
+        const int chunk = 2 * group + i / 2;
+        a[i] = live ? *reinterpret_cast<const uint32_t *>(stages + (at ^ chunk << 4) + i % 2 * 8 * ROW) : 0;
+    }
 }
 
 // Sums of 64 rows: complex with FULL columns, then, with their own X inputs, real parts and half of the imaginary parts;
@@ -102,20 +114,21 @@ template <int FULL, int X, int CORNER> struct Sums {
 template <int FULL, int X, int CORNER>
 DEVICE void multiply(Sums<FULL, X, CORNER> &sums, const Ring &ring, Place &place, int blocks, int row, int columns) {
     constexpr int LIVE = FULL == 0 ? X : 64;
+    const int lane = lane_offset(row), corner_lane = lane_offset(0);
     int previous = 0;
     for (int block = 0; block < blocks; ++block) {
         barrier_wait(ring.full + place.stage, place.parity);
-        const unsigned char *stage = ring.stages + place.stage * STAGE;
-        const uint32_t at = shared_address(stage);
+        const int stage = place.stage * STAGE;
+        const uint32_t at = shared_address(ring.stages + stage);
         uint32_t held[2] = {}, corner_held[2] = {};
 #pragma unroll
         for (int group = 0; group < GROUPS; ++group) {
             uint32_t a[4], corner[4] = {};
-            load_rows<LIVE>(a, stage, row, group);
+            load_rows<LIVE>(a, ring.stages, stage + lane, group);
             const uint32_t turned[4] = {a[2], a[3], negate_bytes(a[0]), negate_bytes(a[1])};
             const uint32_t mixed[4] = {held[0], held[1], a[2], a[3]};
             if constexpr (CORNER > 0)
-                load_rows<CORNER>(corner, stage, 0, group);
+                load_rows<CORNER>(corner, ring.stages, stage + corner_lane, group);
             wgmma_begin();
             wgmma<FULL + X>(sums.re, a, rows_descriptor(at + columns + 32 * group));
             if constexpr (FULL > 0)
@@ -162,7 +175,7 @@ DEVICE void multiply(Sums<FULL, X, CORNER> &sums, const Ring &ring, Place &place
 // Write the sums of a warp's 16 rows with COUNT columns; `re` may begin with those of other columns.
 template <int COUNT, int SIZE>
 DEVICE void put(int *to, const int (&re)[SIZE], const int (&im)[COUNT / 2], int from, int row, int column, bool add) {
-    constexpr int AT_ONCE = 4;
+    constexpr int AT_ONCE = COUNT > 128 ? 1 : 4; // as many as there are registers for
     const int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
     row += threadIdx.x % 128 / 32 * 16 + g;
 #pragma unroll
@@ -274,6 +287,9 @@ DEVICE void consume(const Ring &ring, int *scratch, int *sums, int channels, int
     enum { SKIP, WHOLE, TRIANGLE, FIRST_TRIANGLE, RECTANGLE, FIRST_RECTANGLE };
     constexpr int W = WARPGROUP;
     Place place;
+    // With a head start of one warpgroup, one multiplies while the other writes.
+    if (W == 1 && HEAD_START > 0)
+        __nanosleep(HEAD_START);
     while (true) {
         barrier_wait(ring.full + place.stage, place.parity);
         // A shuffle tells the compiler what is the same in all threads.
