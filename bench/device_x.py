@@ -3,6 +3,8 @@
 Every case runs in a process of its own under a time limit, as a wrong kernel may never end.
 
     PYTHONPATH=src python bench/device_x.py [--out DIR] [--only hopper|portable] [inputs ...]
+
+Macros of the Hopper kernel can be set to try variants: X_DEFINES="HEAD_START=0".
 """
 
 import argparse
@@ -39,6 +41,11 @@ def case(kernel, inputs, times, check, seconds):
     from ryle.gpu import open_gpu
     from ryle.gpu.power import EnergyMeter
 
+    from ryle.correlate import multiply as forms
+
+    extra = dict(item.split("=") for item in os.environ.get("X_DEFINES", "").split())
+    plain = forms.HopperMultiply.defines
+    forms.HopperMultiply.defines = classmethod(lambda cls, *args: {**plain(*args), **extra})
     gpu = open_gpu()
     pols = 2 - inputs % 2
     begin = time.perf_counter()
@@ -102,7 +109,8 @@ def case(kernel, inputs, times, check, seconds):
     result["burst"] = round(useful / min(launches[:8]) / 1e12)
     traffic = data.nbytes + sums.nbytes
     result["hbm_tb_s"] = round(traffic / pick(0.5) / 1e12, 2)
-    result["watts"] = round(meter.joules / sum(launches))
+    watts = meter.joules / sum(launches)
+    result["watts"] = round(watts) if watts == watts else 0
     print(json.dumps(result))
 
 
