@@ -22,7 +22,7 @@ LIMIT = 40.0
 
 
 def oracle(data, pols):
-    """Sums (product, 2) of one channel's K-blocks (block, input, 128), exact in float64."""
+    """Sum the products (product, 2) of one channel's K-blocks (block, input, 128), exact in float64."""
     from ryle.correlate.correlator import product_inputs
 
     blocks, inputs, _ = data.shape
@@ -36,12 +36,11 @@ def oracle(data, pols):
 
 def case(kernel, inputs, times, check, seconds):
     """Check and time one kernel; print JSON."""
+    from ryle.correlate import multiply as forms
     from ryle.correlate.correlator import product_inputs
     from ryle.correlate.multiply import make_multiply
     from ryle.gpu import open_gpu
     from ryle.gpu.power import EnergyMeter
-
-    from ryle.correlate import multiply as forms
 
     extra = dict(item.split("=") for item in os.environ.get("X_DEFINES", "").split())
     plain = forms.HopperMultiply.defines
@@ -103,7 +102,10 @@ def case(kernel, inputs, times, check, seconds):
             b.synchronize()
             launches.append(b.seconds_since(a))
     half = sorted(launches[len(launches) // 2 :])
-    pick = lambda s: half[min(len(half) - 1, int(s * len(half)))]
+
+    def pick(s):
+        return half[min(len(half) - 1, int(s * len(half)))]
+
     result["tops"] = round(useful / pick(0.5) / 1e12, 1)
     result["range"] = [round(useful / pick(0.95) / 1e12), round(useful / pick(0.05) / 1e12)]
     result["burst"] = round(useful / min(launches[:8]) / 1e12)
@@ -142,9 +144,12 @@ def main():
     jobs = [(k, n) for k in kernels for n in sizes]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         outcomes = pool.map(
-            lambda job: subprocess.run([sys.executable, "-c", code, job[0], str(job[1])], capture_output=True, text=True), jobs
+            lambda job: subprocess.run(
+                [sys.executable, "-c", code, job[0], str(job[1])], capture_output=True, text=True
+            ),
+            jobs,
         )
-        for job, outcome in zip(jobs, outcomes):
+        for job, outcome in zip(jobs, outcomes, strict=True):
             if outcome.returncode:
                 print("compile", *job, outcome.stderr.strip()[-600:])
     print(f"compiled {len(jobs)} kernels in {time.perf_counter() - begin:.0f} s", flush=True)
@@ -178,7 +183,12 @@ def main():
         Path(args.out, "device_x.json").write_text(json.dumps(results, indent=1))
 
     small = [n for n in sizes if n not in rated]
-    rates = [(k, n, 4096, not args.no_check, args.seconds) for k in kernels for n in rated if k == "hopper" or n in (144, 1024)]
+    rates = [
+        (k, n, 4096, not args.no_check, args.seconds)
+        for k in kernels
+        for n in rated
+        if k == "hopper" or n in (144, 1024)
+    ]
     rates += [(k, n, 1024, False, args.seconds / 2) for k in kernels for n in rated if k == "hopper"]
     for job in rates:
         measure(job)

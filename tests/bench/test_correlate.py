@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from emulation import EmulatedGpu
 
+from emulation import EmulatedGpu
 from ryle.bench import correlate as bench
 from ryle.chunk import BLOCK
 from ryle.correlate.reference import correlate
 
 
-def test_exact_sums(rng=np.random.default_rng()):
-    data = rng.integers(-127, 128, (2, 6, 2 * BLOCK), dtype=np.int8)
+def test_exact_sums():
+    data = np.random.default_rng().integers(-127, 128, (2, 6, 2 * BLOCK), dtype=np.int8)
     valid = np.full((1, 2, 6), 2**64 - 1, np.uint64)
     np.testing.assert_array_equal(bench.exact_sums(data, 2), correlate(data[np.newaxis], valid, 2)[0][0])
 
@@ -41,7 +41,7 @@ def test_a_wrong_kernel_is_found():
         def __call__(self, data, sums, first_block, blocks):
             sums.fill(0)
 
-    with pytest.raises(ArithmeticError, match="kernel wrong, 4 inputs: .* sums are wrong"):
+    with pytest.raises(ArithmeticError, match=r"kernel wrong, 4 inputs: .* sums are wrong"):
         bench.check(gpu, Wrong(), 4, 2)
 
 

@@ -4,10 +4,10 @@ import secrets
 
 import numpy as np
 import pytest
-from emulation import EmulatedGpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulation import EmulatedGpu
 from ryle.chunk import BLOCK, SpectraChunk, parts_from_rows, rows_from_parts
 from ryle.correlate import BACKENDS, CorrelatorConfig, make_correlator, product_inputs
 from ryle.correlate.cpu import RUN_BLOCKS, CpuCorrelator, available_kernels, choose_kernel, kernel_status
@@ -374,5 +374,5 @@ def test_kernels_of_gpus():
     assert kernel_for(Hopper(), "portable") == "portable"
     with pytest.raises(RuntimeError, match="an Ada is sm_89; choose 'portable'"):
         kernel_for(Ada(), "hopper")
-    with pytest.raises(ValueError, match="'abacus'.*hopper, portable"):
+    with pytest.raises(ValueError, match=r"'abacus'.*hopper, portable"):
         kernel_for(Ada(), "abacus")

@@ -1,9 +1,9 @@
 """The X-engine's kernels on a GPU, each checked, then timed in turn with a matrix product and a copy.
 
-Useful TOPS: 8 operations for each sample of each pair of inputs, autos included; what a kernel does beyond the triangle
-does not count. The baseline is the vendor library's int8 matrix product (cuBLASLt), which is dense. Every figure is
-sustained: a case runs for a second before the next takes its turn, and the second half counts, when power and clock have
-settled. The spread is that of the turns.
+Useful TOPS: 8 operations for each sample of each pair of inputs, autos included; what a kernel does beyond the
+triangle does not count. The baseline is the vendor library's int8 matrix product (cuBLASLt), which is dense. Every
+figure is sustained: a case runs for a second before the next takes its turn, and the second half counts, when power
+and clock have settled. The spread is that of the turns.
 """
 
 from __future__ import annotations
@@ -340,7 +340,17 @@ def bench_correlate(path: Path | None, turns: int) -> None:
         raise SystemExit(f"there is no GPU to measure: {reason}") from None
     figures = measure(gpu, turns=turns)
     table = Table(title=f"X-engine on {gpu.name}, {gpu.driver}")
-    for column in ("case", "inputs", "times", "value", "turns", "of the matrix product", "of peak", "of copy", "J/TCMAC"):
+    for column in (
+        "case",
+        "inputs",
+        "times",
+        "value",
+        "turns",
+        "of the matrix product",
+        "of peak",
+        "of copy",
+        "J/TCMAC",
+    ):
         table.add_column(column, justify="left" if column == "case" else "right")
     for f in figures:
         shares = [f"{f.notes[name]:.0%}" if name in f.notes else "" for name in ("peak", "memory")]

@@ -158,7 +158,9 @@ class CudaCorrelator:
     def _checked(self, held: int, first_block: int, blocks: int | None) -> int:
         count = held - first_block if blocks is None else blocks
         if first_block < 0 or count < 0 or first_block + count > held:
-            raise ValueError(f"blocks {first_block} to {first_block + count} asked for; the chunk has blocks 0 to {held}")
+            raise ValueError(
+                f"blocks {first_block} to {first_block + count} asked for; the chunk has blocks 0 to {held}"
+            )
         if self.spectra + count * BLOCK > _MAX_COUNT:
             raise OverflowError(
                 f"{self.spectra} spectra are summed and {count * BLOCK} more would pass the limit of {_MAX_COUNT}; "

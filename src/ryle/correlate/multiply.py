@@ -1,7 +1,7 @@
 """Which kernel multiplies K-blocks on a GPU, in what shape it is compiled, and how it is launched.
 
-`hopper` needs Hopper's matrix instructions and copy engine, `portable` runs on every GPU since Ampere. Both sum in int32
-and write, or add to, the products in the order of the X-engine's output.
+`hopper` needs Hopper's matrix instructions and copy engine, `portable` runs on every GPU since Ampere. Both sum in
+int32 and write, or add to, the products in the order of the X-engine's output.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def kernel_for(gpu: Gpu, kernel: str | None = None) -> str:
 
 def make_multiply(gpu: Gpu, inputs: int, polarizations: int, kernel: str | None = None) -> Multiply:
     """Compile and load the kernel for so many inputs; parameters as of `kernel_for`."""
-    forms = {"hopper": HopperMultiply, "portable": PortableMultiply}
-    return forms[kernel_for(gpu, kernel)](gpu, inputs, polarizations)
+    hopper = kernel_for(gpu, kernel) == "hopper"
+    return HopperMultiply(gpu, inputs, polarizations) if hopper else PortableMultiply(gpu, inputs, polarizations)
 
 
 def _check(data: DeviceArray, sums: DeviceArray, first_block: int, blocks: int, integrations: int) -> None:
@@ -191,9 +191,7 @@ class HopperMultiply:
         runs = 1 + max(0, -(-(inputs - self._first) // 128))
         self._tiles = runs * (runs + 1) // 2
         self._shared = gpu.shared_bytes
-        self._kernel = gpu.kernel(
-            _FOLDER / "hopper.cu", "correlate", self.defines(inputs, polarizations, self._shared)
-        )
+        self._kernel = gpu.kernel(_FOLDER / "hopper.cu", "correlate", self.defines(inputs, polarizations, self._shared))
         self._counter = gpu.array(np.zeros(1, np.int32))
         self._maps: OrderedDict[tuple[int, tuple[int, ...]], DeviceArray] = OrderedDict()
 
