@@ -33,6 +33,7 @@ INPUTS = (64, 128, 144, 160, 256, 512, 1024)
 TIMES = (4096, 1024)
 GEMM, COPY = "int8 matrix product (cuBLASLt)", "copy in memory"
 _GEMM_SIZE = 8192
+_REPEAT = Path(__file__).with_name("repeat.cu")
 _BYTES = 3 << 30  # of spectra that a launch reads, at most
 _BATCH = 0.03  # seconds of launches between two events
 #: Dense int8 operations a second by data sheet.
@@ -141,7 +142,7 @@ def random_spectra(gpu: Gpu, nbytes: int) -> DeviceArray:
     pattern = np.random.default_rng().integers(-127, 128, min(nbytes, 1 << 26), dtype=np.int8)
     data = gpu.empty((-(-nbytes // len(pattern)), len(pattern)), np.int8)
     first = gpu.array(pattern)
-    repeat = gpu.kernel(Path(__file__).with_name("repeat.cu"), "repeat", {})
+    repeat = gpu.kernel(_REPEAT, "repeat", {})
     words = len(pattern) // 16
     repeat.launch((min(words // 256, 65535), data.shape[0]), 256, data, first, np.int64(words))
     gpu.default_stream.synchronize()
@@ -363,3 +364,8 @@ def bench_correlate(path: Path | None, turns: int) -> None:
     if path is not None:
         rows = [{k: None if v != v else v for k, v in asdict(f).items()} for f in figures]
         path.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+def compile_variants() -> list[tuple[Path, dict[str, int]]]:
+    """List the kernels that the tests compile for every architecture."""
+    return [(_REPEAT, {})]

@@ -1,53 +1,54 @@
 // The X-engine for Hopper: int8 matrix instructions of warpgroups, fed by the copy engine.
 //
-// Blocks of threads live as long as the kernel. One thread fetches K-blocks of the tiles that it draws from a counter into
-// a ring in shared memory; two warpgroups multiply, columns from there and rows from registers, where [re | im] becomes
-// [im | -re]. The inputs are cut into a first run of 128 + SPARE (16 or 32 when few are left over, so that they waste little) and
-// runs of 128. Tiles:
+// Blocks of threads live as long as the kernel. One thread fetches K-blocks of the tiles that it draws from a counter
+// into a ring in shared memory; two warpgroups multiply, columns from there and rows from registers, where [re | im]
+// becomes [im | -re]. The inputs are cut into a first run of 128 + SPARE (16 or 32 when few are left over, so that they
+// waste little) and runs of 128. Tiles:
 //
 //  - rectangles, 128 rows times all columns of an earlier run: each warpgroup has 64 rows;
-//  - triangles, a run with itself: warpgroup 0 has rows SPARE to SPARE + 63, warpgroup 1 the next 64, each with all columns
+//  - triangles, a run with itself: warpgroup 0 has rows SPARE to SPARE + 63, warpgroup 1 the next 64, each with all
+//  columns
 //    up to its own; the corner of the first SPARE rows falls to warpgroup 0;
 //  - of 64 inputs or fewer, the whole channel: then each warpgroup has its own ring and its own channels.
 //
 // Where rows and columns are the same 64 inputs, half the products are the conjugates of the others. All real parts are
-// computed, but of Im = M - M^T, with M = im · re^T, only X: sums that have M's terms of groups 1 and 3 and those of -M^T of
-// groups 0 and 2. Then Im = X - X^T, too. One step does two groups: [-re_r(0) | im_r(1)] · [im_c(0) | re_c(1)], for im(0)
-// and re(1) are neighbours in a row.
+// computed, but of Im = M - M^T, with M = im · re^T, only X: sums that have M's terms of groups 1 and 3 and those of
+// -M^T of groups 0 and 2. Then Im = X - X^T, too. One step does two groups: [-re_r(0) | im_r(1)] · [im_c(0) | re_c(1)],
+// for im(0) and re(1) are neighbours in a row.
 #include "ryle/correlate/hopper.cuh"
 #include "ryle/correlate/kblocks.cuh"
 
 using namespace ryle;
 
 #ifndef HEAD_START
-#define HEAD_START 3000 // ns
+#define HEAD_START 3000  // ns
 #endif
 
 DEVICE constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
 constexpr bool SMALL = INPUTS <= 64;
 constexpr int REST = INPUTS % 128;
-constexpr int SPARE = INPUTS > 128 && REST <= 32 ? round_up(REST, 16) : 0; // more would not fit the registers
-constexpr int FIRST = SMALL ? round_up(INPUTS, 16) : 128 + SPARE; // rows of the first run
+constexpr int SPARE = INPUTS > 128 && REST <= 32 ? round_up(REST, 16) : 0;  // more would not fit the registers
+constexpr int FIRST = SMALL ? round_up(INPUTS, 16) : 128 + SPARE;           // rows of the first run
 constexpr int RUNS = SMALL || INPUTS <= FIRST ? 1 : 1 + (INPUTS - FIRST + 127) / 128;
 // Whether warpgroup 1 has no inputs in the last run.
 constexpr bool HALF = RUNS > 1 && INPUTS - SPARE - 128 * (RUNS - 1) <= 64;
 constexpr int RECTANGLES = RUNS * (RUNS - 1) / 2, TILES = RECTANGLES + RUNS;
 
-constexpr int TEAMS = SMALL ? 2 : 1; // that have a ring each
-constexpr int WARPGROUPS = 2 / TEAMS; // of a team
+constexpr int TEAMS = SMALL ? 2 : 1;   // that have a ring each
+constexpr int WARPGROUPS = 2 / TEAMS;  // of a team
 constexpr int THREADS = 3 * 128;
 constexpr int STAGE = (FIRST + (RUNS > 1 ? 128 : 0)) * ROW;
-constexpr int TURN_PITCH = 68; // so that rows and columns of the scratch lie in different banks
+constexpr int TURN_PITCH = 68;  // so that rows and columns of the scratch lie in different banks
 constexpr int TURN = 64 * TURN_PITCH * 4;
-constexpr int ROOM = (SHARED_SIZE - 1024 - 2 * TURN) / (TEAMS * STAGE); // barriers take less than 1024
+constexpr int ROOM = (SHARED_SIZE - 1024 - 2 * TURN) / (TEAMS * STAGE);  // barriers take less than 1024
 constexpr int STAGES = ROOM < 12 ? ROOM : 12;
 static_assert(STAGES >= 3);
 
 struct Ring {
-    unsigned char *stages;
+    unsigned char* stages;
     uint64_t *full, *empty;
-    int *work; // what a stage's data belong to; -1 after the last tile
+    int* work;  // what a stage's data belong to; -1 after the last tile
 };
 
 // Where a thread is in its team's ring.
@@ -63,7 +64,7 @@ struct Place {
 
 struct Tile {
     int integration, channel;
-    int rows, columns; // runs
+    int rows, columns;  // runs
 };
 
 DEVICE Tile tile_of(int work, int channels) {
@@ -71,10 +72,9 @@ DEVICE Tile tile_of(int work, int channels) {
     int n = work % TILES;
     tile.channel = work / TILES % channels;
     tile.integration = work / TILES / channels;
-    if (n < RECTANGLES) { // the long ones first
+    if (n < RECTANGLES) {  // the long ones first
         tile.rows = 1;
-        for (; n >= tile.rows; ++tile.rows)
-            n -= tile.rows;
+        for (; n >= tile.rows; ++tile.rows) n -= tile.rows;
         tile.columns = n;
     } else {
         tile.rows = tile.columns = n - RECTANGLES;
@@ -90,21 +90,23 @@ DEVICE int lane_offset(int row) {
     return row * ROW + chunk_offset(lane / 32 * 16 + lane % 32 / 4, 0) + lane % 4 * 4;
 }
 
-// Four bytes a register of this warp's 16 rows, as the matrix instructions want a group of rows; zero in warps from `live`
-// rows on. `at` is the stage's offset and this thread's in it. The address is made anew for each group, with one operation:
-// kept, 16 of them would take the registers that the sums need.
-template <int LIVE> DEVICE void load_rows(uint32_t (&a)[4], const unsigned char *stages, int at, int group) {
+// Four bytes a register of this warp's 16 rows, as the matrix instructions want a group of rows; zero in warps from
+// `live` rows on. `at` is the stage's offset and this thread's in it. The address is made anew for each group, with one
+// operation: kept, 16 of them would take the registers that the sums need.
+template <int LIVE>
+DEVICE void load_rows(uint32_t (&a)[4], const unsigned char* stages, int at, int group) {
     const bool live = LIVE == 64 || static_cast<int>(threadIdx.x) % 128 / 32 * 16 < LIVE;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const int chunk = 2 * group + i / 2;
-        a[i] = live ? *reinterpret_cast<const uint32_t *>(stages + (at ^ chunk << 4) + i % 2 * 8 * ROW) : 0;
+        a[i] = live ? *reinterpret_cast<const uint32_t*>(stages + (at ^ chunk << 4) + i % 2 * 8 * ROW) : 0;
     }
 }
 
-// Sums of 64 rows: complex with FULL columns, then, with their own X inputs, real parts and half of the imaginary parts;
-// besides those of the CORNER, the tile's first rows with themselves.
-template <int FULL, int X, int CORNER> struct Sums {
+// Sums of 64 rows: complex with FULL columns, then, with their own X inputs, real parts and half of the imaginary
+// parts; besides those of the CORNER, the tile's first rows with themselves.
+template <int FULL, int X, int CORNER>
+struct Sums {
     static constexpr int SIZE = (FULL + X) / 2;
     int re[SIZE] = {}, im[FULL ? FULL / 2 : 1] = {}, x[X ? X / 2 : 1] = {};
     int corner_re[CORNER ? CORNER / 2 : 1] = {}, corner_x[CORNER ? CORNER / 2 : 1] = {};
@@ -112,7 +114,7 @@ template <int FULL, int X, int CORNER> struct Sums {
 
 // Multiply all K-blocks of a tile: this warpgroup's rows from `row` on in a stage, the columns from byte `columns` on.
 template <int FULL, int X, int CORNER>
-DEVICE void multiply(Sums<FULL, X, CORNER> &sums, const Ring &ring, Place &place, int blocks, int row, int columns) {
+DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place, int blocks, int row, int columns) {
     constexpr int LIVE = FULL == 0 ? X : 64;
     const int lane = lane_offset(row), corner_lane = lane_offset(0);
     int previous = 0;
@@ -127,14 +129,11 @@ DEVICE void multiply(Sums<FULL, X, CORNER> &sums, const Ring &ring, Place &place
             load_rows<LIVE>(a, ring.stages, stage + lane, group);
             const uint32_t turned[4] = {a[2], a[3], negate_bytes(a[0]), negate_bytes(a[1])};
             const uint32_t mixed[4] = {held[0], held[1], a[2], a[3]};
-            if constexpr (CORNER > 0)
-                load_rows<CORNER>(corner, ring.stages, stage + corner_lane, group);
+            if constexpr (CORNER > 0) load_rows<CORNER>(corner, ring.stages, stage + corner_lane, group);
             wgmma_begin();
             wgmma<FULL + X>(sums.re, a, rows_descriptor(at + columns + 32 * group));
-            if constexpr (FULL > 0)
-                wgmma<FULL>(sums.im, turned, rows_descriptor(at + columns + 32 * group));
-            if constexpr (CORNER > 0)
-                wgmma<CORNER>(sums.corner_re, corner, rows_descriptor(at + 32 * group));
+            if constexpr (FULL > 0) wgmma<FULL>(sums.im, turned, rows_descriptor(at + columns + 32 * group));
+            if constexpr (CORNER > 0) wgmma<CORNER>(sums.corner_re, corner, rows_descriptor(at + 32 * group));
             if (group % 2 == 0) {
                 held[0] = turned[2];
                 held[1] = turned[3];
@@ -143,8 +142,7 @@ DEVICE void multiply(Sums<FULL, X, CORNER> &sums, const Ring &ring, Place &place
                     corner_held[1] = negate_bytes(corner[1]);
                 }
             } else {
-                if constexpr (X > 0)
-                    wgmma<X>(sums.x, mixed, rows_descriptor(at + row * ROW + 32 * (group - 1) + 16));
+                if constexpr (X > 0) wgmma<X>(sums.x, mixed, rows_descriptor(at + row * ROW + 32 * (group - 1) + 16));
                 if constexpr (CORNER > 0) {
                     const uint32_t mixed[4] = {corner_held[0], corner_held[1], corner[2], corner[3]};
                     wgmma<CORNER>(sums.corner_x, mixed, rows_descriptor(at + 32 * (group - 1) + 16));
@@ -152,10 +150,9 @@ DEVICE void multiply(Sums<FULL, X, CORNER> &sums, const Ring &ring, Place &place
             }
             wgmma_commit();
             wgmma_wait<1>();
-            if (group == 0 && block > 0) { // the stage before has been read
+            if (group == 0 && block > 0) {  // the stage before has been read
                 __syncwarp();
-                if (threadIdx.x % 32 == 0)
-                    barrier_arrive(ring.empty + previous);
+                if (threadIdx.x % 32 == 0) barrier_arrive(ring.empty + previous);
             }
         }
         previous = place.stage;
@@ -168,14 +165,13 @@ DEVICE void multiply(Sums<FULL, X, CORNER> &sums, const Ring &ring, Place &place
     settle(sums.corner_re);
     settle(sums.corner_x);
     __syncwarp();
-    if (threadIdx.x % 32 == 0)
-        barrier_arrive(ring.empty + previous);
+    if (threadIdx.x % 32 == 0) barrier_arrive(ring.empty + previous);
 }
 
 // Write the sums of a warp's 16 rows with COUNT columns; `re` may begin with those of other columns.
 template <int COUNT, int SIZE>
-DEVICE void put(int *to, const int (&re)[SIZE], const int (&im)[COUNT / 2], int from, int row, int column, bool add) {
-    constexpr int AT_ONCE = COUNT > 128 ? 1 : 4; // as many as there are registers for
+DEVICE void put(int* to, const int (&re)[SIZE], const int (&im)[COUNT / 2], int from, int row, int column, bool add) {
+    constexpr int AT_ONCE = COUNT > 128 ? 1 : 4;  // as many as there are registers for
     const int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
     row += threadIdx.x % 128 / 32 * 16 + g;
 #pragma unroll
@@ -187,47 +183,46 @@ DEVICE void put(int *to, const int (&re)[SIZE], const int (&im)[COUNT / 2], int 
             if (add) {
 #pragma unroll
                 for (int i = 0; i < AT_ONCE; ++i)
-                    if (n + i < COUNT / 8)
-                        before[i] = pairs.get(column + 8 * (n + i) + 2 * q);
+                    if (n + i < COUNT / 8) before[i] = pairs.get(column + 8 * (n + i) + 2 * q);
             }
 #pragma unroll
             for (int i = 0; i < AT_ONCE; ++i)
                 if (n + i < COUNT / 8) {
                     const int d = 4 * (n + i) + 2 * half;
-                    pairs.put(column + 8 * (n + i) + 2 * q, before[i], re[from + d], im[d], re[from + d + 1], im[d + 1]);
+                    pairs.put(column + 8 * (n + i) + 2 * q, before[i], re[from + d], im[d], re[from + d + 1],
+                              im[d + 1]);
                 }
         }
     }
 }
 
 // Im = X - X^T of 64 rows with themselves, through the warpgroup's scratch.
-template <int X, int WARPGROUP> DEVICE void turn(int (&x)[X / 2], int *scratch) {
+template <int X, int WARPGROUP>
+DEVICE void turn(int (&x)[X / 2], int* scratch) {
     const int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4, row = threadIdx.x % 128 / 32 * 16 + g;
-    barrier(1 + WARPGROUP, 128); // the scratch is free
+    barrier(1 + WARPGROUP, 128);  // the scratch is free
 #pragma unroll
     for (int i = 0; i < X / 4; ++i) {
-        int *to = scratch + (row + 8 * (i % 2)) * TURN_PITCH + 8 * (i / 2) + 2 * q;
-        *reinterpret_cast<int2 *>(to) = make_int2(x[2 * i], x[2 * i + 1]);
+        int* to = scratch + (row + 8 * (i % 2)) * TURN_PITCH + 8 * (i / 2) + 2 * q;
+        *reinterpret_cast<int2*>(to) = make_int2(x[2 * i], x[2 * i + 1]);
     }
     barrier(1 + WARPGROUP, 128);
 #pragma unroll
-    for (int i = 0; i < X / 2; ++i)
-        x[i] -= scratch[(8 * (i / 4) + 2 * q + i % 2) * TURN_PITCH + row + 8 * (i / 2 % 2)];
+    for (int i = 0; i < X / 2; ++i) x[i] -= scratch[(8 * (i / 4) + 2 * q + i % 2) * TURN_PITCH + row + 8 * (i / 2 % 2)];
 }
 
 // Multiply a tile and write it: of inputs from `first_row` and `first_column` on.
 template <int FULL, int X, int CORNER, int WARPGROUP>
-DEVICE void tile(const Ring &ring, Place &place, int blocks, int row, int columns, int *to, int first_row,
-                 int first_column, int *scratch, bool add) {
+DEVICE void tile(const Ring& ring, Place& place, int blocks, int row, int columns, int* to, int first_row,
+                 int first_column, int* scratch, bool add) {
     Sums<FULL, X, CORNER> sums;
     multiply(sums, ring, place, blocks, row, columns);
-    keep_here(first_row); // or addresses would be computed, and held, before the loop
+    keep_here(first_row);  // or addresses would be computed, and held, before the loop
     if constexpr (X > 0) {
         turn<X, WARPGROUP>(sums.x, scratch);
         put<X>(to, sums.re, sums.x, FULL / 2, first_row, first_row, add);
     }
-    if constexpr (FULL > 0)
-        put<FULL>(to, sums.re, sums.im, 0, first_row, first_column, add);
+    if constexpr (FULL > 0) put<FULL>(to, sums.re, sums.im, 0, first_row, first_column, add);
     if constexpr (CORNER > 0) {
         turn<CORNER, WARPGROUP>(sums.corner_x, scratch);
         if (threadIdx.x % 128 / 32 * 16 < CORNER)
@@ -236,28 +231,29 @@ DEVICE void tile(const Ring &ring, Place &place, int blocks, int row, int column
 }
 
 // Fetch what a team needs, in the order of the tiles it draws.
-DEVICE void produce(const Ring &ring, const unsigned char *maps, int *counter, int works, int channels, int first_block,
+DEVICE void produce(const Ring& ring, const unsigned char* maps, int* counter, int works, int channels, int first_block,
                     int blocks) {
     Place place;
     int next = atomicAdd(counter, 1);
     while (true) {
         const int work = next;
         if (work < works)
-            next = atomicAdd(counter, 1); // early: the answer takes a while
+            next = atomicAdd(counter, 1);  // early: the answer takes a while
         else if (work == works + TEAMS * int(gridDim.x) - 1)
-            *counter = 0; // everyone has drawn for the last time; ready for the next launch
+            *counter = 0;  // everyone has drawn for the last time; ready for the next launch
         const Tile tile = tile_of(work < works ? work : 0, channels);
         const int first = first_block + tile.integration * blocks;
         for (int block = 0; block < (work < works ? blocks : 1); ++block) {
             barrier_wait(ring.empty + place.stage, place.parity ^ 1);
             ring.work[place.stage] = work < works ? work : -1;
-            uint64_t *full = ring.full + place.stage;
-            unsigned char *stage = ring.stages + place.stage * STAGE;
+            uint64_t* full = ring.full + place.stage;
+            unsigned char* stage = ring.stages + place.stage * STAGE;
             if (work >= works) {
                 barrier_arrive(full);
             } else if (RUNS == 1 || tile.rows == tile.columns) {
                 barrier_arrive_expecting(full, (tile.rows ? 128 : FIRST) * ROW);
-                fetch_box(stage, maps + (tile.rows ? 128 : 0), full, first_input(tile.rows), first + block, tile.channel);
+                fetch_box(stage, maps + (tile.rows ? 128 : 0), full, first_input(tile.rows), first + block,
+                          tile.channel);
             } else {
                 barrier_arrive_expecting(full, (128 + (tile.columns ? 128 : FIRST)) * ROW);
                 fetch_box(stage, maps + 128, full, first_input(tile.rows), first + block, tile.channel);
@@ -266,49 +262,42 @@ DEVICE void produce(const Ring &ring, const unsigned char *maps, int *counter, i
             }
             place.advance();
         }
-        if (work >= works)
-            return;
+        if (work >= works) return;
     }
 }
 
 // Pass over a tile's data.
-DEVICE void skip(const Ring &ring, Place &place, int blocks) {
+DEVICE void skip(const Ring& ring, Place& place, int blocks) {
     for (int block = 0; block < blocks; ++block) {
         barrier_wait(ring.full + place.stage, place.parity);
         __syncwarp();
-        if (threadIdx.x % 32 == 0)
-            barrier_arrive(ring.empty + place.stage);
+        if (threadIdx.x % 32 == 0) barrier_arrive(ring.empty + place.stage);
         place.advance();
     }
 }
 
 template <int WARPGROUP>
-DEVICE void consume(const Ring &ring, int *scratch, int *sums, int channels, int blocks, bool add) {
+DEVICE void consume(const Ring& ring, int* scratch, int* sums, int channels, int blocks, bool add) {
     enum { SKIP, WHOLE, TRIANGLE, FIRST_TRIANGLE, RECTANGLE, FIRST_RECTANGLE };
     constexpr int W = WARPGROUP;
     Place place;
     // With a head start of one warpgroup, one multiplies while the other writes.
-    if (W == 1 && HEAD_START > 0)
-        __nanosleep(HEAD_START);
+    if (W == 1 && HEAD_START > 0) __nanosleep(HEAD_START);
     while (true) {
         barrier_wait(ring.full + place.stage, place.parity);
         // A shuffle tells the compiler what is the same in all threads.
         const int work = __shfl_sync(~0u, ring.work[place.stage], 0);
-        if (__any_sync(~0u, work < 0))
-            return;
+        if (__any_sync(~0u, work < 0)) return;
         const Tile t = tile_of(work, channels);
-        int *to = sums + (int64_t(t.integration) * channels + t.channel) * PRODUCTS * 2;
+        int* to = sums + (int64_t(t.integration) * channels + t.channel) * PRODUCTS * 2;
         const int rows = first_input(t.rows), columns = first_input(t.columns);
         int kind = t.rows != t.columns ? (SPARE > 0 && t.columns == 0 ? FIRST_RECTANGLE : RECTANGLE)
                                        : (SPARE > 0 && t.rows == 0 ? FIRST_TRIANGLE : TRIANGLE);
-        if (HALF && W == 1 && t.rows == RUNS - 1)
-            kind = SKIP;
+        if (HALF && W == 1 && t.rows == RUNS - 1) kind = SKIP;
 
-        if constexpr (SMALL)
-            tile<0, FIRST, 0, W>(ring, place, blocks, 0, 0, to, 0, 0, scratch, add);
+        if constexpr (SMALL) tile<0, FIRST, 0, W>(ring, place, blocks, 0, 0, to, 0, 0, scratch, add);
         if constexpr (HALF && W == 1)
-            if (__any_sync(~0u, kind == SKIP))
-                skip(ring, place, blocks);
+            if (__any_sync(~0u, kind == SKIP)) skip(ring, place, blocks);
         if constexpr (RUNS > 1 && (SPARE == 0 || RUNS > 2))
             if (__any_sync(~0u, kind == RECTANGLE))
                 tile<128, 0, 0, W>(ring, place, blocks, 64 * W, 128 * ROW, to, rows + 64 * W, columns, scratch, add);
@@ -320,25 +309,25 @@ DEVICE void consume(const Ring &ring, int *scratch, int *sums, int channels, int
                 tile<64 * W, 64, 0, W>(ring, place, blocks, 64 * W, 0, to, rows + 64 * W, columns, scratch, add);
         if constexpr (SPARE > 0)
             if (__any_sync(~0u, kind == FIRST_TRIANGLE))
-                tile<SPARE + 64 * W, 64, W ? 0 : SPARE, W>(ring, place, blocks, SPARE + 64 * W, 0, to, SPARE + 64 * W, 0,
-                                                           scratch, add);
+                tile<SPARE + 64 * W, 64, W ? 0 : SPARE, W>(ring, place, blocks, SPARE + 64 * W, 0, to, SPARE + 64 * W,
+                                                           0, scratch, add);
     }
 }
 
 // Sum `blocks` K-blocks from `first_block` on for each of several integrations, one after the other in the data
 // [channel][block][input][128] that `maps` describe (boxes of FIRST and of 128 rows), to sums
-// [integration][channel][product][re, im]. `works` is TILES · channels · integrations; `counter` is 0, and 0 again after.
+// [integration][channel][product][re, im]. `works` is TILES · channels · integrations; `counter` is 0, and 0 again
+// after.
 KERNEL(THREADS, 1)
-correlate(const unsigned char *maps, int *sums, int *counter, int works, int channels, int first_block, int blocks,
+correlate(const unsigned char* maps, int* sums, int* counter, int works, int channels, int first_block, int blocks,
           int add) {
     SHARED_BYTES(shared);
-    int *scratch = reinterpret_cast<int *>(shared + TEAMS * STAGES * STAGE);
-    uint64_t *barriers = reinterpret_cast<uint64_t *>(scratch + 2 * TURN / 4);
-    int *work = reinterpret_cast<int *>(barriers + 2 * TEAMS * STAGES);
+    int* scratch = reinterpret_cast<int*>(shared + TEAMS * STAGES * STAGE);
+    uint64_t* barriers = reinterpret_cast<uint64_t*>(scratch + 2 * TURN / 4);
+    int* work = reinterpret_cast<int*>(barriers + 2 * TEAMS * STAGES);
     const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
     if (threadIdx.x == 0) {
-        if (shared_address(shared) % 1024 != 0)
-            __trap();
+        if (shared_address(shared) % 1024 != 0) __trap();
         for (int i = 0; i < TEAMS * STAGES; ++i) {
             barrier_init(barriers + i, 1);
             barrier_init(barriers + TEAMS * STAGES + i, 4 * WARPGROUPS);

@@ -7,65 +7,71 @@
 namespace ryle {
 
 // Where something lies in shared memory, as the instructions here name it.
-DEVICE uint32_t shared_address(const void *shared) { return static_cast<uint32_t>(__cvta_generic_to_shared(shared)); }
+DEVICE uint32_t shared_address(const void* shared) { return static_cast<uint32_t>(__cvta_generic_to_shared(shared)); }
 
-// A barrier in 8 bytes of shared memory: a phase ends when `count` threads have arrived and the bytes they expect are there.
-DEVICE void barrier_init(uint64_t *barrier, int count) {
+// A barrier in 8 bytes of shared memory: a phase ends when `count` threads have arrived and the bytes they expect are
+// there.
+DEVICE void barrier_init(uint64_t* barrier, int count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
 }
 // Let the copy engine see the barriers that this thread initialised.
 DEVICE void barrier_init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-DEVICE void barrier_arrive(uint64_t *barrier) {
+DEVICE void barrier_arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-DEVICE void barrier_arrive_expecting(uint64_t *barrier, int bytes) {
+DEVICE void barrier_arrive_expecting(uint64_t* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                  : "memory");
 }
 // Wait until the phase of this parity (0 for the first) has ended.
-DEVICE void barrier_wait(uint64_t *barrier, int parity) {
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}" ::"r"(shared_address(barrier)),
-                 "r"(parity)
-                 : "memory");
+DEVICE void barrier_wait(uint64_t* barrier, int parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n"
+        "}" ::"r"(shared_address(barrier)),
+        "r"(parity)
+        : "memory");
 }
 
 // Fetch the box at (bytes, row, block, channel) of the array that `map` describes, a CUtensorMap in global memory; its
 // bytes count for the barrier, those of rows that do not exist, which become zero, included.
-DEVICE void fetch_box(void *shared, const void *map, uint64_t *barrier, int row, int block, int channel) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                 " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(shared)),
-                 "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier))
-                 : "memory");
+DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(shared)),
+        "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier))
+        : "memory");
 }
 
 // Change this warpgroup's registers; the pool is what the kernel was launched with.
-template <int REGISTERS> DEVICE void registers_take() {
+template <int REGISTERS>
+DEVICE void registers_take() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
-template <int REGISTERS> DEVICE void registers_give() {
+template <int REGISTERS>
+DEVICE void registers_give() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
 // Before the first of a run of matrix instructions, and after registers that they use have changed.
 DEVICE void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int PENDING> DEVICE void wgmma_wait() {
+template <int PENDING>
+DEVICE void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 // Nothing that reads these registers may move to before this point.
-template <int COUNT> DEVICE void settle(int (&registers)[COUNT]) {
+template <int COUNT>
+DEVICE void settle(int (&registers)[COUNT]) {
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i)
-        asm volatile("" : "+r"(registers[i])::"memory");
+    for (int i = 0; i < COUNT; ++i) asm volatile("" : "+r"(registers[i])::"memory");
 }
 
 // Nothing that is computed from this value may move to before this point.
-DEVICE void keep_here(int &value) { asm volatile("" : "+r"(value)::"memory"); }
+DEVICE void keep_here(int& value) { asm volatile("" : "+r"(value)::"memory"); }
 
 // What the matrix unit is told of b: rows of 128 bytes, 128-byte swizzle, at this shared address.
 DEVICE uint64_t rows_descriptor(uint32_t address) {
@@ -74,9 +80,10 @@ DEVICE uint64_t rows_descriptor(uint32_t address) {
 }
 
 // d[64 x N] += a[64 x 32] · b[32 x N], bytes in, int32 out, started only. Warp w of the warpgroup holds rows 16w to
-// 16w + 15 of a and d as in mma_16x8x32_s8, columns 8n to 8n + 7 of d in d[4n .. 4n+3]; column c of b is the 32 bytes from
-// the descriptor's address on, of row c.
-template <int N> DEVICE void wgmma(int (&d)[N / 2], const uint32_t (&a)[4], uint64_t b);
+// 16w + 15 of a and d as in mma_16x8x32_s8, columns 8n to 8n + 7 of d in d[4n .. 4n+3]; column c of b is the 32 bytes
+// from the descriptor's address on, of row c.
+template <int N>
+DEVICE void wgmma(int (&d)[N / 2], const uint32_t (&a)[4], uint64_t b);
 
 // clang-format off
 #define L0 "%0, %1, %2, %3, %4, %5, %6, %7"
@@ -131,4 +138,4 @@ WGMMA(192, L0 ", " L1 ", " L2 ", " L3 ", " L4 ", " L5 ", " L6 ", " L7 ", " L8 ",
 #undef WGMMA
 // clang-format on
 
-} // namespace ryle
+}  // namespace ryle

@@ -1,7 +1,7 @@
 // K-blocks as the correlation kernels see them, and the place of each product in what they write.
 //
-// A row is one input's 64 spectra of one channel: four groups of 16 spectra, each 16 real parts, then their 16 imaginary
-// parts. One matrix step takes one group, k = 32. With x = re + i·im, and r a row of the tile and c a column,
+// A row is one input's 64 spectra of one channel: four groups of 16 spectra, each 16 real parts, then their 16
+// imaginary parts. One matrix step takes one group, k = 32. With x = re + i·im, and r a row of the tile and c a column,
 //
 //     Re x_r conj(x_c) = [re_r | im_r] · [re_c | im_c]        Im x_r conj(x_c) = [im_r | -re_r] · [re_c | im_c]
 //
@@ -18,10 +18,10 @@
 
 namespace ryle {
 
-constexpr int ROW = 128;             // bytes
-constexpr int BLOCK = 64;            // spectra
-constexpr int GROUPS = 4;            // groups of a row
-constexpr int MAX_RUN_BLOCKS = 1040; // blocks whose products surely fit in 32 bits
+constexpr int ROW = 128;              // bytes
+constexpr int BLOCK = 64;             // spectra
+constexpr int GROUPS = 4;             // groups of a row
+constexpr int MAX_RUN_BLOCKS = 1040;  // blocks whose products surely fit in 32 bits
 static_assert(2ll * 127 * 127 * BLOCK * MAX_RUN_BLOCKS < (1ll << 31));
 static_assert(2ll * 127 * 127 * BLOCK * (MAX_RUN_BLOCKS + 1) >= (1ll << 31));
 
@@ -34,8 +34,8 @@ static_assert(INPUTS >= 1 && INPUTS <= 4096 && (POLS == 1 || (POLS == 2 && INPUT
 DEVICE int chunk_offset(int row, int chunk) { return row * ROW + ((chunk ^ (row & 7)) << 4); }
 
 // Four spectra's parts: bytes 4q .. 4q+3 of a chunk. Chunk 2g holds the real, 2g + 1 the imaginary parts of group g.
-DEVICE uint32_t parts(const unsigned char *tile, int row, int chunk, int q) {
-    return *reinterpret_cast<const uint32_t *>(tile + chunk_offset(row, chunk) + 4 * q);
+DEVICE uint32_t parts(const unsigned char* tile, int row, int chunk, int q) {
+    return *reinterpret_cast<const uint32_t*>(tile + chunk_offset(row, chunk) + 4 * q);
 }
 
 // The negatives of four bytes, none of which is -128.
@@ -56,40 +56,36 @@ DEVICE int column_place(int column) { return POLS * POLS * (column / POLS) + col
 
 // Sums in the output of one row with pairs of columns c, c + 1, c even.
 struct Pairs {
-    int *sums;
+    int* sums;
     int row;
-    DEVICE Pairs(int *output, int r) : sums(output + 2 * row_place(r)), row(r) {}
+    DEVICE Pairs(int* output, int r) : sums(output + 2 * row_place(r)), row(r) {}
 
     // What is there now: re, im of either column.
     DEVICE int4 get(int column) const {
         int4 value = make_int4(0, 0, 0, 0);
-        if (!kept(row, column))
-            return value;
-        const int *from = sums + 2 * column_place(column);
-        if constexpr (POLS == 2) // both columns are of one antenna
-            return *reinterpret_cast<const int4 *>(from);
-        const int2 first = *reinterpret_cast<const int2 *>(from);
+        if (!kept(row, column)) return value;
+        const int* from = sums + 2 * column_place(column);
+        if constexpr (POLS == 2)  // both columns are of one antenna
+            return *reinterpret_cast<const int4*>(from);
+        const int2 first = *reinterpret_cast<const int2*>(from);
         value.x = first.x, value.y = first.y;
         if (kept(row, column + 1)) {
-            const int2 second = *reinterpret_cast<const int2 *>(from + 2);
+            const int2 second = *reinterpret_cast<const int2*>(from + 2);
             value.z = second.x, value.w = second.y;
         }
         return value;
     }
     // Write `before` and new sums; im is that of x_r conj(x_c), of which the conjugate is kept.
-    DEVICE void put(int column, const int4 &before, int re0, int im0, int re1, int im1) const {
-        if (!kept(row, column))
-            return;
-        int *to = sums + 2 * column_place(column);
+    DEVICE void put(int column, const int4& before, int re0, int im0, int re1, int im1) const {
+        if (!kept(row, column)) return;
+        int* to = sums + 2 * column_place(column);
         if constexpr (POLS == 2) {
-            *reinterpret_cast<int4 *>(to) =
-                make_int4(before.x + re0, before.y - im0, before.z + re1, before.w - im1);
+            *reinterpret_cast<int4*>(to) = make_int4(before.x + re0, before.y - im0, before.z + re1, before.w - im1);
         } else {
-            *reinterpret_cast<int2 *>(to) = make_int2(before.x + re0, before.y - im0);
-            if (kept(row, column + 1))
-                *reinterpret_cast<int2 *>(to + 2) = make_int2(before.z + re1, before.w - im1);
+            *reinterpret_cast<int2*>(to) = make_int2(before.x + re0, before.y - im0);
+            if (kept(row, column + 1)) *reinterpret_cast<int2*>(to + 2) = make_int2(before.z + re1, before.w - im1);
         }
     }
 };
 
-} // namespace ryle
+}  // namespace ryle

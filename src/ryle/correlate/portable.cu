@@ -1,19 +1,19 @@
 // The X-engine by mma.sync, for every GPU since Ampere: one block of threads a tile of the triangle.
 //
-// A tile is GM x GN warps of WM x WN products; warps wholly above the diagonal or outside only help with loading. K-blocks
-// pass through a ring of STAGES in shared memory.
+// A tile is GM x GN warps of WM x WN products; warps wholly above the diagonal or outside only help with loading.
+// K-blocks pass through a ring of STAGES in shared memory.
 #include "ryle/correlate/kblocks.cuh"
 
 using namespace ryle;
 
 constexpr int WARPS = GM * GN;
 constexpr int THREADS = 32 * WARPS;
-constexpr int TILE = GM * WM; // rows, and as many columns
+constexpr int TILE = GM * WM;  // rows, and as many columns
 static_assert(GM * WM == GN * WN && WM % 16 == 0 && WN % 8 == 0 && TILE % 8 == 0);
 constexpr int STAGE = 2 * TILE * ROW;
 
 // Start to fetch one K-block's rows from `first` on; those that do not exist become zero.
-DEVICE void fetch(unsigned char *tile, const unsigned char *rows, int first) {
+DEVICE void fetch(unsigned char* tile, const unsigned char* rows, int first) {
     for (int n = threadIdx.x; n < TILE * (ROW / 16); n += THREADS) {
         const int row = n / (ROW / 16), chunk = n % (ROW / 16);
         const bool exists = first + row < INPUTS;
@@ -24,49 +24,44 @@ DEVICE void fetch(unsigned char *tile, const unsigned char *rows, int first) {
 // Sum `blocks` K-blocks from `first_block` on for each of gridDim.z integrations, one after the other in the data
 // [channel][all_blocks][input][128], to sums [integration][channel][product][re, im]; blockIdx.y is the channel.
 KERNEL(THREADS, BLOCKS_PER_SM)
-correlate(const unsigned char *data, int *sums, int all_blocks, int first_block, int blocks, int add) {
+correlate(const unsigned char* data, int* sums, int all_blocks, int first_block, int blocks, int add) {
     SHARED_BYTES(shared);
     int block_row = 0, block_column = blockIdx.x;
-    for (; block_column > block_row; ++block_row)
-        block_column -= block_row + 1;
+    for (; block_column > block_row; ++block_row) block_column -= block_row + 1;
     const int row0 = block_row * TILE, column0 = block_column * TILE;
     const bool diagonal = block_row == block_column;
     const int64_t block_bytes = int64_t(INPUTS) * ROW;
-    const unsigned char *from =
+    const unsigned char* from =
         data + (int64_t(blockIdx.y) * all_blocks + first_block + int64_t(blockIdx.z) * blocks) * block_bytes;
 
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
-    const int row = warp / GN * WM, column = warp % GN * WN; // of this warp, in the tile
+    const int row = warp / GN * WM, column = warp % GN * WN;  // of this warp, in the tile
     const bool active = row0 + row < INPUTS && column0 + column < INPUTS && column0 + column <= row0 + row + WM - 1;
 
     int re[WM / 16][WN / 8][4] = {}, im[WM / 16][WN / 8][4] = {};
     auto load = [&](int block) {
-        unsigned char *stage = shared + block % STAGES * STAGE;
+        unsigned char* stage = shared + block % STAGES * STAGE;
         if (block < blocks) {
             fetch(stage, from + block * block_bytes, row0);
-            if (!diagonal)
-                fetch(stage + TILE * ROW, from + block * block_bytes, column0);
+            if (!diagonal) fetch(stage + TILE * ROW, from + block * block_bytes, column0);
         }
         copy_async_commit();
     };
-    for (int block = 0; block < STAGES - 1; ++block)
-        load(block);
+    for (int block = 0; block < STAGES - 1; ++block) load(block);
     for (int block = 0; block < blocks; ++block) {
         copy_async_wait<STAGES - 2>();
         __syncthreads();
         load(block + STAGES - 1);
-        if (!active)
-            continue;
-        const unsigned char *rows = shared + block % STAGES * STAGE;
-        const unsigned char *columns = diagonal ? rows : rows + TILE * ROW;
+        if (!active) continue;
+        const unsigned char* rows = shared + block % STAGES * STAGE;
+        const unsigned char* columns = diagonal ? rows : rows + TILE * ROW;
 #pragma unroll
         for (int group = 0; group < GROUPS; ++group) {
-            uint32_t a[WM / 16][4], turned[WM / 16][4]; // [re | im] and [im | -re]
+            uint32_t a[WM / 16][4], turned[WM / 16][4];  // [re | im] and [im | -re]
 #pragma unroll
             for (int m = 0; m < WM / 16; ++m) {
 #pragma unroll
-                for (int i = 0; i < 4; ++i)
-                    a[m][i] = parts(rows, row + 16 * m + g + 8 * (i % 2), 2 * group + i / 2, q);
+                for (int i = 0; i < 4; ++i) a[m][i] = parts(rows, row + 16 * m + g + 8 * (i % 2), 2 * group + i / 2, q);
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     turned[m][i] = a[m][2 + i];
@@ -85,9 +80,8 @@ correlate(const unsigned char *data, int *sums, int all_blocks, int first_block,
             }
         }
     }
-    if (!active)
-        return;
-    int *to = sums + (int64_t(blockIdx.z) * gridDim.y + blockIdx.y) * PRODUCTS * 2;
+    if (!active) return;
+    int* to = sums + (int64_t(blockIdx.z) * gridDim.y + blockIdx.y) * PRODUCTS * 2;
 #pragma unroll
     for (int m = 0; m < WM / 16; ++m)
 #pragma unroll
@@ -97,8 +91,7 @@ correlate(const unsigned char *data, int *sums, int all_blocks, int first_block,
             int4 before[WN / 8] = {};
             if (add) {
 #pragma unroll
-                for (int n = 0; n < WN / 8; ++n)
-                    before[n] = pairs.get(first + 8 * n);
+                for (int n = 0; n < WN / 8; ++n) before[n] = pairs.get(first + 8 * n);
             }
 #pragma unroll
             for (int n = 0; n < WN / 8; ++n)

@@ -19,30 +19,28 @@ DEVICE uint32_t lane_mask(uint64_t valid) {
     return byte_mask(static_cast<uint32_t>(valid >> (16 * (lane / 8) + 4 * (lane % 4))) & 15);
 }
 
-DEVICE void count_clamped(uint64_t *clamped, uint32_t count) {
+DEVICE void count_clamped(uint64_t* clamped, uint32_t count) {
     count = __reduce_add_sync(~0u, count);
     if (threadIdx.x % 32 == 0 && count)
-        atomicAdd(reinterpret_cast<unsigned long long *>(clamped), static_cast<unsigned long long>(count));
+        atomicAdd(reinterpret_cast<unsigned long long*>(clamped), static_cast<unsigned long long>(count));
 }
 
 // Zero what is invalid in K-blocks [channel][block][input][128], and with `clamp` mend -128; one warp a word of
-// valid [group][block][input], blockIdx.y and blockIdx.z share the group's channels and the groups. Without `clamp` rows
-// that are wholly valid are not touched.
+// valid [group][block][input], blockIdx.y and blockIdx.z share the group's channels and the groups. Without `clamp`
+// rows that are wholly valid are not touched.
 KERNEL(256, 1)
-zero_invalid(unsigned char *data, const uint64_t *valid, uint64_t *clamped, int inputs, int all_blocks, int first_block,
+zero_invalid(unsigned char* data, const uint64_t* valid, uint64_t* clamped, int inputs, int all_blocks, int first_block,
              int blocks, int group_channels, int clamp) {
     const int64_t word = (int64_t(blockIdx.x) * 256 + threadIdx.x) / 32;
-    if (word >= int64_t(blocks) * inputs)
-        return;
+    if (word >= int64_t(blocks) * inputs) return;
     const int64_t row_words = int64_t(all_blocks) * inputs, at = int64_t(first_block) * inputs + word;
     const uint64_t bits = valid[blockIdx.z * row_words + at];
-    if (!clamp && bits == ~uint64_t(0))
-        return;
+    if (!clamp && bits == ~uint64_t(0)) return;
     const uint32_t mask = lane_mask(bits);
     uint32_t count = 0;
     for (int channel = blockIdx.y; channel < group_channels; channel += gridDim.y) {
         const int64_t row = (int64_t(blockIdx.z) * group_channels + channel) * row_words + at;
-        uint32_t *place = reinterpret_cast<uint32_t *>(data + row * 128) + threadIdx.x % 32;
+        uint32_t* place = reinterpret_cast<uint32_t*>(data + row * 128) + threadIdx.x % 32;
         const uint32_t before = *place;
         uint32_t after = before & mask;
         if (clamp) {
@@ -50,11 +48,9 @@ zero_invalid(unsigned char *data, const uint64_t *valid, uint64_t *clamped, int 
             count += __popc(low);
             after |= low >> 7;
         }
-        if (after != before)
-            *place = after;
+        if (after != before) *place = after;
     }
-    if (clamp)
-        count_clamped(clamped, count);
+    if (clamp) count_clamped(clamped, count);
 }
 
 // The signed values of four nibbles, one a byte.
@@ -63,30 +59,29 @@ DEVICE uint32_t extend_nibbles(uint32_t nibbles) { return (((nibbles ^ 8 * LOW) 
 // Make K-blocks of packed ones, [channel][block][input][64], one byte a spectrum, its real part in the high nibble; one
 // warp a row, blockIdx.y the channel. A -8 becomes -7 and is counted where it is valid.
 KERNEL(256, 1)
-unpack(const unsigned char *packed, const uint64_t *valid, unsigned char *data, uint64_t *clamped, int rows,
+unpack(const unsigned char* packed, const uint64_t* valid, unsigned char* data, uint64_t* clamped, int rows,
        int group_channels) {
     const int row = (blockIdx.x * 256 + threadIdx.x) / 32, lane = threadIdx.x % 32;
-    if (row >= rows)
-        return;
+    if (row >= rows) return;
     const int64_t at = int64_t(blockIdx.y) * rows + row;
-    const int word = 4 * (lane / 8) + lane % 4; // of the packed row: the same four spectra
-    const uint32_t both = reinterpret_cast<const uint32_t *>(packed + at * 64)[word];
+    const int word = 4 * (lane / 8) + lane % 4;  // of the packed row: the same four spectra
+    const uint32_t both = reinterpret_cast<const uint32_t*>(packed + at * 64)[word];
     const uint32_t nibbles = (lane & 4 ? both : both >> 4) & 15 * LOW;
     const uint32_t mask = lane_mask(valid[int64_t(blockIdx.y / group_channels) * rows + row]);
     const uint32_t low = zero_bytes(nibbles ^ 8 * LOW) & mask;
-    reinterpret_cast<uint32_t *>(data + at * 128)[lane] = extend_nibbles(nibbles + (low >> 7)) & mask;
+    reinterpret_cast<uint32_t*>(data + at * 128)[lane] = extend_nibbles(nibbles + (low >> 7)) & mask;
     count_clamped(clamped, __popc(low));
 }
 
 // Make K-blocks of samples in another order: sample (channel, spectrum, antenna, polarization) lies at the sum of those
-// times their strides, in samples: two bytes (re, im), or with `packed` one, the real part in the high nibble. A block of
-// threads has 32 inputs of one K-block, blockIdx.y the block and blockIdx.z the channel. What is clamped is counted by
-// zero_invalid, later; packed samples become -7 here and are counted here where they are valid.
+// times their strides, in samples: two bytes (re, im), or with `packed` one, the real part in the high nibble. A block
+// of threads has 32 inputs of one K-block, blockIdx.y the block and blockIdx.z the channel. What is clamped is counted
+// by zero_invalid, later; packed samples become -7 here and are counted here where they are valid.
 KERNEL(256, 1)
-arrange(const unsigned char *samples, const uint64_t *valid, unsigned char *data, uint64_t *clamped, int inputs, int pols,
-        int64_t channel_stride, int64_t spectrum_stride, int64_t antenna_stride, int64_t pol_stride, int group_channels,
-        int packed) {
-    SHARED_BYTES(shared); // 32 rows of 128 + 4 bytes
+arrange(const unsigned char* samples, const uint64_t* valid, unsigned char* data, uint64_t* clamped, int inputs,
+        int pols, int64_t channel_stride, int64_t spectrum_stride, int64_t antenna_stride, int64_t pol_stride,
+        int group_channels, int packed) {
+    SHARED_BYTES(shared);  // 32 rows of 128 + 4 bytes
     constexpr int PITCH = 132;
     const int64_t base = blockIdx.z * channel_stride + int64_t(blockIdx.y) * 64 * spectrum_stride;
     const bool along_inputs = (pols > 1 ? pol_stride : antenna_stride) < spectrum_stride;
@@ -94,8 +89,7 @@ arrange(const unsigned char *samples, const uint64_t *valid, unsigned char *data
     for (int n = threadIdx.x; n < 64 * 32; n += 256) {
         const int spectrum = along_inputs ? n / 32 : n % 64, own = along_inputs ? n % 32 : n / 64;
         const int input = blockIdx.x * 32 + own;
-        if (input >= inputs)
-            continue;
+        if (input >= inputs) continue;
         const int64_t at =
             base + spectrum * spectrum_stride + input / pols * antenna_stride + input % pols * pol_stride;
         int re, im;
@@ -105,26 +99,24 @@ arrange(const unsigned char *samples, const uint64_t *valid, unsigned char *data
             im = static_cast<signed char>(both << 4) >> 4;
             const uint64_t word =
                 valid[(int64_t(blockIdx.z / group_channels) * gridDim.y + blockIdx.y) * inputs + input];
-            if (word >> spectrum & 1)
-                count += (re == -8) + (im == -8);
+            if (word >> spectrum & 1) count += (re == -8) + (im == -8);
             re = re == -8 ? -7 : re;
             im = im == -8 ? -7 : im;
         } else {
-            const uint16_t both = reinterpret_cast<const uint16_t *>(samples)[at];
+            const uint16_t both = reinterpret_cast<const uint16_t*>(samples)[at];
             re = both & 255;
             im = both >> 8;
         }
-        unsigned char *to = shared + own * PITCH + spectrum / 16 * 32 + spectrum % 16;
+        unsigned char* to = shared + own * PITCH + spectrum / 16 * 32 + spectrum % 16;
         to[0] = static_cast<unsigned char>(re);
         to[16] = static_cast<unsigned char>(im);
     }
     __syncwarp();
-    if (packed)
-        count_clamped(clamped, count);
+    if (packed) count_clamped(clamped, count);
     __syncthreads();
     const int64_t row = (int64_t(blockIdx.z) * gridDim.y + blockIdx.y) * inputs + blockIdx.x * 32;
     for (int n = threadIdx.x; n < 32 * 32; n += 256)
         if (blockIdx.x * 32 + n / 32 < inputs)
-            reinterpret_cast<uint32_t *>(data + (row + n / 32) * 128)[n % 32] =
-                *reinterpret_cast<const uint32_t *>(shared + n / 32 * PITCH + n % 32 * 4);
+            reinterpret_cast<uint32_t*>(data + (row + n / 32) * 128)[n % 32] =
+                *reinterpret_cast<const uint32_t*>(shared + n / 32 * PITCH + n % 32 * 4);
 }

@@ -17,7 +17,7 @@ from ryle.gpu.compile import ARCHITECTURES
 __all__ = ["KERNEL_MODULES", "KernelVariant", "kernel_variants"]
 
 #: Modules with kernels.
-KERNEL_MODULES: tuple[str, ...] = ("ryle.correlate.cuda",)
+KERNEL_MODULES: tuple[str, ...] = ("ryle.correlate.cuda", "ryle.bench.correlate")
 
 
 class KernelVariant(NamedTuple):

@@ -1,5 +1,5 @@
-// The emulated form of src/ryle/correlate/hopper.cuh. Copies and products are done as soon as they are asked for: what the
-// real ones may not touch meanwhile is not checked.
+// The emulated form of src/ryle/correlate/hopper.cuh. Copies and products are done as soon as they are asked for: what
+// the real ones may not touch meanwhile is not checked.
 #pragma once
 
 #include "ryle/gpu/device.cuh"
@@ -70,9 +70,11 @@ DEVICE void barrier_wait(uint64_t* barrier, int parity, EMULATED_PLACE) {
     }
 }
 
-DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel, EMULATED_PLACE) {
+DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel,
+                      EMULATED_PLACE) {
     const emulation::Boxes& boxes = *static_cast<const emulation::Boxes*>(map);
-    if (shared_address(shared) % 1024) emulation::fail("line %d: a swizzled box at shared byte %u", place.line, shared_address(shared));
+    if (shared_address(shared) % 1024)
+        emulation::fail("line %d: a swizzled box at shared byte %u", place.line, shared_address(shared));
     for (uint64_t r = 0; r < boxes.box_rows; ++r)
         for (uint32_t byte = 0; byte < 128; ++byte) {
             const uint32_t to = emulation::swizzled(shared_address(shared) + static_cast<uint32_t>(r) * 128 + byte);
@@ -86,16 +88,21 @@ DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row,
     b.settle();
 }
 
-template <int REGISTERS> DEVICE void registers_take() {}
-template <int REGISTERS> DEVICE void registers_give() {}
+template <int REGISTERS>
+DEVICE void registers_take() {}
+template <int REGISTERS>
+DEVICE void registers_give() {}
 DEVICE void wgmma_begin() {}
 DEVICE void wgmma_commit() {}
-template <int PENDING> DEVICE void wgmma_wait() {}
-template <int COUNT> DEVICE void settle(int (&)[COUNT]) {}
+template <int PENDING>
+DEVICE void wgmma_wait() {}
+template <int COUNT>
+DEVICE void settle(int (&)[COUNT]) {}
 DEVICE void keep_here(int&) {}
 DEVICE uint64_t rows_descriptor(uint32_t address) { return address; }
 
-template <int N> DEVICE void wgmma(int (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, EMULATED_PLACE) {
+template <int N>
+DEVICE void wgmma(int (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, EMULATED_PLACE) {
     struct Own {
         uint32_t a[4];
     } own = {{a[0], a[1], a[2], a[3]}};
