@@ -233,6 +233,8 @@ DEVICE void tile(const Ring& ring, Place& place, int blocks, int row, int column
 // Fetch what a team needs, in the order of the tiles it draws.
 DEVICE void produce(const Ring& ring, const unsigned char* maps, int* counter, int works, int channels, int first_block,
                     int blocks) {
+    map_acquire(maps);
+    map_acquire(maps + 128);
     Place place;
     int next = atomicAdd(counter, 1);
     while (true) {

@@ -36,6 +36,10 @@ DEVICE void barrier_wait(uint64_t* barrier, int parity) {
         : "memory");
 }
 
+// Let the copy engine see the map, which the host may have written where another was.
+DEVICE void map_acquire(const void* map) {
+    asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;" ::"l"(map) : "memory");
+}
 // Fetch the box at (bytes, row, block, channel) of the array that `map` describes, a CUtensorMap in global memory; its
 // bytes count for the barrier, those of rows that do not exist, which become zero, included.
 DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel) {
