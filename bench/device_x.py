@@ -79,8 +79,10 @@ def case(kernel, inputs, times, check, seconds):
     stride = len(pattern)
     from cuda.bindings import driver
 
+    gpu.default_stream.synchronize()
     for at in range(0, whole.nbytes, stride):
         driver.cuMemcpyDtoD(whole.pointer + at, filler.pointer, min(stride, whole.nbytes - at))
+    driver.cuCtxSynchronize()
     sums = gpu.empty((1, channels, products, 2), np.int32)
     useful = 4.0 * inputs * (inputs + 1) * channels * times
     multiply(data, sums, 0, blocks)

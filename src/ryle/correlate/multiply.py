@@ -193,6 +193,7 @@ class HopperMultiply:
         self._shared = gpu.shared_bytes
         self._kernel = gpu.kernel(_FOLDER / "hopper.cu", "correlate", self.defines(inputs, polarizations, self._shared))
         self._counter = gpu.array(np.zeros(1, np.int32))
+        gpu.default_stream.synchronize()  # launches may come on other streams
         self._maps: OrderedDict[tuple[int, tuple[int, ...]], DeviceArray] = OrderedDict()
 
     @classmethod
