@@ -57,7 +57,7 @@ def clamped_parts(parts, valid, config, bits):
 
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("order", ["time_major", "heaps"])
-@pytest.mark.parametrize(("antennas", "pols", "groups"), [(1, 1, 1), (19, 2, 2), (33, 1, 4), (40, 2, 1)])
+@pytest.mark.parametrize(("antennas", "pols", "groups"), [(1, 1, 1), (19, 2, 2), (33, 1, 4), (66, 1, 1), (40, 2, 1)])
 def test_other_orders(gpu, rng, order, bits, antennas, pols, groups):
     config = CorrelatorConfig(antennas * pols, 4, pols, groups)
     parts, valid = parts_of(rng, config, bits)

@@ -120,3 +120,38 @@ arrange(const unsigned char* samples, const uint64_t* valid, unsigned char* data
             reinterpret_cast<uint32_t*>(data + (row + n / 32) * 128)[n % 32] =
                 *reinterpret_cast<const uint32_t*>(shared + n / 32 * PITCH + n % 32 * 4);
 }
+
+// Make K-blocks, as `arrange` does, of pairs of inputs whose samples are neighbours, 8 bits each and at even addresses:
+// pair p = inputs 2p, 2p + 1. Strides in samples, all even. A block of threads has 32 pairs of one K-block.
+KERNEL(256, 1)
+arrange_pairs(const unsigned char* samples, unsigned char* data, int inputs, int64_t channel_stride,
+              int64_t spectrum_stride, int64_t pair_stride) {
+    SHARED_BYTES(shared);  // 64 rows of 128 + 4 bytes: those of even inputs, then those of odd ones
+    constexpr int PITCH = 33;
+    uint32_t* rows = reinterpret_cast<uint32_t*>(shared);
+    const int64_t base = blockIdx.z * channel_stride + int64_t(blockIdx.y) * 64 * spectrum_stride;
+    const bool along_pairs = pair_stride < spectrum_stride;
+    for (int n = threadIdx.x; n < 32 * 16; n += 256) {
+        const int pair = along_pairs ? n % 32 : n / 16, quad = along_pairs ? n / 32 : n % 16;
+        const int input = (blockIdx.x * 32 + pair) * 2;
+        if (input >= inputs) continue;
+        const int64_t at = base + (blockIdx.x * 32 + pair) * pair_stride + 4 * quad * spectrum_stride;
+        const uint32_t* from = reinterpret_cast<const uint32_t*>(samples + 2 * at);
+        uint32_t w[4];  // spectra; bytes: re and im of one input, re and im of the other
+#pragma unroll
+        for (int i = 0; i < 4; ++i) w[i] = from[i * spectrum_stride / 2];
+        const uint32_t even0 = __byte_perm(w[0], w[1], 0x5140), odd0 = __byte_perm(w[0], w[1], 0x7362);
+        const uint32_t even1 = __byte_perm(w[2], w[3], 0x5140), odd1 = __byte_perm(w[2], w[3], 0x7362);
+        uint32_t* to = rows + pair * PITCH + quad / 4 * 8 + quad % 4;
+        to[0] = __byte_perm(even0, even1, 0x5410);
+        to[4] = __byte_perm(even0, even1, 0x7632);
+        to[32 * PITCH] = __byte_perm(odd0, odd1, 0x5410);
+        to[32 * PITCH + 4] = __byte_perm(odd0, odd1, 0x7632);
+    }
+    __syncthreads();
+    const int64_t row = (int64_t(blockIdx.z) * gridDim.y + blockIdx.y) * inputs + blockIdx.x * 64;
+    for (int n = threadIdx.x; n < 64 * 32; n += 256)
+        if (blockIdx.x * 64 + n / 32 < inputs)
+            reinterpret_cast<uint32_t*>(data)[(row + n / 32) * 32 + n % 32] =
+                rows[(n / 32 % 2 * 32 + n / 64) * PITCH + n % 32];
+}
