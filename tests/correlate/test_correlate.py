@@ -13,7 +13,7 @@ from ryle.correlate import BACKENDS, CorrelatorConfig, make_correlator, product_
 from ryle.correlate.cpu import RUN_BLOCKS, CpuCorrelator, available_kernels, choose_kernel, kernel_status
 from ryle.correlate.cuda import CudaCorrelator
 from ryle.correlate.multiply import KERNELS as CUDA_KERNELS
-from ryle.correlate.multiply import kernel_for
+from ryle.correlate.multiply import kernel_for, make_multiply
 from ryle.correlate.reference import correlate
 from ryle.gpu import gpu_problem, open_gpu
 
@@ -376,3 +376,21 @@ def test_kernels_of_gpus():
         kernel_for(Ada(), "hopper")
     with pytest.raises(ValueError, match=r"'abacus'.*hopper, portable"):
         kernel_for(Ada(), "abacus")
+
+
+@pytest.mark.parametrize(("inputs", "pols"), [(1, 1), (38, 2), (128, 2), (144, 2), (255, 1)])
+@pytest.mark.parametrize("kernel", CUDA_KERNELS)
+def test_four_bits(kernel, inputs, pols, rng):
+    """Packed rows are multiplied as they are, by kernels of their own."""
+    gpu = EmulatedGpu(multiprocessors=3, seed=secrets.randbits(32))
+    channels, blocks = 3, 6
+    parts = rng.integers(-7, 8, (channels, blocks, inputs, BLOCK, 2), dtype=np.int8)
+    packed = (parts[..., 0] << 4 | parts[..., 1] & 15).astype(np.int8)
+    full = np.full((1, blocks, inputs), FULL)
+    expected, _ = correlate(rows_from_parts(parts), full, pols)
+    sums = gpu.array(np.full((1, *expected.shape), 99, np.int32))
+    multiply = make_multiply(gpu, inputs, pols, kernel, bits=4)
+    data = gpu.array(packed)
+    multiply(data, sums, 0, 2)
+    multiply(data, sums, 2, 4, add=True)
+    np.testing.assert_array_equal(sums.get()[0], expected)

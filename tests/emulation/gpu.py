@@ -217,7 +217,7 @@ class EmulatedGpu:
 
     def encode_rows(self, data: DeviceArray, rows: int) -> NDArray[np.uint8]:
         """What stands for a tensor map in the emulated ``ryle/correlate/hopper.cuh``."""
-        channels, blocks, inputs, _ = data.shape
+        channels, blocks, inputs, width = data.shape
         fields = np.zeros(16, np.uint64)
-        fields[:5] = data.pointer, inputs, blocks, channels, rows
+        fields[:6] = data.pointer, inputs, blocks, channels, rows, width
         return fields.view(np.uint8)

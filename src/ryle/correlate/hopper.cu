@@ -7,14 +7,17 @@
 //
 //  - rectangles, 128 rows times all columns of an earlier run: each warpgroup has 64 rows;
 //  - triangles, a run with itself: warpgroup 0 has rows SPARE to SPARE + 63, warpgroup 1 the next 64, each with all
-//  columns
-//    up to its own; the corner of the first SPARE rows falls to warpgroup 0;
+//    columns up to its own; the corner of the first SPARE rows falls to warpgroup 0;
 //  - of 64 inputs or fewer, the whole channel: then each warpgroup has its own ring and its own channels.
 //
 // Where rows and columns are the same 64 inputs, half the products are the conjugates of the others. All real parts are
 // computed, but of Im = M - M^T, with M = im · re^T, only X: sums that have M's terms of groups 1 and 3 and those of
 // -M^T of groups 0 and 2. Then Im = X - X^T, too. One step does two groups: [-re_r(0) | im_r(1)] · [im_c(0) | re_c(1)],
 // for im(0) and re(1) are neighbours in a row.
+//
+// PACKED rows have 64 bytes of two four-bit parts each. They come into a ring of their own, from which idle warps of
+// the third warpgroup expand them, times 16, to what the others multiply: sums are then 256 times too large until
+// written.
 #include "ryle/correlate/hopper.cuh"
 #include "ryle/correlate/kblocks.cuh"
 
@@ -39,10 +42,16 @@ constexpr int TEAMS = SMALL ? 2 : 1;   // that have a ring each
 constexpr int WARPGROUPS = 2 / TEAMS;  // of a team
 constexpr int THREADS = 3 * 128;
 constexpr int STAGE = (FIRST + (RUNS > 1 ? 128 : 0)) * ROW;
-constexpr int TURN_PITCH = 68;  // so that rows and columns of the scratch lie in different banks
+constexpr int FETCH_ROW = PACKED ? ROW / 2 : ROW;  // bytes, as fetched
+constexpr int FETCH_STAGE = STAGE / ROW * FETCH_ROW;
+constexpr int RAW_STAGES = PACKED ? 4 : 0;
+constexpr int RAW = RAW_STAGES * FETCH_STAGE;  // of a team
+constexpr int EXPANDERS = SMALL ? 1 : 3;       // warps of a team
+constexpr int TURN_PITCH = 68;                 // so that rows and columns of the scratch lie in different banks
 constexpr int TURN = 64 * TURN_PITCH * 4;
-constexpr int ROOM = (SHARED_SIZE - 1024 - 2 * TURN) / (TEAMS * STAGE);  // barriers take less than 1024
+constexpr int ROOM = (SHARED_SIZE - 1024 - 2 * TURN - TEAMS * RAW) / (TEAMS * STAGE);  // barriers take less than 1024
 constexpr int STAGES = ROOM < 12 ? ROOM : 12;
+constexpr int FETCH_STAGES = PACKED ? RAW_STAGES : STAGES;
 static_assert(STAGES >= 3);
 
 struct Ring {
@@ -54,8 +63,8 @@ struct Ring {
 // Where a thread is in its team's ring.
 struct Place {
     int stage = 0, parity = 0;
-    DEVICE void advance() {
-        if (++stage == STAGES) {
+    DEVICE void advance(int stages = STAGES) {
+        if (++stage == stages) {
             stage = 0;
             parity ^= 1;
         }
@@ -249,22 +258,57 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, int* counter, i
             barrier_wait(ring.empty + place.stage, place.parity ^ 1);
             ring.work[place.stage] = work < works ? work : -1;
             uint64_t* full = ring.full + place.stage;
-            unsigned char* stage = ring.stages + place.stage * STAGE;
+            unsigned char* stage = ring.stages + place.stage * FETCH_STAGE;
             if (work >= works) {
                 barrier_arrive(full);
             } else if (RUNS == 1 || tile.rows == tile.columns) {
-                barrier_arrive_expecting(full, (tile.rows ? 128 : FIRST) * ROW);
+                barrier_arrive_expecting(full, (tile.rows ? 128 : FIRST) * FETCH_ROW);
                 fetch_box(stage, maps + (tile.rows ? 128 : 0), full, first_input(tile.rows), first + block,
                           tile.channel);
             } else {
-                barrier_arrive_expecting(full, (128 + (tile.columns ? 128 : FIRST)) * ROW);
+                barrier_arrive_expecting(full, (128 + (tile.columns ? 128 : FIRST)) * FETCH_ROW);
                 fetch_box(stage, maps + 128, full, first_input(tile.rows), first + block, tile.channel);
-                fetch_box(stage + 128 * ROW, maps + (tile.columns ? 128 : 0), full, first_input(tile.columns),
+                fetch_box(stage + 128 * FETCH_ROW, maps + (tile.columns ? 128 : 0), full, first_input(tile.columns),
                           first + block, tile.channel);
             }
-            place.advance();
+            place.advance(FETCH_STAGES);
         }
         if (work >= works) return;
+    }
+}
+
+// Expand what is fetched to what is multiplied; `thread` of the team's expanding warps.
+DEVICE void expand(const Ring& raw, const Ring& ring, int thread, int channels) {
+    constexpr uint32_t HIGH = 0xF0F0F0F0u;
+    Place from, to;
+    while (true) {
+        barrier_wait(raw.full + from.stage, from.parity);
+        const int work = raw.work[from.stage];
+        barrier_wait(ring.empty + to.stage, to.parity ^ 1);
+        if (work >= 0) {
+            const Tile tile = tile_of(work, channels);
+            const int rows = (tile.columns ? 128 : FIRST) + (tile.rows != tile.columns ? 128 : 0);
+            const uint4* packed = reinterpret_cast<const uint4*>(raw.stages + from.stage * FETCH_STAGE);
+            unsigned char* stage = ring.stages + to.stage * STAGE;
+#pragma unroll 4
+            for (int n = thread; n < rows * GROUPS; n += 32 * EXPANDERS) {
+                const uint4 both = packed[n];
+                *reinterpret_cast<uint4*>(stage + chunk_offset(n / GROUPS, n % GROUPS * 2)) =
+                    make_uint4(both.x & HIGH, both.y & HIGH, both.z & HIGH, both.w & HIGH);
+                *reinterpret_cast<uint4*>(stage + chunk_offset(n / GROUPS, n % GROUPS * 2 + 1)) =
+                    make_uint4(both.x << 4 & HIGH, both.y << 4 & HIGH, both.z << 4 & HIGH, both.w << 4 & HIGH);
+            }
+            shared_writes_done();
+        }
+        if (thread == 0) ring.work[to.stage] = work;
+        __syncwarp();
+        if (thread % 32 == 0) {
+            barrier_arrive(raw.empty + from.stage);
+            barrier_arrive(ring.full + to.stage);
+        }
+        if (work < 0) return;
+        from.advance(RAW_STAGES);
+        to.advance();
     }
 }
 
@@ -324,15 +368,20 @@ KERNEL(THREADS, 1)
 correlate(const unsigned char* maps, int* sums, int* counter, int works, int channels, int first_block, int blocks,
           int add) {
     SHARED_BYTES(shared);
-    int* scratch = reinterpret_cast<int*>(shared + TEAMS * STAGES * STAGE);
+    int* scratch = reinterpret_cast<int*>(shared + TEAMS * (STAGES * STAGE + RAW));
     uint64_t* barriers = reinterpret_cast<uint64_t*>(scratch + 2 * TURN / 4);
-    int* work = reinterpret_cast<int*>(barriers + 2 * TEAMS * STAGES);
+    uint64_t* raw_barriers = barriers + 2 * TEAMS * STAGES;
+    int* work = reinterpret_cast<int*>(raw_barriers + 2 * TEAMS * RAW_STAGES);
     const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
     if (threadIdx.x == 0) {
         if (shared_address(shared) % 1024 != 0) __trap();
         for (int i = 0; i < TEAMS * STAGES; ++i) {
-            barrier_init(barriers + i, 1);
+            barrier_init(barriers + i, PACKED ? EXPANDERS : 1);
             barrier_init(barriers + TEAMS * STAGES + i, 4 * WARPGROUPS);
+        }
+        for (int i = 0; i < TEAMS * RAW_STAGES; ++i) {
+            barrier_init(raw_barriers + i, 1);
+            barrier_init(raw_barriers + TEAMS * RAW_STAGES + i, EXPANDERS);
         }
         barrier_init_done();
     }
@@ -343,9 +392,18 @@ correlate(const unsigned char* maps, int* sums, int* counter, int works, int cha
     };
     if (warpgroup == 2) {
         registers_give<40>();
-        const int team = threadIdx.x % 128 / 32;
-        if (team < TEAMS && threadIdx.x % 32 == 0)
-            produce(ring(team), maps, counter, works, channels, first_block, blocks);
+        const int warp = threadIdx.x % 128 / 32;
+        auto raw = [&](int team) {
+            return Ring{shared + TEAMS * STAGES * STAGE + team * RAW, raw_barriers + team * RAW_STAGES,
+                        raw_barriers + (TEAMS + team) * RAW_STAGES, work + TEAMS * STAGES + team * RAW_STAGES};
+        };
+        if (warp < TEAMS) {
+            if (threadIdx.x % 32 == 0)
+                produce(PACKED ? raw(warp) : ring(warp), maps, counter, works, channels, first_block, blocks);
+        } else if (PACKED && warp < TEAMS * (1 + EXPANDERS)) {
+            const int team = SMALL ? warp - TEAMS : 0;
+            expand(raw(team), ring(team), threadIdx.x % 128 - 32 * (TEAMS + team), channels);
+        }
     } else if (warpgroup == 0) {
         registers_take<232>();
         consume<0>(ring(0), scratch, sums, channels, blocks, add);

@@ -36,6 +36,9 @@ DEVICE void barrier_wait(uint64_t* barrier, int parity) {
         : "memory");
 }
 
+// Let the matrix units and the copy engine see what this thread has written to shared memory.
+DEVICE void shared_writes_done() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 // Let the copy engine see the map, which the host may have written where another was.
 DEVICE void map_acquire(const void* map) {
     asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;" ::"l"(map) : "memory");

@@ -16,6 +16,10 @@
 #define POLS 1
 #endif
 
+#ifndef PACKED
+#define PACKED 0  // rows of 64 bytes: a byte a spectrum, its real part in the high four bits, none -8
+#endif
+
 namespace ryle {
 
 constexpr int ROW = 128;              // bytes
@@ -27,6 +31,7 @@ static_assert(2ll * 127 * 127 * BLOCK * (MAX_RUN_BLOCKS + 1) >= (1ll << 31));
 
 constexpr int ANTENNAS = INPUTS / POLS;
 constexpr int PRODUCTS = ANTENNAS * (ANTENNAS + 1) / 2 * POLS * POLS;
+constexpr int SHIFT = PACKED ? 8 : 0;  // parts of four bits are multiplied 16 times too large
 static_assert(INPUTS >= 1 && INPUTS <= 4096 && (POLS == 1 || (POLS == 2 && INPUTS % 2 == 0)));
 
 // Rows lie in shared memory with their 16-byte chunks exchanged, chunk ^ (row mod 8), so that eight rows' equal chunks
@@ -77,6 +82,7 @@ struct Pairs {
     }
     // Write `before` and new sums; im is that of x_r conj(x_c), of which the conjugate is kept.
     DEVICE void put(int column, const int4& before, int re0, int im0, int re1, int im1) const {
+        re0 >>= SHIFT, im0 >>= SHIFT, re1 >>= SHIFT, im1 >>= SHIFT;
         if (!kept(row, column)) return;
         int* to = sums + 2 * column_place(column);
         if constexpr (POLS == 2) {

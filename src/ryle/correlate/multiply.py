@@ -46,7 +46,7 @@ class Multiply(Protocol):
         Parameters
         ----------
         data : DeviceArray of int8, shape (channel, block, input, 128)
-            K-blocks without -128 and with zeros where spectra are invalid.
+            K-blocks without -128 and with zeros where spectra are invalid; of four bits, rows of 64 bytes without -8.
         sums : DeviceArray of int32, shape (integration, channel, product, 2)
             What is written: (re, im) of each product.
         first_block : int
@@ -83,14 +83,21 @@ def kernel_for(gpu: Gpu, kernel: str | None = None) -> str:
     return kernel
 
 
-def make_multiply(gpu: Gpu, inputs: int, polarizations: int, kernel: str | None = None) -> Multiply:
-    """Compile and load the kernel for so many inputs; parameters as of `kernel_for`."""
-    hopper = kernel_for(gpu, kernel) == "hopper"
-    return HopperMultiply(gpu, inputs, polarizations) if hopper else PortableMultiply(gpu, inputs, polarizations)
+def make_multiply(gpu: Gpu, inputs: int, polarizations: int, kernel: str | None = None, bits: int = 8) -> Multiply:
+    """Compile and load the kernel for so many inputs and bits of a part, 8 or 4; else as `kernel_for`."""
+    if bits not in (4, 8):
+        raise ValueError(f"bits is {bits}; parts of 4 and of 8 bits can be multiplied")
+    if kernel_for(gpu, kernel) == "hopper":
+        return HopperMultiply(gpu, inputs, polarizations, bits)
+    return PortableMultiply(gpu, inputs, polarizations, bits)
 
 
-def _check(data: DeviceArray, sums: DeviceArray, first_block: int, blocks: int, integrations: int) -> None:
+def _check(
+    data: DeviceArray, sums: DeviceArray, first_block: int, blocks: int, integrations: int, inputs: int, bits: int
+) -> None:
     channels, held = data.shape[:2]
+    if data.shape[2:] != (inputs, 16 * bits):
+        raise ValueError(f"data has shape {data.shape}; it must end with {(inputs, 16 * bits)}")
     if not 1 <= blocks <= RUN_BLOCKS:
         raise ValueError(f"blocks is {blocks}; from 1 to {RUN_BLOCKS} can be summed in 32 bits: sum in several runs")
     if first_block < 0 or first_block + blocks * integrations > held:
@@ -110,6 +117,8 @@ class PortableMultiply:
         Device.
     inputs, polarizations : int
         Number of inputs and polarizations of an antenna.
+    bits : int
+        Of a part, 8 or 4.
     """
 
     name = "portable"
@@ -117,15 +126,16 @@ class PortableMultiply:
     #: Rows and columns of a warp, warps along rows and columns, blocks of threads on a multiprocessor.
     SHAPES = ((48, 48, 2, 2, 2), (32, 64, 4, 2, 1))
 
-    def __init__(self, gpu: Gpu, inputs: int, polarizations: int) -> None:
+    def __init__(self, gpu: Gpu, inputs: int, polarizations: int, bits: int = 8) -> None:
+        self._inputs, self._bits = inputs, bits
         shape = self.shape(inputs)
         rows, _, down, across, _ = shape
         self._tile = rows * down
         self._threads = 32 * down * across
-        self._shared = self.STAGES * 2 * self._tile * 128
+        self._shared = self.STAGES * 2 * self._tile * 16 * bits
         side = -(-inputs // self._tile)
         self._tiles = side * (side + 1) // 2
-        self._kernel = gpu.kernel(_FOLDER / "portable.cu", "correlate", self.defines(inputs, polarizations))
+        self._kernel = gpu.kernel(_FOLDER / "portable.cu", "correlate", self.defines(inputs, polarizations, bits))
 
     @classmethod
     def shape(cls, inputs: int) -> tuple[int, int, int, int, int]:
@@ -143,13 +153,14 @@ class PortableMultiply:
         return min(cls.SHAPES, key=products)
 
     @classmethod
-    def defines(cls, inputs: int, polarizations: int) -> Mapping[str, int]:
+    def defines(cls, inputs: int, polarizations: int, bits: int = 8) -> Mapping[str, int]:
         """Macros of the kernel."""
         names = ("WM", "WN", "GM", "GN", "BLOCKS_PER_SM")
         return dict(zip(names, cls.shape(inputs), strict=True)) | {
             "INPUTS": inputs,
             "POLS": polarizations,
             "STAGES": cls.STAGES,
+            "PACKED": int(bits == 4),
         }
 
     def __call__(
@@ -163,7 +174,7 @@ class PortableMultiply:
         stream: Stream | None = None,
     ) -> None:
         """Enqueue the sums; see `Multiply`."""
-        _check(data, sums, first_block, blocks, integrations)
+        _check(data, sums, first_block, blocks, integrations, self._inputs, self._bits)
         channels, held = data.shape[:2]
         self._kernel.launch(
             (self._tiles, channels, integrations),
@@ -182,7 +193,8 @@ class HopperMultiply:
     name = "hopper"
     THREADS = 384
 
-    def __init__(self, gpu: Gpu, inputs: int, polarizations: int) -> None:
+    def __init__(self, gpu: Gpu, inputs: int, polarizations: int, bits: int = 8) -> None:
+        self._inputs, self._bits = inputs, bits
         self._gpu = gpu
         # As in the kernel: a first run of inputs with the few that would be left over, then runs of 128.
         rest = inputs % 128
@@ -191,15 +203,17 @@ class HopperMultiply:
         runs = 1 + max(0, -(-(inputs - self._first) // 128))
         self._tiles = runs * (runs + 1) // 2
         self._shared = gpu.shared_bytes
-        self._kernel = gpu.kernel(_FOLDER / "hopper.cu", "correlate", self.defines(inputs, polarizations, self._shared))
+        self._kernel = gpu.kernel(
+            _FOLDER / "hopper.cu", "correlate", self.defines(inputs, polarizations, bits, self._shared)
+        )
         self._counter = gpu.array(np.zeros(1, np.int32))
         gpu.default_stream.synchronize()  # launches may come on other streams
         self._maps: OrderedDict[tuple[int, tuple[int, ...]], DeviceArray] = OrderedDict()
 
     @classmethod
-    def defines(cls, inputs: int, polarizations: int, shared: int = 232448) -> Mapping[str, int]:
+    def defines(cls, inputs: int, polarizations: int, bits: int = 8, shared: int = 232448) -> Mapping[str, int]:
         """Macros of the kernel."""
-        return {"INPUTS": inputs, "POLS": polarizations, "SHARED_SIZE": shared}
+        return {"INPUTS": inputs, "POLS": polarizations, "PACKED": int(bits == 4), "SHARED_SIZE": shared}
 
     def __call__(
         self,
@@ -212,7 +226,7 @@ class HopperMultiply:
         stream: Stream | None = None,
     ) -> None:
         """Enqueue the sums; see `Multiply`. Calls on several streams must not overlap."""
-        _check(data, sums, first_block, blocks, integrations)
+        _check(data, sums, first_block, blocks, integrations, self._inputs, self._bits)
         channels = data.shape[0]
         works = self._tiles * channels * integrations
         self._kernel.launch(
@@ -239,7 +253,9 @@ class HopperMultiply:
 
 
 def encode_rows(data: DeviceArray, rows: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Make a ``CUtensorMap`` of K-blocks (channel, block, input, 128) for boxes of so many rows of one block.
+    """Make a ``CUtensorMap`` of K-blocks (channel, block, input, bytes) for boxes of so many rows of one block.
+
+    Rows of 128 bytes are swizzled on their way, those of 64 are not.
 
     Raises
     ------
@@ -248,6 +264,7 @@ def encode_rows(data: DeviceArray, rows: int) -> np.ndarray[Any, np.dtype[np.uin
     """
     from cuda.bindings import driver
 
+    swizzle = driver.CUtensorMapSwizzle
     channels, blocks, inputs, row = data.shape
     extents = [row, inputs, blocks, channels]
     strides = [row, row * inputs, row * inputs * blocks]
@@ -260,7 +277,7 @@ def encode_rows(data: DeviceArray, rows: int) -> np.ndarray[Any, np.dtype[np.uin
         [driver.cuuint32_t(n) for n in (row, rows, 1, 1)],
         [driver.cuuint32_t(1)] * 4,
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-        driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+        swizzle.CU_TENSOR_MAP_SWIZZLE_128B if row == 128 else swizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
         driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
@@ -272,8 +289,11 @@ def encode_rows(data: DeviceArray, rows: int) -> np.ndarray[Any, np.dtype[np.uin
 def compile_variants() -> list[tuple[Any, ...]]:
     """List what the tests compile: sources, macros and, for Hopper's, the architecture."""
     variants: list[tuple[Any, ...]] = []
-    for inputs, pols in ((38, 2), (64, 2), (128, 2), (144, 2), (160, 2), (256, 2), (511, 1), (1024, 2)):
-        variants.append((_FOLDER / "hopper.cu", HopperMultiply.defines(inputs, pols), ("sm_90a",)))
+    # A size of each way that the inputs are cut.
+    for inputs, pols in ((1, 1), (64, 2), (128, 2), (144, 2), (160, 2), (256, 2), (288, 2), (511, 1)):
+        for bits in (8, 4):
+            variants.append((_FOLDER / "hopper.cu", HopperMultiply.defines(inputs, pols, bits), ("sm_90a",)))
     for inputs, pols in ((1, 1), (144, 2), (1024, 2)):
-        variants.append((_FOLDER / "portable.cu", PortableMultiply.defines(inputs, pols)))
+        for bits in (8, 4):
+            variants.append((_FOLDER / "portable.cu", PortableMultiply.defines(inputs, pols, bits)))
     return variants

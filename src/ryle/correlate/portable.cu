@@ -10,14 +10,32 @@ constexpr int WARPS = GM * GN;
 constexpr int THREADS = 32 * WARPS;
 constexpr int TILE = GM * WM;  // rows, and as many columns
 static_assert(GM * WM == GN * WN && WM % 16 == 0 && WN % 8 == 0 && TILE % 8 == 0);
-constexpr int STAGE = 2 * TILE * ROW;
+constexpr int WIDTH = PACKED ? ROW / 2 : ROW;  // bytes of a row as it comes
+constexpr int STAGE = 2 * TILE * WIDTH;
+
+// Where a row's 16 bytes lie in a stage: exchanged so that eight rows' equal chunks are in different banks.
+DEVICE int place(int row, int chunk) {
+    return PACKED ? row * WIDTH + ((chunk ^ (row >> 1 & 3)) << 4) : chunk_offset(row, chunk);
+}
+
+// Real and imaginary parts of four spectra of a group. Those of four bits are taken 16 times too large.
+DEVICE void take(uint32_t& re, uint32_t& im, const unsigned char* tile, int row, int group, int q) {
+    if constexpr (PACKED) {
+        const uint32_t both = *reinterpret_cast<const uint32_t*>(tile + place(row, group) + 4 * q);
+        re = both & 0xF0F0F0F0u;
+        im = both << 4 & 0xF0F0F0F0u;
+    } else {
+        re = parts(tile, row, 2 * group, q);
+        im = parts(tile, row, 2 * group + 1, q);
+    }
+}
 
 // Start to fetch one K-block's rows from `first` on; those that do not exist become zero.
 DEVICE void fetch(unsigned char* tile, const unsigned char* rows, int first) {
-    for (int n = threadIdx.x; n < TILE * (ROW / 16); n += THREADS) {
-        const int row = n / (ROW / 16), chunk = n % (ROW / 16);
+    for (int n = threadIdx.x; n < TILE * (WIDTH / 16); n += THREADS) {
+        const int row = n / (WIDTH / 16), chunk = n % (WIDTH / 16);
         const bool exists = first + row < INPUTS;
-        copy_async<16>(tile + chunk_offset(row, chunk), rows + (exists ? (first + row) * ROW + chunk * 16 : 0), exists);
+        copy_async<16>(tile + place(row, chunk), rows + (exists ? (first + row) * WIDTH + chunk * 16 : 0), exists);
     }
 }
 
@@ -30,7 +48,7 @@ correlate(const unsigned char* data, int* sums, int all_blocks, int first_block,
     for (; block_column > block_row; ++block_row) block_column -= block_row + 1;
     const int row0 = block_row * TILE, column0 = block_column * TILE;
     const bool diagonal = block_row == block_column;
-    const int64_t block_bytes = int64_t(INPUTS) * ROW;
+    const int64_t block_bytes = int64_t(INPUTS) * WIDTH;
     const unsigned char* from =
         data + (int64_t(blockIdx.y) * all_blocks + first_block + int64_t(blockIdx.z) * blocks) * block_bytes;
 
@@ -43,7 +61,7 @@ correlate(const unsigned char* data, int* sums, int all_blocks, int first_block,
         unsigned char* stage = shared + block % STAGES * STAGE;
         if (block < blocks) {
             fetch(stage, from + block * block_bytes, row0);
-            if (!diagonal) fetch(stage + TILE * ROW, from + block * block_bytes, column0);
+            if (!diagonal) fetch(stage + TILE * WIDTH, from + block * block_bytes, column0);
         }
         copy_async_commit();
     };
@@ -54,14 +72,16 @@ correlate(const unsigned char* data, int* sums, int all_blocks, int first_block,
         load(block + STAGES - 1);
         if (!active) continue;
         const unsigned char* rows = shared + block % STAGES * STAGE;
-        const unsigned char* columns = diagonal ? rows : rows + TILE * ROW;
+        const unsigned char* columns = diagonal ? rows : rows + TILE * WIDTH;
 #pragma unroll
         for (int group = 0; group < GROUPS; ++group) {
             uint32_t a[WM / 16][4], turned[WM / 16][4];  // [re | im] and [im | -re]
 #pragma unroll
             for (int m = 0; m < WM / 16; ++m) {
 #pragma unroll
-                for (int i = 0; i < 4; ++i) a[m][i] = parts(rows, row + 16 * m + g + 8 * (i % 2), 2 * group + i / 2, q);
+                for (int i = 0; i < 2; ++i) {
+                    take(a[m][i], a[m][2 + i], rows, row + 16 * m + g + 8 * i, group, q);
+                }
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     turned[m][i] = a[m][2 + i];
@@ -70,8 +90,8 @@ correlate(const unsigned char* data, int* sums, int all_blocks, int first_block,
             }
 #pragma unroll
             for (int n = 0; n < WN / 8; ++n) {
-                const uint32_t b0 = parts(columns, column + 8 * n + g, 2 * group, q);
-                const uint32_t b1 = parts(columns, column + 8 * n + g, 2 * group + 1, q);
+                uint32_t b0, b1;
+                take(b0, b1, columns, column + 8 * n + g, group, q);
 #pragma unroll
                 for (int m = 0; m < WM / 16; ++m) {
                     mma_16x8x32_s8(re[m][n], a[m], b0, b1);

@@ -35,7 +35,7 @@ static inline CountingBarrier& counting(uint64_t* barrier, const Place& place) {
 // What the host makes in place of a CUtensorMap.
 struct Boxes {
     const unsigned char* data;
-    uint64_t rows, blocks, channels, box_rows;
+    uint64_t rows, blocks, channels, box_rows, row_bytes;
 };
 
 // Where the 128-byte swizzle puts a byte.
@@ -70,22 +70,24 @@ DEVICE void barrier_wait(uint64_t* barrier, int parity, EMULATED_PLACE) {
     }
 }
 
+DEVICE void shared_writes_done() {}
 DEVICE void map_acquire(const void*) {}
 DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel,
                       EMULATED_PLACE) {
     const emulation::Boxes& boxes = *static_cast<const emulation::Boxes*>(map);
-    if (shared_address(shared) % 1024)
-        emulation::fail("line %d: a swizzled box at shared byte %u", place.line, shared_address(shared));
+    const uint32_t width = static_cast<uint32_t>(boxes.row_bytes), at = shared_address(shared);
+    const bool swizzle = width == 128;
+    if (at % (swizzle ? 1024 : 128)) emulation::fail("line %d: a box at shared byte %u", place.line, at);
     for (uint64_t r = 0; r < boxes.box_rows; ++r)
-        for (uint32_t byte = 0; byte < 128; ++byte) {
-            const uint32_t to = emulation::swizzled(shared_address(shared) + static_cast<uint32_t>(r) * 128 + byte);
+        for (uint32_t byte = 0; byte < width; ++byte) {
+            const uint32_t to = at + static_cast<uint32_t>(r) * width + byte;
             const bool exists = row + r < boxes.rows && block < static_cast<int>(boxes.blocks) &&
                                 channel < static_cast<int>(boxes.channels);
-            emulation::state.shared[to] =
-                exists ? boxes.data[((channel * boxes.blocks + block) * boxes.rows + row + r) * 128 + byte] : 0;
+            emulation::state.shared[swizzle ? emulation::swizzled(to) : to] =
+                exists ? boxes.data[((channel * boxes.blocks + block) * boxes.rows + row + r) * width + byte] : 0;
         }
     emulation::CountingBarrier& b = emulation::counting(barrier, place);
-    b.bytes -= static_cast<int>(boxes.box_rows) * 128;
+    b.bytes -= static_cast<int>(boxes.box_rows * width);
     b.settle();
 }
 
