@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from emulation import EmulatedGpu
-from ryle.chunk import parts_from_rows, rows_from_parts
+from ryle.chunk import SpectraChunk, parts_from_rows, rows_from_parts
 from ryle.correlate import CorrelatorConfig
 from ryle.correlate.cuda import CudaCorrelator
 from ryle.correlate.foreign import Foreign, Order
@@ -94,6 +94,27 @@ def test_packed_blocks(gpu, rng):
     expected, clamped = clamped_parts(parts, valid, config, 4)
     np.testing.assert_array_equal(parts_from_rows(out.get()), expected)
     assert foreign.clamped == clamped > 0
+
+
+@pytest.mark.parametrize("kernel", ["portable", "hopper"])
+def test_packed_blocks_as_they_are(rng, kernel):
+    """Multiplied without being unpacked to memory; missing ones zeroed, -8 taken as -7 and counted."""
+    gpu = EmulatedGpu(seed=secrets.randbits(32))
+    config = CorrelatorConfig(14, 6, 2, 3)
+    parts, valid = parts_of(rng, config, 4)
+    expected, clamped = clamped_parts(parts, valid, config, 4)
+    correlator = CudaCorrelator(config, gpu=gpu, kernel=kernel, bits=4)
+    correlator.accumulate_device(gpu.array(packed(parts)), gpu.array(valid), clamp=True)
+    result = correlator.read(0, correlator.spectra, 0)
+    visibilities, counts = correlate(rows_from_parts(expected), valid, 2)
+    np.testing.assert_array_equal(result.visibilities, visibilities)
+    np.testing.assert_array_equal(result.counts, counts)
+    assert correlator.clamped == clamped > 0
+    chunk = SpectraChunk(0, rows_from_parts(expected), valid)
+    with pytest.raises(ValueError, match="chunks have eight bits"):
+        correlator.accumulate(chunk)
+    with pytest.raises(ValueError, match="bits is 2"):
+        CudaCorrelator(config, gpu=gpu, kernel=kernel, bits=2)
 
 
 def test_wrong_sizes():

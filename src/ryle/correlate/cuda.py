@@ -40,6 +40,8 @@ class CudaCorrelator:
         Device; by default the first.
     kernel : str, optional
         ``"hopper"`` or ``"portable"``; by default the fastest that the device runs.
+    bits : int
+        Of a part, 8 or 4: packed rows of four bits can be added from the GPU's memory only.
     long : bool
         Also keep sums over several integrations: `reset` adds each to the long one, which `read_long` returns and
         `reset_long` starts anew.
@@ -49,21 +51,29 @@ class CudaCorrelator:
     GpuUnavailable
         If there is no GPU that can be used.
     ValueError
-        If `kernel` is unknown.
+        If `kernel` is unknown, or `bits` neither 8 nor 4.
     RuntimeError
         If this GPU cannot run it.
     """
 
     def __init__(
-        self, config: CorrelatorConfig, *, gpu: Gpu | None = None, kernel: str | None = None, long: bool = False
+        self,
+        config: CorrelatorConfig,
+        *,
+        gpu: Gpu | None = None,
+        kernel: str | None = None,
+        bits: int = 8,
+        long: bool = False,
     ) -> None:
         self.config = config
         self.gpu = open_gpu() if gpu is None else gpu
         self.kernel = kernel_for(self.gpu, kernel)
         self.spectra = 0
         self.long_spectra = 0
-        self._multiply = make_multiply(self.gpu, config.inputs, config.polarizations, kernel)
-        self._zero_invalid = self.gpu.kernel(_FOLDER / "prepare.cu", "zero_invalid", {})
+        self._multiply = make_multiply(self.gpu, config.inputs, config.polarizations, kernel, bits)
+        self.bits = bits
+        zero_invalid = "zero_invalid" if bits == 8 else "zero_invalid_packed"
+        self._zero_invalid = self.gpu.kernel(_FOLDER / "prepare.cu", zero_invalid, {})
         sums = {"INPUTS": config.inputs, "POLS": config.polarizations}
         self._count_valid, self._add_sums, self._add_integration = (
             self.gpu.kernel(_FOLDER / "sums.cu", name, sums) for name in ("count_valid", "add_sums", "add_integration")
@@ -81,7 +91,7 @@ class CudaCorrelator:
 
     @property
     def clamped(self) -> int:
-        """Valid real or imaginary parts of -128 that were taken as -127, since construction; waits for the GPU."""
+        """Valid parts of -128 (-8) that were taken as -127 (-7), since construction; waits for the GPU."""
         return int(self._clamped.get(stream=self._stream)[0])
 
     @property
@@ -111,6 +121,8 @@ class CudaCorrelator:
             If contributions could no longer be counted in 32 bits.
         """
         check_chunk(self.config, chunk)
+        if self.bits != 8:
+            raise ValueError("chunks have eight bits; this correlator is made for four: use accumulate_device")
         count = self._checked(chunk.blocks, first_block, blocks)
         bytes_of_block = self.config.channels * self.config.inputs * 2 * BLOCK
         piece = max(1, min(_PIECE_BYTES // bytes_of_block, RUN_BLOCKS))
@@ -134,13 +146,14 @@ class CudaCorrelator:
         Parameters
         ----------
         data : DeviceArray of int8, shape (channel, block, input, 128)
-            K-blocks. Invalid spectra of the run are set to zero there.
+            K-blocks; of four bits, rows of 64 bytes, one a spectrum, its real part in the high nibble. Invalid
+            spectra of the run are set to zero there.
         valid : DeviceArray of uint64, shape (channel group, block, input)
             Bit ``s`` is set where spectrum ``s`` of the block is valid.
         first_block, blocks
             As of `accumulate`.
         clamp : bool
-            Also look for -128 and count it. Ryle's own F-engine never makes one.
+            Also look for -128, or -8, and count it. Ryle's own F-engine never makes one.
 
         Raises
         ------
@@ -148,7 +161,8 @@ class CudaCorrelator:
             As by `accumulate`.
         """
         held = data.shape[1]
-        shapes = ((self.config.channels, held, self.config.inputs, 128), (self.config.groups, held, self.config.inputs))
+        rows = held, self.config.inputs
+        shapes = (self.config.channels, *rows, 16 * self.bits), (self.config.groups, *rows)
         if (data.shape, valid.shape) != shapes:
             raise ValueError(f"data and valid have shapes {data.shape} and {valid.shape}; they must be {shapes}")
         count = self._checked(held, first_block, blocks)

@@ -25,32 +25,69 @@ DEVICE void count_clamped(uint64_t* clamped, uint32_t count) {
         atomicAdd(reinterpret_cast<unsigned long long*>(clamped), static_cast<unsigned long long>(count));
 }
 
+// Two spectra of packed rows: those of lane l are bytes 2l and 2l + 1.
+struct Packed {
+    using Word = uint16_t;
+    static constexpr int ROW = 64;
+    DEVICE static uint32_t mask(uint64_t valid) {
+        return byte_mask(static_cast<uint32_t>(valid >> threadIdx.x % 32 * 2) & 3);
+    }
+    // -8 becomes -7 in each nibble; how many were.
+    DEVICE static uint32_t clamp(uint32_t& x) {
+        const uint32_t t = x ^ 0x8888, low = ~(((t & 0x7777) + 0x7777) | t | 0x7777) & 0x8888;
+        x |= low >> 3;
+        return __popc(low);
+    }
+};
+
+// Four parts of rows [4][16 re | 16 im].
+struct Bytes {
+    using Word = uint32_t;
+    static constexpr int ROW = 128;
+    DEVICE static uint32_t mask(uint64_t valid) { return lane_mask(valid); }
+    DEVICE static uint32_t clamp(uint32_t& x) {
+        const uint32_t low = zero_bytes(x ^ HIGH);
+        x |= low >> 7;
+        return __popc(low);
+    }
+};
+
+template <typename Parts>
+DEVICE void zero(unsigned char* data, const uint64_t* valid, uint64_t* clamped, int inputs, int all_blocks,
+                 int first_block, int blocks, int group_channels, int clamp) {
+    using Word = typename Parts::Word;
+    const int64_t word = (int64_t(blockIdx.x) * 256 + threadIdx.x) / 32;
+    if (word >= int64_t(blocks) * inputs) return;
+    const int64_t row_words = int64_t(all_blocks) * inputs, at = int64_t(first_block) * inputs + word;
+    const uint64_t bits = valid[blockIdx.z * row_words + at];
+    if (!clamp && bits == ~uint64_t(0)) return;
+    const uint32_t mask = Parts::mask(bits);
+    uint32_t count = 0;
+    for (int channel = blockIdx.y; channel < group_channels; channel += gridDim.y) {
+        const int64_t row = (int64_t(blockIdx.z) * group_channels + channel) * row_words + at;
+        Word* place = reinterpret_cast<Word*>(data + row * Parts::ROW) + threadIdx.x % 32;
+        const uint32_t before = *place;
+        uint32_t after = before & mask;
+        if (clamp) count += Parts::clamp(after);
+        if (after != before) *place = static_cast<Word>(after);
+    }
+    if (clamp) count_clamped(clamped, count);
+}
+
 // Zero what is invalid in K-blocks [channel][block][input][128], and with `clamp` mend -128; one warp a word of
 // valid [group][block][input], blockIdx.y and blockIdx.z share the group's channels and the groups. Without `clamp`
 // rows that are wholly valid are not touched.
 KERNEL(256, 1)
 zero_invalid(unsigned char* data, const uint64_t* valid, uint64_t* clamped, int inputs, int all_blocks, int first_block,
              int blocks, int group_channels, int clamp) {
-    const int64_t word = (int64_t(blockIdx.x) * 256 + threadIdx.x) / 32;
-    if (word >= int64_t(blocks) * inputs) return;
-    const int64_t row_words = int64_t(all_blocks) * inputs, at = int64_t(first_block) * inputs + word;
-    const uint64_t bits = valid[blockIdx.z * row_words + at];
-    if (!clamp && bits == ~uint64_t(0)) return;
-    const uint32_t mask = lane_mask(bits);
-    uint32_t count = 0;
-    for (int channel = blockIdx.y; channel < group_channels; channel += gridDim.y) {
-        const int64_t row = (int64_t(blockIdx.z) * group_channels + channel) * row_words + at;
-        uint32_t* place = reinterpret_cast<uint32_t*>(data + row * 128) + threadIdx.x % 32;
-        const uint32_t before = *place;
-        uint32_t after = before & mask;
-        if (clamp) {
-            const uint32_t low = zero_bytes(after ^ HIGH);
-            count += __popc(low);
-            after |= low >> 7;
-        }
-        if (after != before) *place = after;
-    }
-    if (clamp) count_clamped(clamped, count);
+    zero<Bytes>(data, valid, clamped, inputs, all_blocks, first_block, blocks, group_channels, clamp);
+}
+
+// The same for packed rows [channel][block][input][64] and -8.
+KERNEL(256, 1)
+zero_invalid_packed(unsigned char* data, const uint64_t* valid, uint64_t* clamped, int inputs, int all_blocks,
+                    int first_block, int blocks, int group_channels, int clamp) {
+    zero<Packed>(data, valid, clamped, inputs, all_blocks, first_block, blocks, group_channels, clamp);
 }
 
 // The signed values of four nibbles, one a byte.
