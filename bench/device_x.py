@@ -34,6 +34,24 @@ def oracle(data, pols):
     return np.stack([real[i, j], (cross - cross.T)[i, j]], -1).astype(np.int64)
 
 
+def random_rows(rng, shape, bits):
+    """Make random rows without the lowest value."""
+    if bits == 8:
+        return rng.integers(-127, 128, (*shape, 128), dtype=np.int8)
+    high, low = rng.integers(-7, 8, (2, *shape, 64), dtype=np.int8)
+    return (high << 4 | low & 15).astype(np.int8)
+
+
+def unpacked(rows, bits):
+    """Expand rows of four bits."""
+    if bits == 8:
+        return rows
+    parts = np.stack([rows >> 4, (rows << 4).astype(np.int8) >> 4], -2)  # ..., 2, 64
+    return np.ascontiguousarray(parts.reshape(*rows.shape[:-1], 2, 4, 16).swapaxes(-2, -3)).reshape(
+        *rows.shape[:-1], 128
+    )
+
+
 def case(kernel, inputs, times, check, seconds):
     """Check and time one kernel; print JSON."""
     from ryle.correlate import multiply as forms
@@ -48,9 +66,11 @@ def case(kernel, inputs, times, check, seconds):
     gpu = open_gpu()
     pols = 2 - inputs % 2
     begin = time.perf_counter()
-    multiply = make_multiply(gpu, inputs, pols, kernel)
+    label, bits = kernel, 4 if kernel.endswith("4") else 8
+    kernel = kernel.rstrip("4")
+    multiply = make_multiply(gpu, inputs, pols, kernel, bits)
     compiled = time.perf_counter() - begin
-    result = dict(case=kernel, inputs=inputs, times=times, compile_s=round(compiled, 1))
+    result = dict(case=label, inputs=inputs, times=times, compile_s=round(compiled, 1))
     result["registers"], result["local_bytes"] = multiply._kernel.registers, multiply._kernel.local_bytes
     rng = np.random.default_rng()
     products = len(product_inputs(inputs // pols, pols))
@@ -59,7 +79,7 @@ def case(kernel, inputs, times, check, seconds):
         wrong = 0
         for channels, blocks, integrations in ((5, 3, 2), (3, 16, 1)):
             held = blocks * integrations + 1
-            data = rng.integers(-127, 128, (channels, held, inputs, 128), dtype=np.int8)
+            data = random_rows(rng, (channels, held, inputs), bits)
             sums = gpu.array(np.full((integrations, channels, products, 2), 12345, np.int32))
             device = gpu.array(data)
             for add in (False, True):
@@ -67,13 +87,17 @@ def case(kernel, inputs, times, check, seconds):
             got = sums.get()
             for n in range(integrations):
                 for c in range(channels):
-                    wrong += int(np.count_nonzero(got[n, c] != 2 * oracle(data[c, 1 + n * blocks :][:blocks], pols)))
+                    wrong += int(
+                        np.count_nonzero(
+                            got[n, c] != 2 * oracle(unpacked(data[c, 1 + n * blocks :][:blocks], bits), pols)
+                        )
+                    )
         result["wrong"] = wrong
         print("checked", kernel, inputs, "wrong", wrong, file=sys.stderr, flush=True)
     blocks = times // 64
     channels = max(132, min(16384, int(3e9 / (inputs * 128 * blocks)), int(6e9 / (products * 8))))
-    data = gpu.empty((channels, blocks, inputs, 128), np.int8)
-    pattern = rng.integers(-127, 128, 1 << 26, dtype=np.int8)
+    data = gpu.empty((channels, blocks, inputs, 16 * bits), np.int8)
+    pattern = random_rows(rng, ((1 << 22) // bits,), bits).ravel()
     whole = data.view((data.nbytes,), np.int8)
     filler = gpu.array(pattern)
     stride = len(pattern)
@@ -89,10 +113,10 @@ def case(kernel, inputs, times, check, seconds):
     if check and result["wrong"] == 0:
         gpu.default_stream.synchronize()
         for c in {0, channels // 2, channels - 1}:
-            rows, out = np.empty((blocks, inputs, 128), np.int8), np.empty((products, 2), np.int32)
+            rows, out = np.empty((blocks, inputs, 16 * bits), np.int8), np.empty((products, 2), np.int32)
             driver.cuMemcpyDtoH(rows.ctypes.data, data.pointer + c * rows.nbytes, rows.nbytes)
             driver.cuMemcpyDtoH(out.ctypes.data, sums.pointer + c * out.nbytes, out.nbytes)
-            result["wrong"] += int(np.count_nonzero(out != oracle(rows, pols)))
+            result["wrong"] += int(np.count_nonzero(out != oracle(unpacked(rows, bits), pols)))
     launches, stream = [], gpu.default_stream
     stream.synchronize()
     with EnergyMeter() as meter:
@@ -135,13 +159,13 @@ def main():
     begin = time.perf_counter()
     sizes = args.inputs or [64, 128, 144, 160, 256, 512, 1024, 1, 2, 3, 8, 38, 127, 511]
     rated = [n for n in sizes if n >= 64 and n not in (127, 511)]
-    kernels = [args.only] if args.only else ["hopper", "portable"]
+    kernels = [args.only] if args.only else ["hopper", "portable", "hopper4"]
     os.environ.setdefault("RYLE_CACHE_DIR", "/tmp/ryle-cache")
     # Compile everything beforehand, on all cores.
     code = (
         "import sys; from ryle.gpu.cache import cached_compile; from ryle.correlate import multiply as m; from pathlib import Path\n"
-        "k, n = sys.argv[1], int(sys.argv[2]); form = {'hopper': m.HopperMultiply, 'portable': m.PortableMultiply}[k]\n"
-        "cached_compile(Path(m.__file__).parent / (k + '.cu'), form.defines(n, 2 - n % 2), 'sm_90a')"
+        "k, n = sys.argv[1], int(sys.argv[2]); form = {'hopper': m.HopperMultiply, 'portable': m.PortableMultiply}[k.rstrip('4')]\n"
+        "cached_compile(Path(m.__file__).parent / (k.rstrip('4') + '.cu'), form.defines(n, 2 - n % 2, 4 if k[-1] == '4' else 8), 'sm_90a')"
     )
     jobs = [(k, n) for k in kernels for n in sizes]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -189,13 +213,13 @@ def main():
         (k, n, 4096, not args.no_check, args.seconds)
         for k in kernels
         for n in rated
-        if k == "hopper" or n in (144, 1024)
+        if k == "hopper" or n in {"portable": (144, 1024), "hopper4": (64, 128, 1024)}[k]
     ]
     rates += [(k, n, 1024, False, args.seconds / 2) for k in kernels for n in rated if k == "hopper"]
     for job in rates:
         measure(job)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(measure, [(k, n, 64, True, 0.02) for k in kernels for n in small]))
+        list(pool.map(measure, [(k, n, 64, True, 0.02) for k in kernels for n in small if k != "hopper4" or n > 8]))
 
 
 if __name__ == "__main__":
