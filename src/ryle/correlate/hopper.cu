@@ -41,6 +41,9 @@ constexpr int RECTANGLES = RUNS * (RUNS - 1) / 2, TILES = RECTANGLES + RUNS;
 constexpr int TEAMS = SMALL ? 2 : 1;   // that have a ring each
 constexpr int WARPGROUPS = 2 / TEAMS;  // of a team
 constexpr int THREADS = 3 * 128;
+// Of a thread, after the launch with 168 each: no more than there are.
+constexpr int PRODUCER_REGISTERS = PACKED ? 56 : 40, CONSUMER_REGISTERS = PACKED ? 224 : 232;
+static_assert(PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS <= 3 * 168);
 constexpr int STAGE = (FIRST + (RUNS > 1 ? 128 : 0)) * ROW;
 constexpr int FETCH_ROW = PACKED ? ROW / 2 : ROW;  // bytes, as fetched
 constexpr int FETCH_STAGE = STAGE / ROW * FETCH_ROW;
@@ -290,7 +293,7 @@ DEVICE void expand(const Ring& raw, const Ring& ring, int thread, int channels) 
             const int rows = (tile.columns ? 128 : FIRST) + (tile.rows != tile.columns ? 128 : 0);
             const uint4* packed = reinterpret_cast<const uint4*>(raw.stages + from.stage * FETCH_STAGE);
             unsigned char* stage = ring.stages + to.stage * STAGE;
-#pragma unroll 4
+#pragma unroll 2
             for (int n = thread; n < rows * GROUPS; n += 32 * EXPANDERS) {
                 const uint4 both = packed[n];
                 *reinterpret_cast<uint4*>(stage + chunk_offset(n / GROUPS, n % GROUPS * 2)) =
@@ -391,7 +394,7 @@ correlate(const unsigned char* maps, int* sums, int* counter, int works, int cha
                     work + team * STAGES};
     };
     if (warpgroup == 2) {
-        registers_give<40>();
+        registers_give<PRODUCER_REGISTERS>();
         const int warp = threadIdx.x % 128 / 32;
         auto raw = [&](int team) {
             return Ring{shared + TEAMS * STAGES * STAGE + team * RAW, raw_barriers + team * RAW_STAGES,
@@ -405,10 +408,10 @@ correlate(const unsigned char* maps, int* sums, int* counter, int works, int cha
             expand(raw(team), ring(team), threadIdx.x % 128 - 32 * (TEAMS + team), channels);
         }
     } else if (warpgroup == 0) {
-        registers_take<232>();
+        registers_take<CONSUMER_REGISTERS>();
         consume<0>(ring(0), scratch, sums, channels, blocks, add);
     } else {
-        registers_take<232>();
+        registers_take<CONSUMER_REGISTERS>();
         consume<1>(ring(TEAMS - 1), scratch + TURN / 4, sums, channels, blocks, add);
     }
 }
