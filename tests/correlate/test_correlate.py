@@ -314,7 +314,7 @@ def test_bad_chunks(rng):
         correlator.accumulate(chunk)
 
 
-@pytest.mark.parametrize(("inputs", "pols"), [(2, 2), (64, 2), (129, 1), (160, 2), (255, 1), (288, 2)])
+@pytest.mark.parametrize(("inputs", "pols"), [(2, 2), (64, 2), (129, 1), (160, 2), (255, 1), (272, 2)])
 def test_tiles_of_gpus(make_cuda, inputs, pols, rng):
     """Sizes that the kernels cut in other ways than those above."""
     chunk = random_chunk(rng, 3, 3, inputs)

@@ -31,8 +31,9 @@ DEVICE constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
 constexpr bool SMALL = INPUTS <= 64;
 constexpr int REST = INPUTS % 128;
-constexpr int SPARE = INPUTS > 128 && REST <= 32 ? round_up(REST, 16) : 0;  // more would not fit the registers
-constexpr int FIRST = SMALL ? round_up(INPUTS, 16) : 128 + SPARE;           // rows of the first run
+// More would not fit the registers, in rectangles even less.
+constexpr int SPARE = INPUTS > 128 && REST <= (INPUTS < 256 ? 32 : 16) ? round_up(REST, 16) : 0;
+constexpr int FIRST = SMALL ? round_up(INPUTS, 16) : 128 + SPARE;  // rows of the first run
 constexpr int RUNS = SMALL || INPUTS <= FIRST ? 1 : 1 + (INPUTS - FIRST + 127) / 128;
 // Whether warpgroup 1 has no inputs in the last run.
 constexpr bool HALF = RUNS > 1 && INPUTS - SPARE - 128 * (RUNS - 1) <= 64;

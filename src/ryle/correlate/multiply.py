@@ -198,7 +198,7 @@ class HopperMultiply:
         self._gpu = gpu
         # As in the kernel: a first run of inputs with the few that would be left over, then runs of 128.
         rest = inputs % 128
-        spare = -(-rest // 16) * 16 if inputs > 128 and rest <= 32 else 0
+        spare = -(-rest // 16) * 16 if inputs > 128 and rest <= (32 if inputs < 256 else 16) else 0
         self._first = -(-inputs // 16) * 16 if inputs <= 64 else 128 + spare
         runs = 1 + max(0, -(-(inputs - self._first) // 128))
         self._tiles = runs * (runs + 1) // 2
@@ -290,7 +290,7 @@ def compile_variants() -> list[tuple[Any, ...]]:
     """List what the tests compile: sources, macros and, for Hopper's, the architecture."""
     variants: list[tuple[Any, ...]] = []
     # A size of each way that the inputs are cut.
-    for inputs, pols in ((1, 1), (64, 2), (128, 2), (144, 2), (160, 2), (256, 2), (288, 2), (511, 1)):
+    for inputs, pols in ((1, 1), (64, 2), (128, 2), (144, 2), (160, 2), (256, 2), (272, 2), (511, 1)):
         for bits in (8, 4):
             variants.append((_FOLDER / "hopper.cu", HopperMultiply.defines(inputs, pols, bits), ("sm_90a",)))
     for inputs, pols in ((1, 1), (144, 2), (1024, 2)):
