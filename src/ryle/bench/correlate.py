@@ -186,7 +186,7 @@ def cases(gpu: Gpu, inputs: tuple[int, ...], times: tuple[int, ...], nbytes: int
 
 
 def matrix_product(gpu: Gpu, data: DeviceArray) -> Callable[[], object] | None:
-    """Make the baseline, an int8 product of square matrices by cuBLASLt; None if the library is not installed."""
+    """Make the baseline, an int8 product of square matrices by cuBLASLt; None if the library is not there or fails."""
     import ctypes
 
     try:
@@ -236,6 +236,11 @@ def matrix_product(gpu: Gpu, data: DeviceArray) -> Callable[[], object] | None:
             ctypes.c_void_p(gpu.default_stream.handle),
         )
 
+    try:
+        multiply()
+    except RuntimeError as error:
+        Console(stderr=True).print(f"without the matrix product: {error}")
+        return None
     return multiply
 
 
