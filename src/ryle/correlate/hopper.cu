@@ -23,6 +23,9 @@
 
 using namespace ryle;
 
+#ifndef SPREAD
+#define SPREAD 1200  // ns
+#endif
 #ifndef HEAD_START
 #define HEAD_START 3000  // ns
 #endif
@@ -246,6 +249,8 @@ DEVICE void tile(const Ring& ring, Place& place, int blocks, int row, int column
 // Fetch what a team needs, in the order of the tiles it draws.
 DEVICE void produce(const Ring& ring, const unsigned char* maps, int* counter, int works, int channels, int first_block,
                     int blocks) {
+    // All multiprocessors would finish their tiles, and write, at once: let them begin in eight steps.
+    if (SPREAD > 0) __nanosleep(blockIdx.x % 8 * min(SPREAD, blocks * 80));
     map_acquire(maps);
     map_acquire(maps + 128);
     Place place;
@@ -292,15 +297,29 @@ DEVICE void expand(const Ring& raw, const Ring& ring, int thread, int channels) 
         if (work >= 0) {
             const Tile tile = tile_of(work, channels);
             const int rows = (tile.columns ? 128 : FIRST) + (tile.rows != tile.columns ? 128 : 0);
-            const uint4* packed = reinterpret_cast<const uint4*>(raw.stages + from.stage * FETCH_STAGE);
-            unsigned char* stage = ring.stages + to.stage * STAGE;
-#pragma unroll 2
-            for (int n = thread; n < rows * GROUPS; n += 32 * EXPANDERS) {
-                const uint4 both = packed[n];
-                *reinterpret_cast<uint4*>(stage + chunk_offset(n / GROUPS, n % GROUPS * 2)) =
-                    make_uint4(both.x & HIGH, both.y & HIGH, both.z & HIGH, both.w & HIGH);
-                *reinterpret_cast<uint4*>(stage + chunk_offset(n / GROUPS, n % GROUPS * 2 + 1)) =
-                    make_uint4(both.x << 4 & HIGH, both.y << 4 & HIGH, both.z << 4 & HIGH, both.w << 4 & HIGH);
+            // A thread's rows are a multiple of 8 apart, so that their chunks are exchanged alike.
+            constexpr int STEP = 32 * EXPANDERS / GROUPS, AT_ONCE = 4;
+            static_assert(STEP % 8 == 0);
+            const unsigned char* packed = raw.stages + from.stage * FETCH_STAGE + thread * 16;
+            unsigned char* re = ring.stages + to.stage * STAGE + chunk_offset(thread / GROUPS, thread % GROUPS * 2);
+            unsigned char* im = ring.stages + to.stage * STAGE + chunk_offset(thread / GROUPS, thread % GROUPS * 2 + 1);
+            for (int row = thread / GROUPS; row < rows; row += AT_ONCE * STEP) {
+                uint4 both[AT_ONCE];  // read before any is written: the compiler may not exchange the two
+#pragma unroll
+                for (int i = 0; i < AT_ONCE; ++i)
+                    if (row + i * STEP < rows) both[i] = *reinterpret_cast<const uint4*>(packed + i * STEP * FETCH_ROW);
+#pragma unroll
+                for (int i = 0; i < AT_ONCE; ++i)
+                    if (row + i * STEP < rows) {
+                        const uint4 b = both[i];
+                        *reinterpret_cast<uint4*>(re + i * STEP * ROW) =
+                            make_uint4(b.x & HIGH, b.y & HIGH, b.z & HIGH, b.w & HIGH);
+                        *reinterpret_cast<uint4*>(im + i * STEP * ROW) =
+                            make_uint4(b.x << 4 & HIGH, b.y << 4 & HIGH, b.z << 4 & HIGH, b.w << 4 & HIGH);
+                    }
+                packed += AT_ONCE * STEP * FETCH_ROW;
+                re += AT_ONCE * STEP * ROW;
+                im += AT_ONCE * STEP * ROW;
             }
             shared_writes_done();
         }
