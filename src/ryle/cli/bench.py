@@ -24,6 +24,8 @@ def bench(
     runs: Annotated[
         int, typer.Option(help="cpu, correlate: how often everything is measured; on CPUs in fresh processes.", min=1)
     ] = 5,
+        int, typer.Option(help="cpu, correlate: how often everything is measured; on CPUs in fresh processes.", min=1)
+    ] = 5,
     seconds: Annotated[float, typer.Option(help="channelize: time for all of it.", min=1)] = 150.0,
     full: Annotated[bool, typer.Option("--full", help="channelize: all powers of two of channels.")] = False,
     cufftdx: Annotated[Path | None, typer.Option(help="channelize: folder that bench/cufftdx.py made.")] = None,
