@@ -173,10 +173,10 @@ class Spectra:
     saturated : ndarray of int64, shape (input,)
         Complex values clamped.
     input_power : ndarray of int64 (float64 for 32-bit samples), shape (input,)
-        Sum of the squared magnitudes of the present samples in [step·first_spectrum, step·(first_spectrum + spectra))
-        that lie in the chunk; exact for integer samples.
+        Sum of the squared magnitudes of the first `step` samples of each valid spectrum's window: without steps of the
+        delay, of every sample that the valid spectra advance over, once. Exact for integer samples.
     input_samples : ndarray of int64, shape (input,)
-        Number of those samples.
+        Number of those samples, valid spectra times `step`.
     layout : Blocks or Heaps
         Layout of `data`.
     """
