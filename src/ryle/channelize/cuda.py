@@ -113,6 +113,8 @@ class CudaChannelizer:
         self.set_gains(1.0)
         self._side = self.gpu.stream()
         self.slab_bytes = _INTERMEDIATE
+        #: Complex values clamped in the last call (or that would have been, of `spectra_float`), int64 (input,).
+        self.saturated: NDArray[np.int64] = np.zeros(config.inputs, np.int64)
         #: Sum of the squared magnitudes of the quantized values of the last call, int64 (input, channel).
         self.output_power: NDArray[np.int64] = np.zeros((config.inputs, config.channels), np.int64)
 
@@ -139,11 +141,10 @@ class CudaChannelizer:
         self.launch(work, layout)
         work.out.get(data)
         valid = self._valid(work)
-        counters = work.counters.get()
-        self.output_power = work.output_power.get().view(np.int64)
+        counters = self._account(work)
         power = counters[:, 1].view(np.float64) if config.bits == 32 else counters[:, 1].view(np.int64)
         count = valid.sum(axis=1, dtype=np.int64) * config.step
-        return Spectra(first_spectrum, data, valid, counters[:, 0].astype(np.int64), power.copy(), count, layout)
+        return Spectra(first_spectrum, data, valid, self.saturated, power.copy(), count, layout)
 
     def spectra_float(
         self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays, *, dithered: bool = False
@@ -162,6 +163,7 @@ class CudaChannelizer:
         shape = (config.inputs, spectra, config.channels)
         work = self._upload(chunk, first_spectrum, spectra, delays, shape, np.complex64)
         self.launch(work, None, dithered=dithered)
+        self._account(work)
         return work.out.get(), self._valid(work)
 
     def work(
@@ -307,6 +309,13 @@ class CudaChannelizer:
         work.fine.set(np.ascontiguousarray(delays.fine, np.float64))
         work.phase.set(np.ascontiguousarray(delays.phase, np.float64))
         return work
+
+    def _account(self, work: Work) -> NDArray[np.uint64]:
+        """Fetch the counters of a call and keep what there is no room for in its result."""
+        counters: NDArray[np.uint64] = work.counters.get()
+        self.saturated = counters[:, 0].astype(np.int64)
+        self.output_power = work.output_power.get().view(np.int64)
+        return counters
 
     def _valid(self, work: Work) -> NDArray[np.bool_]:
         skipped = work.first_spectrum % _ALIGN
