@@ -60,7 +60,7 @@ def make_form(config, form, plan=None):
     return CpuChannelizer(config, isa) if isa else make_channelizer(config, backend)
 
 
-def make_case(seed, *, spectra=64, unit=64, inputs=2, loss=0.3, level=None, margin=300, **settings):
+def make_case(seed, *, spectra=64, unit=64, inputs=2, loss=0.3, level=None, margin=300, packet=None, **settings):
     """Noise with random gains and delays whose coarse part steps, a random timestamp and some packets lost.
 
     What lies in the place of a lost packet is garbage: all ones, which is NaN in 32 bits. `loss` is the expected number
@@ -69,7 +69,7 @@ def make_case(seed, *, spectra=64, unit=64, inputs=2, loss=0.3, level=None, marg
     """
     rng = np.random.default_rng(seed)
     config = ChannelizerConfig(inputs, seed=int(rng.integers(1 << 64, dtype=np.uint64)), input_offset=3, **settings)
-    packet = int(rng.choice([8, 40, 256, 4096]))
+    packet = int(packet or rng.choice([8, 40, 256, 4096]))
     first = unit * int(rng.choice([0, 1, 5, 1 << 20, (1 << 33) // unit]))
     begin = config.step * first + int(rng.integers(-margin, margin + 1))
     timestamp = max(0, begin) // packet * packet
