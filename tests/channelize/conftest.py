@@ -1,16 +1,28 @@
 """Random cases for every form of the channelizer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
 
 import numpy as np
 import pytest
 
+from emulation import EmulatedGpu
 from ryle.channelize import ChannelizerConfig, Delays, Heaps, make_channelizer
-from ryle.channelize.cpu import CpuChannelizer, instruction_sets
+from ryle.channelize.cuda import CudaChannelizer
 from ryle.chunk import SampleChunk, parts_from_rows
+from ryle.gpu import gpu_problem, open_gpu
 from ryle.wire.samples import pack
 
-FORMS = [f"cpu/{isa}" for isa in instruction_sets()]
+try:
+    from ryle.channelize.cpu import CpuChannelizer, instruction_sets
+
+    FORMS = [f"cpu/{isa}" for isa in instruction_sets()]
+except ImportError:  # a machine for tests of the GPU need not have what the CPU form needs
+    FORMS = []
+
+NO_GPU = gpu_problem()
+NEEDS_GPU = pytest.mark.skipif(NO_GPU is not None, reason=f"needs an NVIDIA GPU: {NO_GPU}")
+CUDA_FORMS = ["cuda/emulated", pytest.param("cuda", marks=NEEDS_GPU)]
 
 
 @dataclass
@@ -23,12 +35,32 @@ class Case:
     gains: np.ndarray
 
 
-def make_form(config, form):
+class PoisonedCuda(CudaChannelizer):
+    """The CUDA form with all its buffers filled: floats with NaN, output with bytes that none can be."""
+
+    def work(self, *args, **kwargs):
+        work = super().work(*args, **kwargs)
+        buffers = [getattr(work, field.name) for field in fields(work) if field.name not in ("samples", "out")]
+        for buffer in (b for value in buffers for b in (value if isinstance(value, list) else [value])):
+            if hasattr(buffer, "fill"):
+                buffer.fill(0xFF)
+        work.out.fill({"int8": 0x80, "uint8": 0x88}.get(work.out.dtype.name, 0xFF))
+        return work
+
+
+@cache
+def gpu_of(form):
+    return open_gpu() if form == "cuda" else EmulatedGpu(optimization="-O0")
+
+
+def make_form(config, form, plan=None):
     backend, _, isa = form.partition("/")
+    if backend == "cuda":
+        return PoisonedCuda(config, gpu_of(form), plan)
     return CpuChannelizer(config, isa) if isa else make_channelizer(config, backend)
 
 
-def make_case(seed, *, spectra=64, unit=64, inputs=2, loss=0.3, level=None, margin=300, **settings):
+def make_case(seed, *, spectra=64, unit=64, inputs=2, loss=0.3, level=None, margin=300, packet=None, **settings):
     """Noise with random gains and delays whose coarse part steps, a random timestamp and some packets lost.
 
     What lies in the place of a lost packet is garbage: all ones, which is NaN in 32 bits. `loss` is the expected number
@@ -37,7 +69,7 @@ def make_case(seed, *, spectra=64, unit=64, inputs=2, loss=0.3, level=None, marg
     """
     rng = np.random.default_rng(seed)
     config = ChannelizerConfig(inputs, seed=int(rng.integers(1 << 64, dtype=np.uint64)), input_offset=3, **settings)
-    packet = int(rng.choice([8, 40, 256, 4096]))
+    packet = int(packet or rng.choice([8, 40, 256, 4096]))
     first = unit * int(rng.choice([0, 1, 5, 1 << 20, (1 << 33) // unit]))
     begin = config.step * first + int(rng.integers(-margin, margin + 1))
     timestamp = max(0, begin) // packet * packet
@@ -83,10 +115,18 @@ def cases():
         make = staticmethod(make_case)
         form = staticmethod(make_form)
         unlaid = staticmethod(unlaid)
+        gpu = staticmethod(gpu_of)
 
     return Cases
 
 
 @pytest.fixture(params=FORMS)
 def form(request):
+    """A form for a CPU; these are compiled already and take any even number of channels."""
+    return request.param
+
+
+@pytest.fixture(params=CUDA_FORMS)
+def cuda_form(request):
+    """The form for NVIDIA GPUs, on one and emulated."""
     return request.param

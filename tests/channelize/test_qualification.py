@@ -1,14 +1,27 @@
-"""What an observatory asks of an F-engine, with its thresholds, of the form that a machine picks by default."""
+"""What an observatory asks of an F-engine, with its thresholds, of the forms that users get."""
+
+from functools import partial
 
 import numpy as np
 import pytest
 
 from ryle.channelize import Blocks, ChannelizerConfig, Delays, make_channelizer
 from ryle.chunk import SampleChunk, parts_from_rows
+from ryle.gpu import gpu_problem
 from ryle.wire.samples import pack
 
 RATE = 1.712e9  # samples per second
 PACKET = 256
+NO_GPU = gpu_problem()
+NEEDS_GPU = pytest.mark.skipif(NO_GPU is not None, reason=f"needs an NVIDIA GPU: {NO_GPU}")
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=NEEDS_GPU)], autouse=True)
+def backend(request, monkeypatch):
+    """Give the tests each form in turn."""
+    if request.param == "cpu":
+        pytest.importorskip("ryle.channelize.cpu", exc_type=ImportError)
+    monkeypatch.setattr(request.module, "make_channelizer", partial(make_channelizer, backend=request.param))
 
 
 def chunk_of(samples, bits, timestamp=0):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ryle.channelize import Blocks, Delays, Heaps
 from ryle.chunk import SampleChunk
+from ryle.wire.samples import unpack_reference
 
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
@@ -52,9 +53,6 @@ def test_chunks_equal_the_whole(cases, form, seed, channels, taps, bits, is_comp
         low = config.step * (case.first + begin) - case.delays.coarse[:, begin:end].max() - chunk.timestamp
         high = config.step * (case.first + end) - case.delays.coarse[:, begin:end].min() - chunk.timestamp
         high += config.window_samples
-        # The input power is that of the time the spectra advance over, which a large delay leaves.
-        low = min(low, config.step * (case.first + begin) - chunk.timestamp)
-        high = max(high, config.step * (case.first + end) - chunk.timestamp)
         first_packet = max(0, low // chunk.packet_samples - int(rng.integers(0, 3)))
         last_packet = -(-high // chunk.packet_samples) + int(rng.integers(0, 3))
         some = cut(chunk, first_packet, max(last_packet, first_packet + 1))
@@ -114,18 +112,18 @@ def test_missing_packets_cost_only_what_they_touch(cases, form, seed, is_complex
     assert np.all(cases.unlaid(got, config)[~got.valid] == 0)
 
 
-def test_power_of_present_samples_only(cases, form):
-    case = cases.make(3, channels=8, taps=2, bits=8, loss=0, margin=0)
-    chunk, config = case.chunk, case.config
-    chunk.data[:] = 3
-    chunk.present[1, 1] = 0
-    tested = cases.form(config, form)
-    got = tested.process(chunk, case.first, 64, case.delays, Blocks())
-    begin = config.step * case.first - chunk.timestamp
-    here = np.repeat(chunk.present, chunk.packet_samples, axis=1)[:, begin : begin + 64 * config.step]
-    np.testing.assert_array_equal(got.input_samples, here.sum(axis=1))
-    np.testing.assert_array_equal(got.input_power, 9 * here.sum(axis=1, dtype=np.int64))
-    assert got.input_samples[0] == 64 * config.step
+@settings(relaxed, max_examples=10)
+@given(seed=st.integers(0, 2**63), is_complex=st.booleans(), bits=st.sampled_from([3, 8, 12, 16]))
+def test_power_of_the_samples_that_valid_spectra_advance_over(cases, form, seed, is_complex, bits):
+    case = cases.make(seed, channels=8, taps=2, bits=bits, complex_input=is_complex, loss=2, spectra=128)
+    chunk, config, coarse = case.chunk, case.config, case.delays.coarse
+    got = cases.form(config, form).process(chunk, case.first, case.spectra, case.delays, Blocks())
+    np.testing.assert_array_equal(got.input_samples, got.valid.sum(axis=1) * config.step)
+    for i in range(config.inputs):
+        samples = unpack_reference(chunk.data[i].reshape(-1), bits, complex_samples=is_complex)
+        squares = np.rint(np.abs(samples.astype(complex)) ** 2).astype(int)
+        starts = config.step * (case.first + np.flatnonzero(got.valid[i])) - coarse[i, got.valid[i]] - chunk.timestamp
+        assert got.input_power[i] == sum(squares[start : start + config.step].sum() for start in starts)
 
 
 def test_chunk_of_blocks(cases, form):

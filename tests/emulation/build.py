@@ -21,11 +21,20 @@ class CompilationError(RuntimeError):
 
 
 @cache
-def compiler() -> tuple[str, ...]:
+def compiler(optimization: str = "-O2") -> tuple[str, ...]:
     """The compiler and its options; ``RYLE_EMULATION_FLAGS`` adds more, as -fsanitize=address (preload libasan)."""
     name = os.environ.get("CXX", "g++")
     machine = ["-march=x86-64-v3"] if os.uname().machine == "x86_64" else []
-    options = ["-std=c++20", "-O2", *machine, "-g1", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"]
+    options = [
+        "-std=c++20",
+        optimization,
+        *machine,
+        "-g1",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-fno-exceptions",
+        "-fno-rtti",
+    ]
     # As the GPU's compiler does: products and sums contract, and types may be read as others.
     options += [
         "-ffp-contract=fast",
@@ -39,11 +48,11 @@ def compiler() -> tuple[str, ...]:
 
 
 @cache
-def toolchain() -> str:
+def toolchain(optimization: str) -> str:
     """What a library depends on beside its source: compiler, options and the emulation's own headers."""
     version = subprocess.run([compiler()[0], "--version"], capture_output=True, text=True, check=True).stdout
     headers = (path.read_text() for path in sorted(INCLUDE.rglob("*")) if path.is_file())
-    return "\0".join([version, *compiler(), *headers])
+    return "\0".join([version, *compiler(optimization), *headers])
 
 
 def cache_folder() -> Path:
@@ -60,14 +69,14 @@ def kernels_in(text: str) -> dict[str, str]:
     return {name: " ".join(threads.split()) for threads, name in re.findall(bounds, text)}
 
 
-def run_compiler(arguments: list[str], what: str) -> str:
-    result = subprocess.run([*compiler(), *arguments], capture_output=True, text=True)
+def run_compiler(arguments: list[str], what: str, optimization: str = "-O2") -> str:
+    result = subprocess.run([*compiler(optimization), *arguments], capture_output=True, text=True)
     if result.returncode:
         raise CompilationError(f"{what} does not compile for the CPU:\n{result.stderr}")
     return result.stdout
 
 
-def build(source: Path, defines: Mapping[str, int | str]) -> tuple[ctypes.CDLL, list[str]]:
+def build(source: Path, defines: Mapping[str, int | str], optimization: str = "-O2") -> tuple[ctypes.CDLL, list[str]]:
     """Compile all kernels of `source` and load them; the library and the kernels' names."""
     source = Path(source).resolve()
     stub = (
@@ -80,11 +89,11 @@ def build(source: Path, defines: Mapping[str, int | str]) -> tuple[ctypes.CDLL, 
         stub_path.write_text(stub)
         text = run_compiler(["-E", str(stub_path)], source.name).replace(scratch, "")
         kernels = kernels_in(text)
-        key = hashlib.sha256((toolchain() + text).encode()).hexdigest()[:32]
+        key = hashlib.sha256((toolchain(optimization) + text).encode()).hexdigest()[:32]
         library = cache_folder() / f"{source.stem}-{key}.so"
         if not library.exists():
             made = Path(scratch) / library.name
             stub_path.write_text(stub + "".join(f"EMULATED_KERNEL({name}, ({kernels[name]}))\n" for name in kernels))
-            run_compiler(["-shared", "-o", str(made), str(stub_path), "-lrt"], source.name)
+            run_compiler(["-shared", "-o", str(made), str(stub_path), "-lrt"], source.name, optimization)
             made.rename(library)
     return ctypes.CDLL(str(library)), list(kernels)

@@ -173,10 +173,10 @@ class Spectra:
     saturated : ndarray of int64, shape (input,)
         Complex values clamped.
     input_power : ndarray of int64 (float64 for 32-bit samples), shape (input,)
-        Sum of the squared magnitudes of the present samples in [step·first_spectrum, step·(first_spectrum + spectra))
-        that lie in the chunk; exact for integer samples.
+        Sum of the squared magnitudes of the first `step` samples of each valid spectrum's window: without steps of the
+        delay, of every sample that the valid spectra advance over, once. Exact for integer samples.
     input_samples : ndarray of int64, shape (input,)
-        Number of those samples.
+        Number of those samples, valid spectra times `step`.
     layout : Blocks or Heaps
         Layout of `data`.
     """
@@ -286,8 +286,6 @@ def check_arguments(
     config: ChannelizerConfig, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays
 ) -> None:
     """Raise ValueError unless chunk and delays fit the configuration."""
-    if first_spectrum < 0:
-        raise ValueError(f"first_spectrum is {first_spectrum}; spectra are counted from sync, use at least 0")
     row = packed_bytes(chunk.packet_samples, config.bits, complex_samples=config.complex_input)
     if chunk.data.ndim != 3 or chunk.data.shape[0] != config.inputs or chunk.data.shape[2] != row:
         raise ValueError(
@@ -298,6 +296,13 @@ def check_arguments(
         raise ValueError("chunk.data must be C-contiguous uint8")
     if chunk.present.shape != chunk.data.shape[:2]:
         raise ValueError(f"chunk.present has shape {chunk.present.shape}; use that of packets, {chunk.data.shape[:2]}")
+    check_delays(config, first_spectrum, spectra, delays)
+
+
+def check_delays(config: ChannelizerConfig, first_spectrum: int, spectra: int, delays: Delays) -> None:
+    """Raise ValueError unless there are such spectra and their delays fit the configuration."""
+    if first_spectrum < 0:
+        raise ValueError(f"first_spectrum is {first_spectrum}; spectra are counted from sync, use at least 0")
     for name in ("coarse", "fine", "phase"):
         shape = getattr(delays, name).shape
         if shape != (config.inputs, spectra):

@@ -159,7 +159,7 @@ class CpuChannelizer:
                     batch.row,
                     self.isa,
                 )
-            power[i], count[i] = self._input_power(chunk, first_spectrum, spectra, i)
+            power[i], count[i] = self._input_power(chunk, i, starts[i], valid[i])
             self._workspaces.append(workspace)
 
         self._each_input(one_input)
@@ -289,21 +289,15 @@ class CpuChannelizer:
         offset = i // layout.pols * strides[0] + i % layout.pols * strides[4]
         return form, offset, strides[2], strides[1], strides[3], layout.spectra
 
-    def _input_power(self, chunk: SampleChunk, first: int, spectra: int, i: int) -> tuple[float, int]:
-        """Sum of squares and number of the present samples that the spectra advance over."""
-        begin = max(0, self.config.step * first - chunk.timestamp)
-        end = min(chunk.samples, self.config.step * (first + spectra) - chunk.timestamp)
-        if begin >= end:
-            return 0, 0
-        size = chunk.packet_samples
-        packed, parts, bits = chunk.data[i].reshape(-1), self._parts, self.config.bits
-        packets = np.arange(begin // size, -(-end // size))
-        here = np.concatenate(([0], chunk.present[i, packets] != 0, [0]))
-        edges = packets[0] + np.flatnonzero(np.diff(here))
+    def _input_power(
+        self, chunk: SampleChunk, i: int, starts: NDArray[np.int64], valid: NDArray[np.bool_]
+    ) -> tuple[float, int]:
+        """Sum of squares and number of the samples that an input's valid spectra advance over."""
+        step, parts = self.config.step, self._parts
+        packed = chunk.data[i].reshape(-1)
+        begins = starts[valid]
+        runs = np.flatnonzero(np.diff(begins, prepend=-1 - step) != step)  # where one does not follow from the last
         power: float = 0
-        count = 0
-        for run_begin, run_end in zip(edges[::2] * size, edges[1::2] * size, strict=True):
-            run = max(begin, int(run_begin)), min(end, int(run_end))
-            power += sum_squares(packed, bits, run[0] * parts, (run[1] - run[0]) * parts, isa=self.isa)
-            count += run[1] - run[0]
-        return power, count
+        for first, length in zip(begins[runs], np.diff(runs, append=begins.size), strict=True):
+            power += sum_squares(packed, self.config.bits, int(first) * parts, int(length) * self._step, isa=self.isa)
+        return power, begins.size * step

@@ -26,14 +26,17 @@ from ryle.channelize.channelizer import (
     Layout,
     Spectra,
     check_arguments,
+    check_delays,
     checked_gains,
     output_shape,
     prepared_output,
 )
 from ryle.channelize.cuda_plan import GROUP, Plan, make_plan
 from ryle.channelize.cuda_tables import filter_weights, mirror_turns, point_turns, radix_turns
+from ryle.channelize.payloads import Payloads
 from ryle.chunk import SampleChunk
 from ryle.gpu import DeviceArray, Event, Gpu, Kernel, KernelVariant, Stream, open_gpu
+from ryle.wire.samples import packed_bytes
 
 _HERE = Path(__file__).parent
 _ALIGN = 16  # spectra: groups begin at its multiples since sync
@@ -113,6 +116,8 @@ class CudaChannelizer:
         self.set_gains(1.0)
         self._side = self.gpu.stream()
         self.slab_bytes = _INTERMEDIATE
+        #: Complex values clamped in the last call (or that would have been, of `spectra_float`), int64 (input,).
+        self.saturated: NDArray[np.int64] = np.zeros(config.inputs, np.int64)
         #: Sum of the squared magnitudes of the quantized values of the last call, int64 (input, channel).
         self.output_power: NDArray[np.int64] = np.zeros((config.inputs, config.channels), np.int64)
 
@@ -124,29 +129,37 @@ class CudaChannelizer:
 
     def process(
         self,
-        chunk: SampleChunk,
+        chunk: SampleChunk | Payloads,
         first_spectrum: int,
         spectra: int,
         delays: Delays,
         layout: Layout,
         out: NDArray[Any] | None = None,
     ) -> Spectra:
-        """Channelize the spectra [first_spectrum, first_spectrum + spectra); see `ryle.channelize.Channelizer`."""
+        """Channelize the spectra [first_spectrum, first_spectrum + spectra); see `ryle.channelize.Channelizer`.
+
+        Samples may also lie where their packets were received (`ryle.channelize.payloads.Payloads`).
+        """
         config = self.config
-        check_arguments(config, chunk, first_spectrum, spectra, delays)
+        self._check(chunk, first_spectrum, spectra, delays)
         data = prepared_output(config, first_spectrum, spectra, layout, out)
         work = self._upload(chunk, first_spectrum, spectra, delays, *output_shape(config, spectra, layout))
         self.launch(work, layout)
         work.out.get(data)
         valid = self._valid(work)
-        counters = work.counters.get()
-        self.output_power = work.output_power.get().view(np.int64)
+        counters = self._account(work)
         power = counters[:, 1].view(np.float64) if config.bits == 32 else counters[:, 1].view(np.int64)
         count = valid.sum(axis=1, dtype=np.int64) * config.step
-        return Spectra(first_spectrum, data, valid, counters[:, 0].astype(np.int64), power.copy(), count, layout)
+        return Spectra(first_spectrum, data, valid, self.saturated, power.copy(), count, layout)
 
     def spectra_float(
-        self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays, *, dithered: bool = False
+        self,
+        chunk: SampleChunk | Payloads,
+        first_spectrum: int,
+        spectra: int,
+        delays: Delays,
+        *,
+        dithered: bool = False,
     ) -> tuple[NDArray[np.complexfloating[Any, Any]], NDArray[np.bool_]]:
         """Give the values before dither (or, if `dithered`, just before they are rounded), and validity.
 
@@ -158,10 +171,11 @@ class CudaChannelizer:
             Whether the whole window was there.
         """
         config = self.config
-        check_arguments(config, chunk, first_spectrum, spectra, delays)
+        self._check(chunk, first_spectrum, spectra, delays)
         shape = (config.inputs, spectra, config.channels)
         work = self._upload(chunk, first_spectrum, spectra, delays, shape, np.complex64)
         self.launch(work, None, dithered=dithered)
+        self._account(work)
         return work.out.get(), self._valid(work)
 
     def work(
@@ -233,7 +247,7 @@ class CudaChannelizer:
         place = self._kernel("windows.cu", "place_windows", windows)
         work.counters.fill(0, stream)
         work.output_power.fill(0, stream)
-        filter_ = self._kernel("filter.cu", "filter", filter_defines(config, plan))
+        filter_ = self._kernel("filter.cu", "filter", filter_defines(config, plan, packet_bytes(config, work)))
         transform = self._kernel(
             "transform.cu", "transform", transform_defines(config, plan, layout, dithered=dithered)
         )
@@ -285,33 +299,55 @@ class CudaChannelizer:
     def _kernel(self, source: str, name: str, defines: dict[str, int | str]) -> Kernel:
         return self.gpu.kernel(_HERE / source, name, defines)
 
+    def _check(self, chunk: SampleChunk | Payloads, first_spectrum: int, spectra: int, delays: Delays) -> None:
+        if isinstance(chunk, Payloads):
+            chunk.check(self.config)
+            check_delays(self.config, first_spectrum, spectra, delays)
+        else:
+            check_arguments(self.config, chunk, first_spectrum, spectra, delays)
+
     def _upload(
-        self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays, shape: tuple[int, ...], dtype: Any
+        self,
+        chunk: SampleChunk | Payloads,
+        first_spectrum: int,
+        spectra: int,
+        delays: Delays,
+        shape: tuple[int, ...],
+        dtype: Any,
     ) -> Work:
-        inputs, packets, packet_bytes = chunk.data.shape
-        row = packets * packet_bytes
-        padded = np.zeros((inputs, -(-row // 16) * 16), np.uint8)
-        padded[:, :row] = chunk.data.reshape(inputs, row)
-        work = self.work(
-            self.gpu.array(padded),
-            packets,
-            chunk.packet_samples,
-            chunk.timestamp,
-            first_spectrum,
-            spectra,
-            shape,
-            dtype,
-        )
+        inputs, packets = chunk.present.shape
+        if isinstance(chunk, Payloads):
+            samples = self.gpu.array(np.ascontiguousarray(chunk.addresses))
+        else:
+            row = packets * chunk.data.shape[2]
+            padded = np.zeros((inputs, -(-row // 16) * 16), np.uint8)
+            padded[:, :row] = chunk.data.reshape(inputs, row)
+            samples = self.gpu.array(padded)
+        work = self.work(samples, packets, chunk.packet_samples, chunk.timestamp, first_spectrum, spectra, shape, dtype)
         work.present.set(np.ascontiguousarray(chunk.present, np.uint8))
         work.coarse.set(np.ascontiguousarray(delays.coarse, np.int64))
         work.fine.set(np.ascontiguousarray(delays.fine, np.float64))
         work.phase.set(np.ascontiguousarray(delays.phase, np.float64))
         return work
 
+    def _account(self, work: Work) -> NDArray[np.uint64]:
+        """Fetch the counters of a call and keep what there is no room for in its result."""
+        counters: NDArray[np.uint64] = work.counters.get()
+        self.saturated = counters[:, 0].astype(np.int64)
+        self.output_power = work.output_power.get().view(np.int64)
+        return counters
+
     def _valid(self, work: Work) -> NDArray[np.bool_]:
         skipped = work.first_spectrum % _ALIGN
         flat = work.segment.get().reshape(self.config.inputs, -1)
         return np.ascontiguousarray(flat[:, skipped : skipped + work.spectra] != 255)
+
+
+def packet_bytes(config: ChannelizerConfig, work: Work) -> int:
+    """Bytes of a packet if samples are read through a table of payloads, or 0."""
+    if work.samples.dtype != np.uint64:
+        return 0
+    return packed_bytes(work.packet_samples, config.bits, complex_samples=config.complex_input)
 
 
 def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0) -> dict[str, int | str]:
@@ -382,4 +418,7 @@ def compile_variants() -> list[KernelVariant]:
             config = ChannelizerConfig(1, channels, bits=bits, taps=taps)
             defines = filter_defines(config, make_plan(config, shared, arch))
             variants.append(KernelVariant(_HERE / "filter.cu", defines, (arch,)))
+        config = ChannelizerConfig(1, 1024)
+        defines = filter_defines(config, make_plan(config, shared, arch), packet_bytes=5120)
+        variants.append(KernelVariant(_HERE / "filter.cu", defines, (arch,)))
     return variants

@@ -85,7 +85,7 @@ class ReferenceChannelizer:
         saturated = np.any(np.abs(rounded) > config.limit, axis=-1).sum(axis=(1, 2))
         quantized = np.clip(rounded, -config.limit, config.limit).astype(np.int8)
         self._lay_out(quantized, layout, data)
-        power, count = self._input_power(chunk, first_spectrum, spectra)
+        power, count = self._input_power(chunk, first_spectrum, delays, valid)
         return Spectra(first_spectrum, data, valid, saturated.astype(np.int64), power, count, layout)
 
     def _samples(self, chunk: SampleChunk, i: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -98,17 +98,19 @@ class ReferenceChannelizer:
             samples = np.conj(samples)
         return np.where(present, samples, 0), present
 
-    def _input_power(self, chunk: SampleChunk, first: int, spectra: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        begin = max(0, self.config.step * first - chunk.timestamp)
-        end = max(begin, self.config.step * (first + spectra) - chunk.timestamp)
-        power, count = [], []
-        for i in range(self.config.inputs):
-            samples, present = self._samples(chunk, i)
-            power.append(
-                np.sum(np.abs(samples[begin:end]) ** 2 if self.config.bits == 32 else _squares(samples[begin:end]))
-            )
-            count.append(np.count_nonzero(present[begin:end]))
-        return np.array(power), np.array(count, np.int64)
+    def _input_power(
+        self, chunk: SampleChunk, first: int, delays: Delays, valid: NDArray[np.bool_]
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Sum of squares and number of the first `step` samples of every valid spectrum's window."""
+        config = self.config
+        power = np.zeros(config.inputs, np.float64 if config.bits == 32 else np.int64)
+        for i in range(config.inputs):
+            samples, _ = self._samples(chunk, i)
+            squares = np.abs(samples) ** 2 if config.bits == 32 else _squares(samples)
+            for s in np.flatnonzero(valid[i]):
+                start = config.step * (first + int(s)) - int(delays.coarse[i, s]) - chunk.timestamp
+                power[i] += np.sum(squares[start : start + config.step])
+        return power, valid.sum(axis=1, dtype=np.int64) * config.step
 
     def _lay_out(self, quantized: NDArray[np.int8], layout: Layout, data: NDArray[Any]) -> None:
         """Rearrange int8 (input, spectrum, channel, 2)."""

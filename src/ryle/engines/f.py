@@ -79,7 +79,7 @@ class FEngine:
     saturated, values : ndarray of int64, shape (input,)
         Output values that saturated, and all valid ones, so far.
     power, samples : ndarray, shape (input,)
-        Sum of squares of the input samples present, and their number, so far.
+        Sum of squares of the samples that valid spectra advanced over, and their number, so far.
     """
 
     def __init__(
