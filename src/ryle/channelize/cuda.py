@@ -11,6 +11,7 @@ stream cut into chunks gives the same bits as the whole.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,11 @@ from ryle.channelize.channelizer import (
     prepared_output,
 )
 from ryle.channelize.cuda_plan import GROUP, Plan, make_plan
+from ryle.channelize.cuda_stream import CallQueue, Finished
 from ryle.channelize.cuda_tables import filter_weights, mirror_turns, point_turns, radix_turns
-from ryle.chunk import SampleChunk
+from ryle.chunk import BLOCK, SampleChunk
 from ryle.gpu import DeviceArray, Event, Gpu, Kernel, KernelVariant, Stream, open_gpu
+from ryle.wire.samples import packed_bytes
 
 _HERE = Path(__file__).parent
 _ALIGN = 16  # spectra: groups begin at its multiples since sync
@@ -112,6 +115,8 @@ class CudaChannelizer:
         self._gains = self.gpu.empty((config.inputs, config.channels), np.complex64)
         self.set_gains(1.0)
         self._side = self.gpu.stream()
+        self._calls = CallQueue(self, _ALIGN)
+        self._asked: deque[tuple[int, int, Layout]] = deque()
         self.slab_bytes = _INTERMEDIATE
         #: Sum of the squared magnitudes of the quantized values of the last call, int64 (input, channel).
         self.output_power: NDArray[np.int64] = np.zeros((config.inputs, config.channels), np.int64)
@@ -132,18 +137,41 @@ class CudaChannelizer:
         out: NDArray[Any] | None = None,
     ) -> Spectra:
         """Channelize the spectra [first_spectrum, first_spectrum + spectra); see `ryle.channelize.Channelizer`."""
+        data = None if out is None else prepared_output(self.config, first_spectrum, spectra, layout, out)
+        self._alone()
+        self.submit(chunk, first_spectrum, spectra, delays, layout)
+        result = self.collect()
+        if data is not None:
+            data[...] = result.data
+            result.data = data
+        return result
+
+    def prepare(self, layout: Layout) -> None:
+        """Compile and load the kernels, and run them once, on nothing."""
+        config, spectra = self.config, layout.spectra if isinstance(layout, Heaps) else BLOCK
+        row = packed_bytes(BLOCK, config.bits, complex_samples=config.complex_input)
+        nothing = np.zeros((config.inputs, 1, row), np.uint8)
+        chunk = SampleChunk(0, nothing, np.zeros((config.inputs, 1), np.uint8), BLOCK)
+        self.process(chunk, 0, spectra, Delays.zero(config.inputs, spectra), layout)
+
+    def submit(self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays, layout: Layout) -> None:
+        """Begin what `process` does; see `ryle.channelize.pipelined.Pipelined`."""
         config = self.config
         check_arguments(config, chunk, first_spectrum, spectra, delays)
-        data = prepared_output(config, first_spectrum, spectra, layout, out)
-        work = self._upload(chunk, first_spectrum, spectra, delays, *output_shape(config, spectra, layout))
-        self.launch(work, layout)
-        work.out.get(data)
-        valid = self._valid(work)
-        counters = work.counters.get()
-        self.output_power = work.output_power.get().view(np.int64)
-        power = counters[:, 1].view(np.float64) if config.bits == 32 else counters[:, 1].view(np.int64)
-        count = valid.sum(axis=1, dtype=np.int64) * config.step
-        return Spectra(first_spectrum, data, valid, counters[:, 0].astype(np.int64), power.copy(), count, layout)
+        prepared_output(config, first_spectrum, spectra, layout, None)
+        shape, dtype = output_shape(config, spectra, layout)
+        self._calls.submit(chunk, first_spectrum, spectra, delays, layout, shape, dtype)
+        self._asked.append((first_spectrum, spectra, layout))
+
+    def collect(self) -> Spectra:
+        """Wait for the oldest call under way and give its result."""
+        found = self._calls.collect()
+        first_spectrum, spectra, layout = self._asked.popleft()
+        self.output_power = found.output_power.view(np.int64)
+        counters, valid = found.counters, self._valid(found, first_spectrum, spectra)
+        power = counters[:, 1].view(np.float64) if self.config.bits == 32 else counters[:, 1].view(np.int64)
+        count = valid.sum(axis=1, dtype=np.int64) * self.config.step
+        return Spectra(first_spectrum, found.out, valid, counters[:, 0].astype(np.int64), power.copy(), count, layout)
 
     def spectra_float(
         self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays, *, dithered: bool = False
@@ -160,9 +188,10 @@ class CudaChannelizer:
         config = self.config
         check_arguments(config, chunk, first_spectrum, spectra, delays)
         shape = (config.inputs, spectra, config.channels)
-        work = self._upload(chunk, first_spectrum, spectra, delays, shape, np.complex64)
-        self.launch(work, None, dithered=dithered)
-        return work.out.get(), self._valid(work)
+        self._alone()
+        self._calls.submit(chunk, first_spectrum, spectra, delays, None, shape, np.complex64, dithered=dithered)
+        found = self._calls.collect()
+        return found.out, self._valid(found, first_spectrum, spectra)
 
     def work(
         self,
@@ -285,33 +314,13 @@ class CudaChannelizer:
     def _kernel(self, source: str, name: str, defines: dict[str, int | str]) -> Kernel:
         return self.gpu.kernel(_HERE / source, name, defines)
 
-    def _upload(
-        self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays, shape: tuple[int, ...], dtype: Any
-    ) -> Work:
-        inputs, packets, packet_bytes = chunk.data.shape
-        row = packets * packet_bytes
-        padded = np.zeros((inputs, -(-row // 16) * 16), np.uint8)
-        padded[:, :row] = chunk.data.reshape(inputs, row)
-        work = self.work(
-            self.gpu.array(padded),
-            packets,
-            chunk.packet_samples,
-            chunk.timestamp,
-            first_spectrum,
-            spectra,
-            shape,
-            dtype,
-        )
-        work.present.set(np.ascontiguousarray(chunk.present, np.uint8))
-        work.coarse.set(np.ascontiguousarray(delays.coarse, np.int64))
-        work.fine.set(np.ascontiguousarray(delays.fine, np.float64))
-        work.phase.set(np.ascontiguousarray(delays.phase, np.float64))
-        return work
+    def _alone(self) -> None:
+        if len(self._calls):
+            raise RuntimeError(f"{len(self._calls)} submitted calls are under way; collect their results first")
 
-    def _valid(self, work: Work) -> NDArray[np.bool_]:
-        skipped = work.first_spectrum % _ALIGN
-        flat = work.segment.get().reshape(self.config.inputs, -1)
-        return np.ascontiguousarray(flat[:, skipped : skipped + work.spectra] != 255)
+    def _valid(self, found: Finished, first_spectrum: int, spectra: int) -> NDArray[np.bool_]:
+        skipped = first_spectrum % _ALIGN
+        return np.ascontiguousarray(found.segment[:, skipped : skipped + spectra] != 255)
 
 
 def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0) -> dict[str, int | str]:
