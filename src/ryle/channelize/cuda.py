@@ -40,7 +40,7 @@ from ryle.wire.samples import packed_bytes
 
 _HERE = Path(__file__).parent
 _ALIGN = 16  # spectra: groups begin at its multiples since sync
-_INTERMEDIATE = 1 << 27  # bytes of the intermediate array at most
+_INTERMEDIATE = 1 << 30  # bytes of the intermediate array at most
 
 
 @dataclass(slots=True)
@@ -233,7 +233,8 @@ class CudaChannelizer:
 
     def _slab(self, groups: int) -> int:
         """Give the number of groups of each input to work on at a time."""
-        return min(groups, max(1, self.slab_bytes // (self.config.inputs * GROUP * self.config.channels * 8)))
+        # No more than 2^16 spectra, so that sums of their squares fit in 32 bits.
+        return min(groups, 512, max(1, self.slab_bytes // (self.config.inputs * GROUP * self.config.channels * 8)))
 
     def launch(self, work: Work, layout: Layout | None, *, dithered: bool = True, stream: Stream | None = None) -> None:
         """Enqueue the kernels.
@@ -297,9 +298,8 @@ class CudaChannelizer:
                 shared=filter_shared, stream=main,
             )  # fmt: skip
             self._side.wait(main.record())
-            tiles = here * GROUP // plan.tile * plan.radix // 2 * inputs
             transform.launch(
-                min(tiles, self.gpu.multiprocessors * transform_resident), plan.transform_threads,
+                plan.transform_grid(self.gpu.multiprocessors * transform_resident), plan.transform_threads,
                 intermediate, self._turns, self._mirror, self._gains, work.turns,
                 work.out, work.output_power, work.counters,
                 i32(work.groups), i32(group), i32(here), i32(inputs), i32(before), i32(work.spectra),

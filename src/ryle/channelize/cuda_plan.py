@@ -52,6 +52,7 @@ class Plan:
         pairs = (16 + kunits) // 2 * 2 * 4
         chunks = (fetch - 1 + (7 + run * bits + 7) // 8 + fetch - 1) // fetch
         read = 4 * ((fetch * 8 - 1 + (run - 16) * bits) // 32 + (16 * bits + 31) // 32 + 1)
+        read = -(-read // fetch) * fetch
         unit = max(fetch, 8)
         raw = (max(chunks * fetch, read) + unit - 1) // unit * unit | unit
         columns = self.radix * run
@@ -64,12 +65,19 @@ class Plan:
         strips = config.channels // self.radix // self.strip
         return strips * (blocks // strips) if strips <= blocks else -(-strips // -(-strips // blocks))
 
+    def transform_grid(self, blocks: int) -> int:
+        """Blocks of the transform kernel to launch where `blocks` fit on the device."""
+        sides = max(1, 16 // self.tile)
+        return max(1, blocks // sides) * sides
+
     def transform_shared(self, config: ChannelizerConfig) -> int:
         """Shared memory of a block of the transform kernel in bytes."""
         points, last = config.channels // self.radix, self.passes[-1]
-        row = points + (points // last if self.tile < 16 else 0)
+        row = points
+        if self.tile < 16:
+            row += points // last + (self.passes[0] if len(self.passes) == 3 else 0)
         landing = 2 * points * self.tile * 8 + 16 if self.prefetch else 0
-        return landing + (2 * row * self.tile * 8 if len(self.passes) > 1 else 0) + 4 * points * self.tile
+        return landing + (2 * row * self.tile * 8 if len(self.passes) > 1 else 0) + 4 * points * self.tile + 8 * points
 
 
 def matrix_units(taps: int) -> int:
@@ -96,7 +104,11 @@ _TRANSFORMS: dict[int, list[_Transform]] = {
     256: [_Transform(8, (4, 8), 16, 128, 4, False), _Transform(4, (8, 8), 16, 128, 4, False)],
     512: [_Transform(8, (8, 8), 16, 128, 4, False), _Transform(4, (16, 8), 16, 128, 4, False)],
     1024: [_Transform(8, (16, 8), 16, 256, 2, True), _Transform(4, (4, 8, 8), 16, 256, 1, False)],
-    2048: [_Transform(8, (4, 8, 8), 16, 256, 2, False), _Transform(4, (8, 8, 8), 8, 256, 1, False)],
+    2048: [
+        _Transform(8, (4, 8, 8), 16, 512, 1, True),
+        _Transform(8, (4, 8, 8), 16, 256, 2, False),
+        _Transform(4, (8, 8, 8), 8, 256, 1, False),
+    ],
     4096: [_Transform(8, (8, 8, 8), 8, 512, 1, True), _Transform(4, (16, 8, 8), 4, 256, 1, False)],
     8192: [
         _Transform(16, (8, 8, 8), 8, 512, 1, True),

@@ -40,7 +40,7 @@ constexpr int WARPS = TEAM / 32;
 // a time. Rows an odd multiple of FETCH bytes apart have few bank conflicts.
 constexpr int CHUNKS = (FETCH - 1 + (7 + RUN * BITS + 7) / 8 + FETCH - 1) / FETCH;
 constexpr int WORDS = (16 * BITS + 31) / 32;
-constexpr int READ = 4 * ((FETCH * 8 - 1 + (RUN - 16) * BITS) / 32 + WORDS + 1);
+constexpr int READ = (4 * ((FETCH * 8 - 1 + (RUN - 16) * BITS) / 32 + WORDS + 1) + FETCH - 1) / FETCH * FETCH;
 constexpr int UNIT = FETCH > 8 ? FETCH : 8;
 constexpr int RAW = ((CHUNKS * FETCH > READ ? CHUNKS * FETCH : READ) + UNIT - 1) / UNIT * UNIT | UNIT;
 constexpr int RAW_BYTES = RADIX * 2 * PAIRS * RAW;
@@ -198,15 +198,39 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         Power squares = 0;
 #pragma unroll 1
         for (int i = tid; i < RADIX * (RUN / 16) * PAIRS; i += TEAM) {
-            const int pair = i % PAIRS, rest = i / PAIRS, run = rest % (RUN / 16), r = rest / (RUN / 16);
+            // Runs outermost: all threads of a warp then begin at the same word.
+            const int pair = i % PAIRS, rest = i / PAIRS, r = rest % RADIX, run = rest / RADIX;
             const int offset = int((start + r * 2 * POINTS) * BITS & (FETCH * 8 - 1)) + run * 16 * BITS;
-            const uint32_t *even = reinterpret_cast<const uint32_t *>(raw + (r * 2 * PAIRS + pair) * RAW) + offset / 32;
-            const uint32_t *odd = even + PAIRS * RAW / 4;
-            uint32_t a[WORDS + 1], b[WORDS + 1];
+            const uint8_t *even = raw + (r * 2 * PAIRS + pair) * RAW, *odd = even + PAIRS * RAW;
+            uint32_t a[WORDS + 1], b[WORDS + 1]; // from the word in which the run begins
+            if constexpr (FETCH == 16 && WORDS < 8) {
+                // Sixteen bytes at a time, as they lie.
+                auto read = [&](auto first) {
+                    constexpr int W = decltype(first)::value;
+                    uint32_t line[2][(W + WORDS) / 4 * 4 + 4];
 #pragma unroll
-            for (int k = 0; k <= WORDS; ++k) {
-                a[k] = __byte_perm(even[k], 0, 0x0123);
-                b[k] = __byte_perm(odd[k], 0, 0x0123);
+                    for (int k = 0; k <= (W + WORDS) / 4; ++k) {
+                        *reinterpret_cast<uint4 *>(line[0] + 4 * k) = reinterpret_cast<const uint4 *>(even + offset / 128 * 16)[k];
+                        *reinterpret_cast<uint4 *>(line[1] + 4 * k) = reinterpret_cast<const uint4 *>(odd + offset / 128 * 16)[k];
+                    }
+#pragma unroll
+                    for (int k = 0; k <= WORDS; ++k) {
+                        a[k] = __byte_perm(line[0][W + k], 0, 0x0123);
+                        b[k] = __byte_perm(line[1][W + k], 0, 0x0123);
+                    }
+                };
+                switch (offset / 32 % 4) {
+                case 0: read(Constant<0>()); break;
+                case 1: read(Constant<1>()); break;
+                case 2: read(Constant<2>()); break;
+                default: read(Constant<3>()); break;
+                }
+            } else {
+#pragma unroll
+                for (int k = 0; k <= WORDS; ++k) {
+                    a[k] = __byte_perm(reinterpret_cast<const uint32_t *>(even)[offset / 32 + k], 0, 0x0123);
+                    b[k] = __byte_perm(reinterpret_cast<const uint32_t *>(odd)[offset / 32 + k], 0, 0x0123);
+                }
             }
 #pragma unroll
             for (int k = 0; k < WORDS; ++k) {

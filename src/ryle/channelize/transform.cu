@@ -22,17 +22,20 @@ constexpr int POINTS = CHANNELS / RADIX;
 constexpr int P = POINTS / LAST;              // butterflies of the last pass in a row
 static_assert(FIRST * MIDDLE * LAST == POINTS);
 constexpr int LIMIT = OUTPUT_BITS == 8 ? 127 : 7;
-// With few spectra side by side, rows of LAST points would start in the same banks: each is moved on by one point.
-constexpr int SKEW = TILE < 16 ? LAST : 1 << 30;
-DEVICE constexpr int place(int point) { return point + point / SKEW; }
-// What `a` adds to place(j·M): rows of LAST points are moved on, and M is a multiple of LAST or a lies below it.
-template <int M> DEVICE int place_in(int a) { return M > LAST ? place(a) : a; }
-constexpr int ROW = POINTS + POINTS / SKEW;
+// With fewer than 16 spectra side by side, points that are LAST or M apart would lie in the same banks: they are moved on by
+// one place each.
+constexpr bool SKEWED = TILE < 16;
+constexpr int M = POINTS / FIRST;             // points of a sub-transform after the first pass
+DEVICE constexpr int place(int point) {
+    return point + (SKEWED ? point / LAST + (MIDDLE > 1 ? point / M : 0) : 0);
+}
+constexpr int ROW = POINTS + (SKEWED ? POINTS / LAST + (MIDDLE > 1 ? FIRST : 0) : 0);
 constexpr int Z_BYTES = (FIRST * MIDDLE > 1) ? 2 * ROW * TILE * 8 : 0;
 constexpr int OUT_BYTES = 2 * POINTS * 2 * TILE;
+constexpr int SUM_BYTES = 2 * POINTS * 4;
 constexpr int ROW_BYTES = POINTS * TILE * 8;
 constexpr int LANDING_BYTES = PREFETCH ? 2 * ROW_BYTES + 16 : 0;
-static_assert(LANDING_BYTES + Z_BYTES + OUT_BYTES == SHARED, "the host's plan and the kernel differ");
+static_assert(LANDING_BYTES + Z_BYTES + OUT_BYTES + SUM_BYTES == SHARED, "the host's plan and the kernel differ");
 
 // e^{j angle} for angles within ±π/4 (±π/2 for complex samples): Taylor series, error about 2^-25.
 DEVICE float2 small_turn(float angle) {
@@ -55,17 +58,16 @@ DEVICE int squares(uint16_t word) { return squares(uint32_t(word)); }
 DEVICE int squares(uint2 words) { return squares(words.x) + squares(words.y); }
 DEVICE int squares(uint4 words) { return squares(words.x) + squares(words.y) + squares(words.z) + squares(words.w); }
 
-// Turn the outputs of a butterfly by row a of a table and store number j at place j·M + a.
-template <int R, int M> DEVICE void store_turned(float2 *to, float2 (&v)[R], const float2 *table, int a) {
+// Turn the outputs of a butterfly by a row of a table and store number j at place(j·STRIDE).
+template <int STRIDE, int R> DEVICE void store_turned(float2 *to, float2 (&v)[R], const float2 *table) {
     const float4 *two = reinterpret_cast<const float4 *>(table);
-    to += place_in<M>(a) * TILE;
 #pragma unroll
     for (int j = 0; j < R; j += 2) {
         const float4 turn = __ldg(two + j / 2);
         if (j > 0) v[j] = v[j] * make_float2(turn.x, turn.y);
         v[j + 1] = v[j + 1] * make_float2(turn.z, turn.w);
-        to[place(j * M) * TILE] = v[j];
-        to[place((j + 1) * M) * TILE] = v[j + 1];
+        to[place(j * STRIDE) * TILE] = v[j];
+        to[place((j + 1) * STRIDE) * TILE] = v[j + 1];
     }
 }
 
@@ -85,22 +87,28 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
     uint8_t *landing = shared;                                       // [2][POINTS][TILE], filled in advance
     float2 *z = reinterpret_cast<float2 *>(shared + LANDING_BYTES);  // [2][ROW][TILE]
     uint8_t *staged = shared + LANDING_BYTES + Z_BYTES;              // [2 POINTS][2: re, im][TILE]
+    uint32_t *sums = reinterpret_cast<uint32_t *>(staged + OUT_BYTES); // [2 POINTS] output power, of at most 2^16 spectra
     uint64_t *arrival = reinterpret_cast<uint64_t *>(shared + 2 * ROW_BYTES);
     const int tid = threadIdx.x;
     constexpr int TILES = GROUP / TILE;
-    const int tiles = slab * TILES, items = tiles * (RADIX / 2) * streams;
+    // As many blocks as it takes to fill 16 spectra, a sector of the output, work beside one another.
+    constexpr int SIDES = TILE < 16 ? 16 / TILE : 1;
+    const int tiles = slab * TILES, wide = tiles / SIDES, items = wide * (RADIX / 2) * streams;
+    const int side_tile = blockIdx.x % SIDES, crew = blockIdx.x / SIDES, crews = gridDim.x / SIDES;
 
     // Tile, pair of rows and stream of an item.
     struct Item {
         int tile, pair, stream;
     };
     auto item_of = [&](int number) {
-        const int rest = number / tiles;
-        return Item{number - rest * tiles, rest % (RADIX / 2), rest / (RADIX / 2)};
+        const int rest = uint32_t(number) / uint32_t(wide);
+        return Item{(number - rest * wide) * SIDES + side_tile, rest % (RADIX / 2), rest / (RADIX / 2)};
     };
     auto rows_of = [&](const Item &item) { return y + (int64_t(item.stream) * tiles + item.tile) * (RADIX * POINTS * TILE); };
-    auto prefetch = [&](int number) {
-        const Item item = item_of(number);
+    auto prefetch = [&](const Item &item) {
+#if __CUDA_ARCH__ >= 900
+        if (tid > 0) return; // one thread starts the copy engine
+#endif
         const float2 *from = rows_of(item);
         fill({landing, landing + ROW_BYTES},
              {from + item.pair * (POINTS * TILE), from + (item.pair ? RADIX - item.pair : RADIX / 2) * (POINTS * TILE)},
@@ -110,11 +118,16 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
     if constexpr (PREFETCH) {
         fill_init(arrival);
         __syncthreads();
-        if (int(blockIdx.x) < items) prefetch(blockIdx.x);
     }
+    // A block takes items that follow one another: tiles of the same channels, whose power it can add up by itself.
+    const int begin = int(int64_t(items) * crew / crews), end = int(int64_t(items) * (crew + 1) / crews);
+    Item item = item_of(begin);
+    if (PREFETCH && begin < end) prefetch(item);
+    for (int i = tid; i < 2 * POINTS; i += THREADS) sums[i] = 0;
+
 #pragma unroll 1
-    for (int number = blockIdx.x; number < items; number += gridDim.x) {
-    const Item item = item_of(number);
+    for (int number = begin; number < end; ++number) {
+    const Item next = item_of(number + 1);
     const int tile = item.tile, pair = item.pair, stream = item.stream; // the tile among those of this launch
     const int row_k1[2] = {pair, pair ? RADIX - pair : RADIX / 2};
     const int whole_tile = first_group * TILES + tile; // counted from group 0
@@ -132,7 +145,6 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
     };
 
     if constexpr (FIRST > 1) {
-        constexpr int M = POINTS / FIRST;
 #pragma unroll 1
         for (int task = tid; task < 2 * M * TILE; task += THREADS) {
             const int s = task % TILE, a = task / TILE % M, row = task / TILE / M;
@@ -140,14 +152,12 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
 #pragma unroll
             for (int b = 0; b < FIRST; ++b) v[b] = read_row(row, a + b * M, s);
             dft(v);
-            float2 *to = z + row * (ROW * TILE) + s;
-            store_turned<FIRST, M>(to, v, turns + a * FIRST, a);
+            store_turned<M>(z + (row * ROW + (M > LAST ? place(a) : a)) * TILE + s, v, turns + a * FIRST);
         }
         __syncthreads();
-        if (PREFETCH && number + int(gridDim.x) < items) prefetch(number + gridDim.x);
+        if (PREFETCH && number + 1 < end) prefetch(next);
     }
     if constexpr (MIDDLE > 1) {
-        constexpr int M = POINTS / FIRST;
 #pragma unroll 1
         for (int task = tid; task < 2 * FIRST * LAST * TILE; task += THREADS) {
             const int s = task % TILE, a = task / TILE % LAST, rest = task / TILE / LAST, j0 = rest % FIRST, row = rest / FIRST;
@@ -156,7 +166,7 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
 #pragma unroll
             for (int b = 0; b < MIDDLE; ++b) v[b] = at[(place(b * LAST) + a) * TILE];
             dft(v);
-            store_turned<MIDDLE, LAST>(at, v, turns + POINTS + a * MIDDLE, a);
+            store_turned<LAST>(at + a * TILE, v, turns + POINTS + a * MIDDLE);
         }
         __syncthreads();
     }
@@ -172,7 +182,7 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
             int row[2] = {0, 1}, p[2];
             bool special = false;
             if constexpr (!SELF) {
-                p[0] = index / MIDDLE + FIRST * (index % MIDDLE); // neighbours a row of LAST apart: no bank conflicts
+                p[0] = index;
                 p[1] = P - 1 - p[0];
             } else if (P == 1) {
                 p[0] = p[1] = 0;
@@ -207,7 +217,7 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
 #pragma unroll
             for (int side = 0; side < 2; ++side) {
                 if constexpr (FIRST > 1) {
-                    const int base = p[side] % FIRST * (POINTS / FIRST) + p[side] / FIRST * LAST;
+                    const int base = p[side] % FIRST * M + p[side] / FIRST * LAST;
                     const float2 *at = z + (row[side] * ROW + place(base)) * TILE + s;
 #pragma unroll
                     for (int b = 0; b < LAST; ++b) v[side][b] = at[b * TILE];
@@ -219,15 +229,20 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
             }
             // Channel of butterfly `side`'s output j: base[side] + j·n/LAST.
             const int base[2] = {(row[0] ? row_k1[1] : row_k1[0]) + RADIX * p[0], (row[1] ? row_k1[1] : row_k1[0]) + RADIX * p[1]};
-            uint32_t noise[2][LAST];
-            if constexpr (DITHER) {
+            // Dither of four channels of butterfly `side`: outputs i, i + LAST/4, i + LAST/2, i + 3 LAST/4.
+            auto dither_words = [&](int side, int i) {
+                if constexpr (!DITHER) return make_uint4(0, 0, 0, 0);
                 const uint64_t index = (uint64_t(first_high) << 32 | first_low) + uint64_t(int64_t(first + s));
+                return philox4x32(uint32_t(base[side] + i * (CHANNELS / LAST)), uint32_t(index), uint32_t(index >> 32),
+                                  uint32_t(first_input + stream), key0, key1);
+            };
+            uint32_t noise[2][SELF ? LAST : 1];
+            if constexpr (SELF && DITHER) {
 #pragma unroll
                 for (int side = 0; side < 2; ++side)
 #pragma unroll
                     for (int i = 0; i < LAST / 4; ++i) {
-                        const uint4 words = philox4x32(uint32_t(base[side] + i * (CHANNELS / LAST)), uint32_t(index),
-                                                       uint32_t(index >> 32), uint32_t(first_input + stream), key0, key1);
+                        const uint4 words = dither_words(side, i);
                         noise[side][i] = words.x;
                         noise[side][i + LAST / 4] = words.y;
                         noise[side][i + LAST / 2] = words.z;
@@ -276,15 +291,10 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
             const float2 *mirror_up[2] = {mirror + low, mirror + high};
             uint8_t *staged_up[2] = {staged + low_local * (2 * TILE) + s, staged + high_local * (2 * TILE) + s};
             uint8_t *staged_down[2] = {staged + low_mirror * (2 * TILE) + s, staged + high_mirror * (2 * TILE) + s};
-#pragma unroll
-            for (int j = 0; j < LAST; ++j) {
-                constexpr int STRIDE = CHANNELS / LAST;
+            constexpr int STRIDE = CHANNELS / LAST;
+            // Finish channel `low` + j·STRIDE and its image.
+            auto finish = [&](int j, float2 turn0, float2 turn1, uint32_t word0, uint32_t word1) {
                 const int h = j < LAST / 2 ? 0 : 1;
-                if (SELF && j == LAST / 2 && special) {
-                    const float2 turn = small_turn(spectrum.z * (high + j * STRIDE - CHANNELS / 2));
-                    turn0 = phase * turn;
-                    turn1 = phase * conj(turn);
-                }
                 float2 value0 = v[0][j], value1 = v[1][LAST - 1 - j], image_turn = turn1;
                 const float2 *image_gain = gain_down[h] - j * STRIDE;
                 uint8_t *at0 = staged_up[h] + j * (2 * TILE * P), *at1 = staged_down[h] - j * (2 * TILE * P);
@@ -306,15 +316,11 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
                 }
                 value0 = value0 * turn0;
                 value1 = value1 * image_turn;
-                if (j + 1 < LAST) {
-                    turn0 = turn0 * step;
-                    turn1 = turn1 * conj(step);
-                }
                 const float2 gain0 = __ldg(gain_up[h] + j * STRIDE), gain1 = __ldg(image_gain);
                 float2 noise0 = make_float2(0, 0), noise1 = make_float2(0, 0);
                 if constexpr (DITHER) {
-                    noise0 = dither_of(noise[0][j]);
-                    noise1 = dither_of(noise[1][LAST - 1 - j]);
+                    noise0 = dither_of(word0);
+                    noise1 = dither_of(word1);
                 }
                 const float2 result0 = make_float2(fmaf(gain0.x, value0.x, fmaf(-gain0.y, value0.y, noise0.x)),
                                                    fmaf(gain0.x, value0.y, fmaf(gain0.y, value0.x, noise0.y)));
@@ -339,6 +345,38 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
                 };
                 quantize(result0, at0);
                 quantize(result1, at1);
+            };
+            if constexpr (SELF) {
+#pragma unroll
+                for (int j = 0; j < LAST; ++j) {
+                    if (j == LAST / 2 && special) {
+                        const float2 turn = small_turn(spectrum.z * (high + j * STRIDE - CHANNELS / 2));
+                        turn0 = phase * turn;
+                        turn1 = phase * conj(turn);
+                    }
+                    finish(j, turn0, turn1, noise[0][j], noise[1][LAST - 1 - j]);
+                    turn0 = turn0 * step;
+                    turn1 = turn1 * conj(step);
+                }
+            } else {
+                // In an order in which words of the dither are used as they are made.
+                constexpr int Q = LAST / 4;
+                float2 leap = step * step;
+                if constexpr (Q == 4) leap = leap * leap;
+#pragma unroll
+                for (int i = 0; i < Q; ++i) {
+                    const uint4 up = dither_words(0, i), down = dither_words(1, Q - 1 - i);
+                    const uint32_t words0[4] = {up.x, up.y, up.z, up.w}, words1[4] = {down.w, down.z, down.y, down.x};
+                    float2 there0 = turn0, there1 = turn1;
+#pragma unroll
+                    for (int w = 0; w < 4; ++w) {
+                        finish(i + w * Q, there0, there1, words0[w], words1[w]);
+                        there0 = there0 * leap;
+                        there1 = there1 * conj(leap);
+                    }
+                    turn0 = turn0 * step;
+                    turn1 = turn1 * conj(step);
+                }
             }
             if (LIMIT == 127 && over) // seldom: -128 becomes -127
 #pragma unroll 1
@@ -360,34 +398,52 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
     using Vector = typename Bytes<TILE>::type;
     const int part = tid % 2;
     const int64_t channel_bytes = int64_t(count / 64) * streams * 128;
-    uint8_t *block = static_cast<uint8_t *>(out) + (int64_t(first / 64) * streams + stream) * 128 + first % 64 / 16 * 32 + part * 16 + first % 16;
-    unsigned long long *sums = output_power + stream * CHANNELS;
-    if (first < count && first + TILE > 0)
-#pragma unroll 2
-    for (int i = tid; i < 4 * POINTS; i += THREADS) {
-        const int at = i / 2, channel = (at < POINTS ? row_k1[0] : row_k1[1]) + RADIX * (at % POINTS);
-        const Vector values = *reinterpret_cast<const Vector *>(staged + i * TILE);
-        int sum = squares(values);
-        sum += __shfl_xor_sync(~0u, sum, 1);
-        if (part == 0) atomicAdd(sums + channel, static_cast<unsigned long long>(sum));
-        if constexpr (OUTPUT == TO_BLOCKS) {
-            *reinterpret_cast<Vector *>(block + channel * channel_bytes) = values;
-        } else if constexpr (OUTPUT == TO_HEAPS) {
-            // [stream / pols][heap][channel][spectrum][pol][2] or, with 4 bits, a byte for both parts.
-            const uint8_t *re = staged + at * (2 * TILE), *im = re + TILE;
-            const int antenna = stream / pols, pol = stream % pols;
-            for (int k = part; k < TILE; k += 2) {
-                const int t = first + k;
-                if (t < 0 || t >= count) continue;
-                const int64_t value = (((int64_t(antenna) * (count / heap) + t / heap) * CHANNELS + channel) * heap + t % heap) * pols + pol;
-                if constexpr (OUTPUT_BITS == 8)
-                    static_cast<uint16_t *>(out)[value] = uint16_t(re[k] | im[k] << 8);
-                else
-                    static_cast<uint8_t *>(out)[value] = uint8_t(re[k] << 4 | (im[k] & 15));
+    const bool inside = first < count && first + TILE > 0;
+    const bool last_of_channels = next.pair != pair || next.stream != stream || number + 1 == end;
+    constexpr int SHARE = THREADS / 2 < POINTS ? THREADS / 2 : POINTS; // channels at a time
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+        const int k1 = row ? row_k1[1] : row_k1[0];
+        const uint8_t *from = staged + (row * (2 * POINTS) + tid) * TILE;
+        uint32_t *sum_of = sums + row * POINTS + tid / 2;
+        unsigned long long *total = output_power + stream * CHANNELS + k1 + RADIX * (tid / 2);
+        uint8_t *to = static_cast<uint8_t *>(out) + (int64_t(first / 64) * streams + stream) * 128 + first % 64 / 16 * 32 +
+                      part * 16 + first % 16 + (k1 + RADIX * (tid / 2)) * channel_bytes;
+        constexpr int TOGETHER = POINTS / SHARE <= 4 ? POINTS / SHARE : 2;
+#pragma unroll TOGETHER
+        for (int at = 0; at < POINTS; at += SHARE) {
+            const bool mine = inside && tid / 2 < SHARE;
+            Vector values = {};
+            if (mine) values = *reinterpret_cast<const Vector *>(from + at * (2 * TILE));
+            int sum = squares(values);
+            sum += __shfl_xor_sync(~0u, sum, 1);
+            if (tid / 2 < SHARE && part == 0) {
+                const uint32_t so_far = sum_of[at] + uint32_t(sum);
+                sum_of[at] = last_of_channels ? 0 : so_far;
+                if (last_of_channels) atomicAdd(total + RADIX * at, static_cast<unsigned long long>(so_far));
+            }
+            if constexpr (OUTPUT == TO_BLOCKS) {
+                if (mine) *reinterpret_cast<Vector *>(to + RADIX * at * channel_bytes) = values;
+            } else if constexpr (OUTPUT == TO_HEAPS) {
+                if (!mine) continue;
+                // [stream / pols][heap][channel][spectrum][pol][2] or, with 4 bits, a byte for both parts.
+                const int channel = k1 + RADIX * (tid / 2 + at);
+                const uint8_t *re = staged + (row * POINTS + tid / 2 + at) * (2 * TILE), *im = re + TILE;
+                const int antenna = stream / pols, pol = stream % pols;
+                for (int k = part; k < TILE; k += 2) {
+                    const int t = first + k;
+                    if (t < 0 || t >= count) continue;
+                    const int64_t value = (((int64_t(antenna) * (count / heap) + t / heap) * CHANNELS + channel) * heap + t % heap) * pols + pol;
+                    if constexpr (OUTPUT_BITS == 8)
+                        static_cast<uint16_t *>(out)[value] = uint16_t(re[k] | im[k] << 8);
+                    else
+                        static_cast<uint8_t *>(out)[value] = uint8_t(re[k] << 4 | (im[k] & 15));
+                }
             }
         }
     }
     if constexpr (FIRST == 1) __syncthreads(); // `staged` has been read (otherwise there is a barrier before it is written)
-    if (PREFETCH && FIRST == 1 && number + int(gridDim.x) < items) prefetch(number + gridDim.x);
+    if (PREFETCH && FIRST == 1 && number + 1 < end) prefetch(next);
+    item = next;
     }
 }

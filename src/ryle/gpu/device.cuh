@@ -22,8 +22,8 @@ static_assert(sizeof(int64_t) == 8 && sizeof(void *) == 8);
 namespace ryle {
 
 // A constant as an argument of a generic lambda: `decltype(x)::value`.
-template <bool VALUE> struct Constant {
-    static constexpr bool value = VALUE;
+template <auto VALUE> struct Constant {
+    static constexpr auto value = VALUE;
 };
 
 // d[16 x 8] += a[16 x 16] · b[16 x 8]; halves in, float accumulators. Lane l = 4g + q holds

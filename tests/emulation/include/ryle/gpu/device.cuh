@@ -103,9 +103,9 @@ DEVICE void copy_async_wait() {
     emulation::finish_copies(PENDING);
 }
 
-template <bool VALUE>
+template <auto VALUE>
 struct Constant {
-    static constexpr bool value = VALUE;
+    static constexpr auto value = VALUE;
 };
 
 DEVICE void fill_init(uint64_t* arrival) { (void)arrival; }
