@@ -58,8 +58,10 @@ def test_batches_ahead_equal_batches_one_by_one(gpu, case, layout):
     o, pieces = case
     ahead, single = FEngine(o, range(2), layout), FEngine(o, range(2), layout)
     assert ahead._pipelined is not None
+    allocated = ahead._pipelined.gpu.allocated
     single._pipelined = None
     got, positions = run(ahead, pieces)
+    assert ahead._pipelined.gpu.allocated == allocated  # all of it before samples came
     wanted, wanted_positions = run(single, pieces)
     assert len(got) > 5 and positions == wanted_positions and any(s.valid.any() for s in wanted)
     for a, b in zip(got, wanted, strict=True):

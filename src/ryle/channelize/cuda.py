@@ -34,9 +34,8 @@ from ryle.channelize.channelizer import (
 from ryle.channelize.cuda_plan import GROUP, Plan, make_plan
 from ryle.channelize.cuda_stream import CallQueue, Finished
 from ryle.channelize.cuda_tables import filter_weights, mirror_turns, point_turns, radix_turns
-from ryle.chunk import BLOCK, SampleChunk
+from ryle.chunk import SampleChunk
 from ryle.gpu import DeviceArray, Event, Gpu, Kernel, KernelVariant, Stream, open_gpu
-from ryle.wire.samples import packed_bytes
 
 _HERE = Path(__file__).parent
 _ALIGN = 16  # spectra: groups begin at its multiples since sync
@@ -145,14 +144,6 @@ class CudaChannelizer:
             data[...] = result.data
             result.data = data
         return result
-
-    def prepare(self, layout: Layout) -> None:
-        """Compile and load the kernels, and run them once, on nothing."""
-        config, spectra = self.config, layout.spectra if isinstance(layout, Heaps) else BLOCK
-        row = packed_bytes(BLOCK, config.bits, complex_samples=config.complex_input)
-        nothing = np.zeros((config.inputs, 1, row), np.uint8)
-        chunk = SampleChunk(0, nothing, np.zeros((config.inputs, 1), np.uint8), BLOCK)
-        self.process(chunk, 0, spectra, Delays.zero(config.inputs, spectra), layout)
 
     def submit(self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays, layout: Layout) -> None:
         """Begin what `process` does; see `ryle.channelize.pipelined.Pipelined`."""

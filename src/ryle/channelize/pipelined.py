@@ -16,10 +16,6 @@ class Pipelined(Channelizer, Protocol):
     Results are those of `Channelizer.process`, in the order of the calls.
     """
 
-    def prepare(self, layout: Layout) -> None:
-        """Do beforehand what only the first call needs, such as compiling; fails where a call would."""
-        ...
-
     def submit(self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays, layout: Layout) -> None:
         """Begin what `process` does; the arguments may be written to when this returns.
 

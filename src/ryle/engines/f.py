@@ -17,7 +17,7 @@ from ..config import Observation
 from ..monitor.status import StatusReporter
 from ..net.digitizer import DigitizerReceiver
 from ..net.spectra import SpectraSender
-from ..wire.samples import unpack
+from ..wire.samples import packed_bytes, unpack
 from .control import DrainControl
 from .window import SampleBuffer, WindowShape, f_batch
 
@@ -128,7 +128,7 @@ class FEngine:
         if observation.end_sample:
             self._tracker.check_max_delay(0, observation.end_sample)  # before the observation, not in the middle of it
         if self._pipelined is not None:
-            self._pipelined.prepare(layout)
+            self._rehearse(self._pipelined)
         self._schedules = [DelaySchedule() for _ in range(inputs)]
         self._residuals = residuals
         self._loaded = (0, 0)  # samples that the schedules cover
@@ -170,6 +170,20 @@ class FEngine:
             if self._under_way:
                 yield self._counted(self._pipelined.collect())  # of the batch before
             self._under_way = True
+
+    def _rehearse(self, channelizer: Pipelined) -> None:
+        """Channelize two batches of nothing, so that kernels are compiled and buffers allocated before samples come."""
+        low, high = self.shape.span(0)
+        digitizer, inputs = self._observation.digitizer, channelizer.config.inputs
+        size = digitizer.heap_samples
+        packets = -(-high // size) - low // size
+        row = packed_bytes(size, digitizer.bits, complex_samples=digitizer.complex)
+        data, present = np.zeros((inputs, packets, row), np.uint8), np.zeros((inputs, packets), np.uint8)
+        nothing = SampleChunk(low // size * size, data, present, size)
+        for _ in range(2):
+            channelizer.submit(nothing, 0, self.shape.batch, Delays.zero(inputs, self.shape.batch), self._layout)
+        for _ in range(2):
+            channelizer.collect()
 
     def _counted(self, spectra: Spectra) -> Spectra:
         self.saturated += spectra.saturated
