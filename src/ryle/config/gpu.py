@@ -1,4 +1,4 @@
-"""What the GPU form of the F-engine needs for an observation, and whether this computer has it."""
+"""What the GPU forms need for an observation, and whether this computer has it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def gpu_cautions(o: Observation) -> Iterator[Problem]:
             remedy = f'F-engines will not start on this computer: {problem}; elsewhere they may; "cpu" runs anywhere'
             yield Problem("fengine.backend", "cuda", remedy)
     if o.xengine.backend == "cuda":
-        yield Problem("xengine.backend", "cuda", 'this version has no GPU X-engine and will refuse to run; use "cpu"')
+        _, missing = _opened()
+        if missing is not None:
+            remedy = f'X-engines will not start on this computer: {missing}; elsewhere they may; "cpu" runs anywhere'
+            yield Problem("xengine.backend", "cuda", remedy)
 
 
 @cache

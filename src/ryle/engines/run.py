@@ -70,11 +70,12 @@ def run_processes(
     RunError
         If a process died; the others have been drained and the file closed.
     GpuUnavailable
-        If the F-engine is to run on a GPU and there is none; nothing has been started.
+        If engines are to run on a GPU and there is none; nothing has been started.
     """
     console = console or Console(stderr=True)
-    if observation.fengine.backend == "cuda" and (problem := gpu_problem()):
-        raise GpuUnavailable(f"fengine.backend is cuda, but {problem}")  # once, not by every engine
+    on_gpu = [key for key in ("fengine", "xengine") if getattr(observation, key).backend == "cuda"]
+    if on_gpu and (problem := gpu_problem()):
+        raise GpuUnavailable(f"{on_gpu[0]}.backend is cuda, but {problem}")  # once, not by every engine
     file = output_file(observation, output)
     directory = file.parent
     directory.mkdir(parents=True, exist_ok=True)

@@ -17,8 +17,9 @@ namespace emulation {
 
 constexpr size_t PAGE = 4096, STACK = 256 * 1024;  // the lowest page of a stack is a guard
 
-static char* stacks;
-static char* shared_area;
+// One for all kernels that an OS thread runs, in whatever library they are (hence visible): a process may have only so
+// many mappings, and every guard page makes two.
+inline thread_local __attribute__((visibility("default"))) char *stacks, *shared_area;
 constexpr size_t SHARED_AREA = 1024 * 1024;
 
 static inline char* reserve(size_t bytes) {
