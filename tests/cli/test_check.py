@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -10,7 +11,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from ryle.cli.check import check, mistakes, report
-from ryle.config import ConfigError, example, load, parse
+from ryle.config import ConfigError, changed, example, gpu, load, parse
 
 SMALL = Path(__file__).parents[1] / "small.toml"
 
@@ -49,6 +50,20 @@ def test_paper_figures_are_shown():
 def test_cautions_are_shown():
     text = drawn(report(load(example("meerkat_extension"))))
     assert "To be wary of: 3" in text and "jumbo frames" in text
+
+
+def test_what_the_gpu_form_needs_is_shown(monkeypatch):
+    o = changed(load(example("paper128")), fengine={"backend": "cuda"})
+    monkeypatch.setattr(gpu, "_opened", lambda: (None, "there is no NVIDIA driver here"))
+    text = " ".join(drawn(report(o)).split())
+    assert "F-engine on GPU needs an NVIDIA GPU (any from Ampere on)" in text and "here: none" in text
+    assert "To be wary of: 1" in text and "there is no NVIDIA driver here" in text
+    monkeypatch.setattr(
+        gpu, "_opened", lambda: (SimpleNamespace(name="Emu 1", shared_bytes=232448, arch="sm_90a"), None)
+    )
+    text = " ".join(drawn(report(o)).split())
+    assert "here: Emu 1" in text and "Nothing to be wary of" in text
+    assert "on GPU" not in drawn(report(load(example("paper128"))))
 
 
 def test_names_that_look_like_markup():

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from ryle.channelize import ChannelizerConfig
+from ryle.channelize.cuda_plan import make_plan
 from ryle.config import ConfigError, Observation, checks, example, load, parse
 
 GOOD = """
@@ -50,6 +52,14 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
     ("_zone_real", GOOD, ('"8 MHz"\n[dig', '"8 MHz"\nnyquist_zone = 2\n[dig'), "band.nyquist_zone", "must be 1"),
     ("_digitizer_heap", GOOD, ("= 4096", "= 4098"), "digitizer.heap_samples", "multiple of 32"),
     ("_digitizer_heap", GOOD, ("= 4096", "= 8192"), "digitizer.heap_samples", "at most 6528"),
+    ("_gpu_channels", GOOD, ("channels = 256", 'channels = 192\nbackend = "cuda"'), "fengine.channels", "such as 256"),
+    (
+        "_gpu_channels",
+        GOOD,
+        ("channels = 256", 'channels = 32\nbackend = "cuda"'),
+        "fengine.channels",
+        "from 64 to 65536",
+    ),
     ("_substreams_divide", GOOD, ('"1 s"\n[net', '"1 s"\nchannels_per_substream = 100\n[net'), None, "is 128"),
     ("_substreams_divide", GOOD, ('"1 s"\n[net', '"1 s"\nchannels_per_substream = 257\n[net'), None, "is 256"),
     ("_f_packet", GOOD, ("heap = 64", "heap = 4096"), "fengine.spectra_per_heap", "at most 2048"),
@@ -74,6 +84,16 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
     ("_recorded_bands", GOOD, ("band = 0", "band = 1"), "vdif.inputs[0].band", "1 band"),
     ("_recorded_bands", GOOD, ('name = "a" }', 'name = "a" }, { lo = "2 MHz", name = "a" }'), None, "vdif.bands[0]"),
 ]
+
+
+def test_gpu_channels_are_what_the_channelizer_takes():
+    for channels in sorted({*(2**k for k in range(2, 18)), 6, 96, 192, 3000, 65534}):
+        config = ChannelizerConfig(1, channels, taps=1)
+        if channels in checks.GPU_CHANNELS:
+            make_plan(config, 232448)
+        else:
+            with pytest.raises(ValueError, match=f"channels is {channels}"):
+                make_plan(config, 232448)
 
 
 def named(name):

@@ -11,6 +11,7 @@ stream cut into chunks gives the same bits as the whole.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from ryle.channelize.channelizer import (
     prepared_output,
 )
 from ryle.channelize.cuda_plan import GROUP, Plan, make_plan
+from ryle.channelize.cuda_stream import CallQueue, Finished
 from ryle.channelize.cuda_tables import filter_weights, mirror_turns, point_turns, radix_turns
 from ryle.channelize.payloads import Payloads
 from ryle.chunk import SampleChunk
@@ -115,6 +117,8 @@ class CudaChannelizer:
         self._gains = self.gpu.empty((config.inputs, config.channels), np.complex64)
         self.set_gains(1.0)
         self._side = self.gpu.stream()
+        self._calls = CallQueue(self, _ALIGN)
+        self._asked: deque[tuple[int, int, Layout]] = deque()
         self.slab_bytes = _INTERMEDIATE
         #: Complex values clamped in the last call (or that would have been, of `spectra_float`), int64 (input,).
         self.saturated: NDArray[np.int64] = np.zeros(config.inputs, np.int64)
@@ -140,17 +144,37 @@ class CudaChannelizer:
 
         Samples may also lie where their packets were received (`ryle.channelize.payloads.Payloads`).
         """
-        config = self.config
         self._check(chunk, first_spectrum, spectra, delays)
-        data = prepared_output(config, first_spectrum, spectra, layout, out)
-        work = self._upload(chunk, first_spectrum, spectra, delays, *output_shape(config, spectra, layout))
-        self.launch(work, layout)
-        work.out.get(data)
-        valid = self._valid(work)
-        counters = self._account(work)
-        power = counters[:, 1].view(np.float64) if config.bits == 32 else counters[:, 1].view(np.int64)
-        count = valid.sum(axis=1, dtype=np.int64) * config.step
-        return Spectra(first_spectrum, data, valid, self.saturated, power.copy(), count, layout)
+        data = None if out is None else prepared_output(self.config, first_spectrum, spectra, layout, out)
+        if data is None:
+            prepared_output(self.config, first_spectrum, spectra, layout, None)
+        shape, dtype = output_shape(self.config, spectra, layout)
+        found = self._at_once(chunk, first_spectrum, spectra, delays, layout, shape, dtype)
+        result = self._result(found, first_spectrum, spectra, layout)
+        if data is not None:
+            data[...] = result.data
+            result.data = data
+        return result
+
+    def submit(self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays, layout: Layout) -> None:
+        """Begin what `process` does; see `ryle.channelize.pipelined.Pipelined`."""
+        config = self.config
+        check_arguments(config, chunk, first_spectrum, spectra, delays)
+        prepared_output(config, first_spectrum, spectra, layout, None)
+        shape, dtype = output_shape(config, spectra, layout)
+        self._calls.submit(chunk, first_spectrum, spectra, delays, layout, shape, dtype)
+        self._asked.append((first_spectrum, spectra, layout))
+
+    def collect(self) -> Spectra:
+        """Wait for the oldest call under way and give its result."""
+        found = self._calls.collect()
+        return self._result(found, *self._asked.popleft())
+
+    def _result(self, found: Finished, first_spectrum: int, spectra: int, layout: Layout) -> Spectra:
+        valid = self._account(found, first_spectrum, spectra)
+        power = found.counters[:, 1].view(np.float64 if self.config.bits == 32 else np.int64)
+        count = valid.sum(axis=1, dtype=np.int64) * self.config.step
+        return Spectra(first_spectrum, found.out, valid, self.saturated, power.copy(), count, layout)
 
     def spectra_float(
         self,
@@ -173,10 +197,8 @@ class CudaChannelizer:
         config = self.config
         self._check(chunk, first_spectrum, spectra, delays)
         shape = (config.inputs, spectra, config.channels)
-        work = self._upload(chunk, first_spectrum, spectra, delays, shape, np.complex64)
-        self.launch(work, None, dithered=dithered)
-        self._account(work)
-        return work.out.get(), self._valid(work)
+        found = self._at_once(chunk, first_spectrum, spectra, delays, None, shape, np.complex64, dithered=dithered)
+        return found.out, self._account(found, first_spectrum, spectra)
 
     def work(
         self,
@@ -306,41 +328,41 @@ class CudaChannelizer:
         else:
             check_arguments(self.config, chunk, first_spectrum, spectra, delays)
 
-    def _upload(
+    def _at_once(
         self,
         chunk: SampleChunk | Payloads,
         first_spectrum: int,
         spectra: int,
         delays: Delays,
+        layout: Layout | None,
         shape: tuple[int, ...],
         dtype: Any,
-    ) -> Work:
-        inputs, packets = chunk.present.shape
-        if isinstance(chunk, Payloads):
-            samples = self.gpu.array(np.ascontiguousarray(chunk.addresses))
-        else:
-            row = packets * chunk.data.shape[2]
-            padded = np.zeros((inputs, -(-row // 16) * 16), np.uint8)
-            padded[:, :row] = chunk.data.reshape(inputs, row)
-            samples = self.gpu.array(padded)
+        *,
+        dithered: bool = True,
+    ) -> Finished:
+        """Make a call and wait for it."""
+        if len(self._calls):
+            raise RuntimeError(f"{len(self._calls)} submitted calls are under way; collect their results first")
+        if not isinstance(chunk, Payloads):
+            self._calls.submit(chunk, first_spectrum, spectra, delays, layout, shape, dtype, dithered=dithered)
+            return self._calls.collect()
+        # The samples are on the device already; only the rest is copied.
+        samples, packets = self.gpu.array(np.ascontiguousarray(chunk.addresses)), chunk.present.shape[1]
         work = self.work(samples, packets, chunk.packet_samples, chunk.timestamp, first_spectrum, spectra, shape, dtype)
         work.present.set(np.ascontiguousarray(chunk.present, np.uint8))
         work.coarse.set(np.ascontiguousarray(delays.coarse, np.int64))
         work.fine.set(np.ascontiguousarray(delays.fine, np.float64))
         work.phase.set(np.ascontiguousarray(delays.phase, np.float64))
-        return work
+        self.launch(work, layout, dithered=dithered)
+        segment = work.segment.get().reshape(self.config.inputs, -1)
+        return Finished(work.out.get(), segment, work.counters.get(), work.output_power.get())
 
-    def _account(self, work: Work) -> NDArray[np.uint64]:
-        """Fetch the counters of a call and keep what there is no room for in its result."""
-        counters: NDArray[np.uint64] = work.counters.get()
-        self.saturated = counters[:, 0].astype(np.int64)
-        self.output_power = work.output_power.get().view(np.int64)
-        return counters
-
-    def _valid(self, work: Work) -> NDArray[np.bool_]:
-        skipped = work.first_spectrum % _ALIGN
-        flat = work.segment.get().reshape(self.config.inputs, -1)
-        return np.ascontiguousarray(flat[:, skipped : skipped + work.spectra] != 255)
+    def _account(self, found: Finished, first_spectrum: int, spectra: int) -> NDArray[np.bool_]:
+        """Keep the counts of a call that its result has no room for; give validity."""
+        self.saturated = found.counters[:, 0].astype(np.int64)
+        self.output_power = found.output_power.view(np.int64)
+        skipped = first_spectrum % _ALIGN
+        return np.ascontiguousarray(found.segment[:, skipped : skipped + spectra] != 255)
 
 
 def packet_bytes(config: ChannelizerConfig, work: Work) -> int:

@@ -50,15 +50,17 @@ def main() -> None:
 
     from ..config import ConfigError
     from ..engines.supervisor import RunError
-    from ..gpu import GpuUnavailable
+    from ..gpu import GpuError, GpuUnavailable
+    from ..gpu.compile import CompileError
 
     _register()
+    plain = (ConfigError, RunError, GpuUnavailable)
     try:
         app()
-    except (ConfigError, RunError, GpuUnavailable, OSError, ValueError) as error:
+    except (*plain, GpuError, CompileError, MemoryError, OSError, ValueError) as error:
         if os.environ.get("RYLE_DEBUG"):
             raise
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
-        if not isinstance(error, ConfigError | RunError | GpuUnavailable):
+        if not isinstance(error, plain):
             Console(stderr=True).print("[dim]RYLE_DEBUG=1 shows where it happened[/]")
         sys.exit(1)

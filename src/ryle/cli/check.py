@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..config import ConfigError, Observation, Problem, load, rates, show
+from ..config import ConfigError, Observation, Problem, gpu, load, rates, show
 from ..config.cautions import cautions
 from ..config.problems import toml
 
@@ -81,6 +81,8 @@ def _overview(o: Observation) -> Table:
         "integration": f"{true:.9g} s = {o.integration_spectra} spectra; {asked:.9g} s asked, rounded by {off}",
         "64-bit sums": f"hold {sums:.3g} integrations of full scale",
     }
+    if o.fengine.backend == "cuda":
+        rows["F-engine on GPU"] = f"{gpu.needs(o)}; here: {gpu.here(o)[0]}"
     for name, text in rows.items():
         table.add_row(name, Text(text))  # Text: names may hold what looks like markup
     return table

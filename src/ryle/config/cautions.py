@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import erfa
 import numpy as np
 
-from ..gpu import gpu_problem
 from . import rates
+from .gpu import gpu_cautions
 from .observation import Observation
 from .problems import Problem
 from .units import show
@@ -21,7 +21,7 @@ _EPHEMERAL = range(32768, 61000)  # Linux's default range of ports for outgoing 
 
 def cautions(o: Observation) -> list[Problem]:
     """Find what works but is probably not meant; each with key, value and what to think of."""
-    finders = (_backends, _delays, _levels, _headroom, _packets, _ports, _buffers, _integration, _ends)
+    finders = (gpu_cautions, _delays, _levels, _headroom, _packets, _ports, _buffers, _integration, _ends)
     return [caution for find in finders for caution in find(o)]
 
 
@@ -39,15 +39,6 @@ def largest_delay(o: Observation) -> float:
         cable = max((abs(d) for d in antenna.cable_delay), default=0.0)
         largest = max(largest, float(np.linalg.norm(offset)) / _C + cable)
     return largest
-
-
-def _backends(o: Observation) -> Iterator[Problem]:
-    if o.fengine.backend == "cuda":
-        yield Problem(
-            "fengine.backend", "cuda", 'this version has no F-engine for GPUs yet and will refuse to run; use "cpu"'
-        )
-    if o.xengine.backend == "cuda" and (reason := gpu_problem()) is not None:
-        yield Problem("xengine.backend", "cuda", f'no GPU can be used here: {reason}; or use "cpu"')
 
 
 def _delays(o: Observation) -> Iterator[Problem]:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from .observation import Observation
 
 
+#: What the CUDA channelizer does; on which GPU is another matter (see `ryle.config.gpu`).
+GPU_CHANNELS = tuple(1 << k for k in range(6, 17))
+
+
 @dataclass(frozen=True)
 class Check:
     """A check and the tables that it reads."""
@@ -138,6 +142,15 @@ def _digitizer_heap(o: Observation) -> Iterator[Problem]:
             f"a heap must fit one packet of network.packet_size = {o.network.packet_size} B: at most {most} samples"
         )
         yield Problem(key, samples, f"{remedy} of {o.sample_bits} bits")
+
+
+@_reads("fengine")
+def _gpu_channels(o: Observation) -> Iterator[Problem]:
+    channels = o.fengine.channels
+    if o.fengine.backend == "cuda" and channels not in GPU_CHANNELS:
+        near = min(GPU_CHANNELS, key=lambda c: abs(math.log(c / channels)))
+        allowed = f"the GPU form needs a power of two from {min(GPU_CHANNELS)} to {max(GPU_CHANNELS)}"
+        yield Problem("fengine.channels", channels, f'{allowed}, such as {near}; or set fengine.backend = "cpu"')
 
 
 @_reads("fengine", "xengine")

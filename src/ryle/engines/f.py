@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from ..array.delays import Delays, DelaySchedule, evaluate_inputs, window_centres
 from ..array.observed import phase_tracker
 from ..channelize import ChannelizerConfig, Heaps, Layout, Spectra, make_channelizer
+from ..channelize.pipelined import Pipelined
 from ..chunk import SampleChunk
 from ..config import Observation
 from ..monitor.status import StatusReporter
 from ..net.digitizer import DigitizerReceiver
 from ..net.spectra import SpectraSender
-from ..wire.samples import unpack
+from ..wire.samples import packed_bytes, unpack
 from .control import DrainControl
 from .window import SampleBuffer, WindowShape, f_batch
 
@@ -120,9 +121,14 @@ class FEngine:
             f.backend,
         )
         self._channelizer.set_gains(observation.gains[first_input : first_input + inputs])
+        # A form that offers it works on a batch while the next is collected and copied.
+        self._pipelined = self._channelizer if isinstance(self._channelizer, Pipelined) else None
+        self._under_way = False
         self._tracker = phase_tracker(observation, antennas)
         if observation.end_sample:
             self._tracker.check_max_delay(0, observation.end_sample)  # before the observation, not in the middle of it
+        if self._pipelined is not None:
+            self._rehearse(self._pipelined)
         self._schedules = [DelaySchedule() for _ in range(inputs)]
         self._residuals = residuals
         self._loaded = (0, 0)  # samples that the schedules cover
@@ -137,27 +143,54 @@ class FEngine:
     def push(self, chunk: SampleChunk) -> Iterator[Spectra]:
         """Add samples; give each batch of spectra that they complete.
 
+        A channelizer that works while samples are collected gives each batch when the next is complete.
+
         Parameters
         ----------
         chunk : SampleChunk
             In time order; must not be written to until the next call.
         """
         self.adc.add(chunk)
-        for first, window in self._buffer.push(chunk):
-            yield self._channelize(first, window)
+        yield from self._channelize(self._buffer.push(chunk))
 
     def flush(self) -> Iterator[Spectra]:
         """Give the spectra that the samples so far still contribute to; what they lack counts as missing."""
-        for first, window in self._buffer.flush():
-            yield self._channelize(first, window)
+        yield from self._channelize(self._buffer.flush())
+        if self._pipelined is not None and self._under_way:
+            self._under_way = False
+            yield self._counted(self._pipelined.collect())
 
-    def _channelize(self, first: int, window: SampleChunk) -> Spectra:
-        spectra = self._channelizer.process(window, first, self.shape.batch, self._delays(first), self._layout)
+    def _channelize(self, windows: Iterator[tuple[int, SampleChunk]]) -> Iterator[Spectra]:
+        for first, window in windows:
+            arguments = window, first, self.shape.batch, self._delays(first), self._layout
+            if self._pipelined is None:
+                yield self._counted(self._channelizer.process(*arguments))
+                continue
+            self._pipelined.submit(*arguments)
+            if self._under_way:
+                yield self._counted(self._pipelined.collect())  # of the batch before
+            self._under_way = True
+
+    def _rehearse(self, channelizer: Pipelined) -> None:
+        """Channelize two batches of nothing, so that kernels are compiled and buffers allocated before samples come."""
+        low, high = self.shape.span(0)
+        digitizer, inputs = self._observation.digitizer, channelizer.config.inputs
+        size = digitizer.heap_samples
+        packets = -(-high // size) - low // size
+        row = packed_bytes(size, digitizer.bits, complex_samples=digitizer.complex)
+        data, present = np.zeros((inputs, packets, row), np.uint8), np.zeros((inputs, packets), np.uint8)
+        nothing = SampleChunk(low // size * size, data, present, size)
+        for _ in range(2):
+            channelizer.submit(nothing, 0, self.shape.batch, Delays.zero(inputs, self.shape.batch), self._layout)
+        for _ in range(2):
+            channelizer.collect()
+
+    def _counted(self, spectra: Spectra) -> Spectra:
         self.saturated += spectra.saturated
         self.values += spectra.valid.sum(axis=1, dtype=np.int64) * self._observation.fengine.channels
         self.power += spectra.input_power
         self.samples += spectra.input_samples
-        self.position = (first + self.shape.batch) * self.shape.step
+        self.position = (spectra.first_spectrum + self.shape.batch) * self.shape.step
         return spectra
 
     def _delays(self, first: int) -> Delays:

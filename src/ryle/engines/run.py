@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 
 from ..config import Observation
+from ..gpu import GpuUnavailable, gpu_problem
 from ..monitor.table import LOSSES, RunTable
 from ..products.observed import input_labels, output_file
 from ..products.uvh5 import record
@@ -68,8 +69,13 @@ def run_processes(
     ------
     RunError
         If a process died; the others have been drained and the file closed.
+    GpuUnavailable
+        If engines are to run on a GPU and there is none; nothing has been started.
     """
     console = console or Console(stderr=True)
+    on_gpu = [key for key in ("fengine", "xengine") if getattr(observation, key).backend == "cuda"]
+    if on_gpu and (problem := gpu_problem()):
+        raise GpuUnavailable(f"{on_gpu[0]}.backend is cuda, but {problem}")  # once, not by every engine
     file = output_file(observation, output)
     directory = file.parent
     directory.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,221 @@
+"""Calls of the CUDA channelizer from host to host: buffers that are kept, and copies beside kernels.
+
+A call copies its samples into page-locked memory, and from there on three streams of the device follow one another:
+upload, kernels, download. The next call may be submitted meanwhile; its upload then runs beside the kernels of this
+one, whose download runs beside the kernels of the next. Two calls are under way at most, each with buffers of its own,
+which serve later calls of the same size: freeing memory of the device waits for all its work.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import weakref
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ryle.array.delays import Delays
+from ryle.channelize.channelizer import Layout
+from ryle.chunk import SampleChunk
+from ryle.gpu import Event, Gpu
+
+if TYPE_CHECKING:
+    from ryle.channelize.cuda import CudaChannelizer, Work
+
+UNDER_WAY = 2  # calls at most
+_SPARE = 2  # packets: windows of a stream cover one more or less, as they fall
+_LENT = 3  # arrays kept for later
+_GIVEN = ("samples", "present", "coarse", "fine", "phase")  # of `Work`, page-locked for each call
+_RESULTS = ("segment", "counters", "output_power")
+
+
+class PinnedPool:
+    """Page-locked arrays that are lent, and come back when nobody refers to them any more.
+
+    Page-locking takes far longer than a copy, so memory is kept: up to three arrays, of the size last asked for.
+
+    Parameters
+    ----------
+    gpu : Gpu
+        Whose copies are to be fast.
+    """
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
+        self._free: deque[NDArray[np.uint8]] = deque(maxlen=_LENT)
+
+    def take(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Lend an array with undefined contents."""
+        nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+        memory = None
+        while memory is None and self._free:
+            found = self._free.popleft()
+            memory = found if found.nbytes == nbytes else None
+        if memory is None:
+            memory = self._gpu.pinned((nbytes,), np.uint8)
+        # Every view of the array holds on to `loan`; the memory comes back with the last of them.
+        loan = (ctypes.c_uint8 * nbytes).from_address(memory.ctypes.data)
+        weakref.finalize(loan, self._free.append, memory).atexit = False
+        return np.frombuffer(memoryview(loan), dtype).reshape(shape)
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Buffers of one call on both sides, and what is under way in them."""
+
+    key: tuple[Any, ...]
+    work: Work
+    given: dict[str, NDArray[Any]]
+    results: dict[str, NDArray[Any]]
+    out: NDArray[Any] | None = None
+    done: Event | None = None
+
+
+@dataclass(slots=True)
+class Finished:
+    """What a call left.
+
+    Parameters
+    ----------
+    out : ndarray
+        Of the shape and type asked for, in page-locked memory.
+    segment : ndarray of uint8, shape (input, spectrum)
+        255 where a spectrum is not valid, whole groups of them.
+    counters : ndarray of uint64, shape (input, 2)
+        Saturated values, and the bits of the input power.
+    output_power : ndarray of uint64, shape (input, channel)
+        Power of the quantized values.
+    """
+
+    out: NDArray[Any]
+    segment: NDArray[np.uint8]
+    counters: NDArray[np.uint64]
+    output_power: NDArray[np.uint64]
+
+
+class CallQueue:
+    """Calls under way on the device, oldest first.
+
+    Parameters
+    ----------
+    channelizer : CudaChannelizer
+        Whose kernels are launched.
+    align : int
+        Multiple since sync that groups of spectra begin at.
+    """
+
+    def __init__(self, channelizer: CudaChannelizer, align: int) -> None:
+        self._channelizer, self._gpu, self._align = channelizer, channelizer.gpu, align
+        self._lanes: list[_Lane] = []
+        self._running: deque[_Lane] = deque()
+        self._pool = PinnedPool(self._gpu)
+        self._up, self._down = self._gpu.stream(), self._gpu.stream()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def submit(
+        self,
+        chunk: SampleChunk,
+        first_spectrum: int,
+        spectra: int,
+        delays: Delays,
+        layout: Layout | None,
+        shape: tuple[int, ...],
+        dtype: DTypeLike,
+        *,
+        dithered: bool = True,
+    ) -> None:
+        """Enqueue a call with checked arguments; see `CudaChannelizer.launch`.
+
+        Raises
+        ------
+        RuntimeError
+            If as many calls as there may be are under way.
+        """
+        if len(self._running) == UNDER_WAY:
+            raise RuntimeError(f"{UNDER_WAY} calls are under way; collect the result of the oldest first")
+        lane = self._lane(chunk, first_spectrum, spectra, shape, np.dtype(dtype))
+        inputs, packets, packet_bytes = chunk.data.shape
+        given = lane.given
+        given["samples"][:, : packets * packet_bytes] = chunk.data.reshape(inputs, -1)
+        given["present"][:, :packets] = chunk.present
+        given["present"][:, packets:] = 0
+        given["coarse"][...], given["fine"][...], given["phase"][...] = delays.coarse, delays.fine, delays.phase
+        work, main = lane.work, self._gpu.default_stream
+        work.timestamp, work.first_spectrum = chunk.timestamp, first_spectrum
+        for name, array in given.items():
+            getattr(work, name).set(array, self._up)
+        main.wait(self._up.record())
+        self._channelizer.launch(work, layout, dithered=dithered, stream=main)
+        self._down.wait(main.record())
+        lane.out = self._pool.take(shape, dtype)
+        work.out.copy_to(lane.out, self._down)
+        for name, array in lane.results.items():
+            getattr(work, name).copy_to(array, self._down)
+        lane.done = self._down.record()
+        self._running.append(lane)
+
+    def collect(self) -> Finished:
+        """Wait for the oldest call.
+
+        Raises
+        ------
+        RuntimeError
+            If none is under way.
+        """
+        if not self._running:
+            raise RuntimeError("no call is under way; submit one first")
+        lane = self._running.popleft()
+        assert lane.done is not None and lane.out is not None
+        lane.done.synchronize()
+        out, lane.out = lane.out, None
+        segment, counters, power = (lane.results[name].copy() for name in _RESULTS)
+        return Finished(out, segment.reshape(len(segment), -1), counters, power)
+
+    def _lane(
+        self, chunk: SampleChunk, first_spectrum: int, spectra: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> _Lane:
+        """Give free buffers of the right size, if need be new ones in place of others."""
+        packets = chunk.data.shape[1]
+        key = (chunk.packet_samples, first_spectrum % self._align, spectra, shape, dtype)
+        free = [lane for lane in self._lanes if not any(lane is running for running in self._running)]
+        for lane in free:
+            if lane.key == key and 0 <= lane.work.packets - packets <= 2 * _SPARE:
+                return lane
+        if len(self._lanes) == UNDER_WAY:
+            self._lanes = [lane for lane in self._lanes if lane is not free[0]]
+            del free[0]
+        lane = self._new_lane(key, chunk, first_spectrum, spectra, shape, dtype)
+        self._lanes.append(lane)
+        return lane
+
+    def _new_lane(
+        self,
+        key: tuple[Any, ...],
+        chunk: SampleChunk,
+        first_spectrum: int,
+        spectra: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+    ) -> _Lane:
+        inputs, packets, packet_bytes = chunk.data.shape
+        packets += _SPARE  # missing ones
+        stride = -(-packets * packet_bytes // 16) * 16  # the filter reads rows in pieces of 16 bytes
+        samples = self._gpu.empty((inputs, stride), np.uint8)
+        work = self._channelizer.work(
+            samples, packets, chunk.packet_samples, chunk.timestamp, first_spectrum, spectra, shape, dtype
+        )
+        for other in self._lanes:  # kernels of one call follow those of another, so this need not be there twice
+            if [a.shape for a in other.work.intermediate] == [a.shape for a in work.intermediate]:
+                work.intermediate = other.work.intermediate
+        given, results = (
+            {name: self._gpu.pinned(getattr(work, name).shape, getattr(work, name).dtype) for name in names}
+            for names in (_GIVEN, _RESULTS)
+        )
+        given["samples"].fill(0)
+        return _Lane(key, work, given, results)

@@ -1,0 +1,76 @@
+"""The comparison of two runs: right about independent roundings, and it sees what is not rounding."""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from ryle.bench.compare import compare
+from ryle.chunk import SampleChunk
+from ryle.config import changed, load
+from ryle.engines.offline import BandWriter
+from ryle.simulate import VoltageSimulator
+
+SMALL = Path(__file__).parents[2] / "bench" / "capture.toml"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Correlate the same samples, some of them missing, with another seed, cable delay or gain; give the file."""
+    o = changed(load(SMALL), fengine={"channels": 256})
+    size = o.digitizer.heap_samples
+    seed = int(np.random.default_rng().integers(1 << 31))
+    made = VoltageSimulator(o).chunk(0, 100 * size)
+    made.present[:] = np.random.default_rng(seed).random(made.present.shape) > 0.02
+    folder = tmp_path_factory.mktemp("runs")
+
+    def make(name, delay=0.0, lost=None, **fengine):
+        antennas = [
+            a.model_copy(update={"cable_delay": [d + (delay if i == 1 else 0.0) for d in a.cable_delay]})
+            for i, a in enumerate(o.array.antennas)
+        ]
+        present = made.present.copy()
+        if lost is not None:
+            present[lost] = 0
+        here = changed(o, fengine=fengine, array={"antennas": antennas})
+        with BandWriter(here, folder / f"{name}.uvh5") as writer:
+            writer.push(SampleChunk(made.timestamp, made.data, present, made.packet_samples))
+            writer.flush()
+        return folder / f"{name}.uvh5"
+
+    make("one", seed=1)
+    return make
+
+
+def test_the_same_is_the_same(run):
+    found = compare(run("a", seed=1), run("b", seed=1))
+    assert found.agree and found.rms == 0 == found.as_if and found.equal == found.visibilities > 10000
+    assert "agree within quantization noise" in str(found)
+
+
+def test_independent_roundings_have_the_standard_deviation_that_is_computed(run):
+    found = compare(run("a", seed=1), run("b", seed=2))
+    assert found.same_presence and found.agree
+    assert 0.95 < found.rms < 1.05 and found.equal < 1e-3 * found.visibilities
+    assert 0.2 < found.as_if < 0.5  # a part has an error of 1/6 in either run
+
+
+def test_a_small_delay_gain_or_loss_is_seen(run):
+    a = run("a", seed=1)
+    late = compare(a, run("late", seed=2, delay=1.25e-9))  # a hundredth of a sample
+    assert not late.agree and late.same_presence and late.largest_mean > late.mean_limit
+    gain = compare(a, run("gain", seed=2, gain=1.001))
+    assert not gain.agree and gain.largest < gain.limit
+    lost = compare(a, run("lost", seed=1, lost=(0, 50)))
+    assert not lost.agree and not lost.same_presence
+
+
+def test_other_observations_are_refused(run, tmp_path):
+    a = run("a", seed=1)
+    other = tmp_path / "other.uvh5"
+    other.write_bytes(a.read_bytes())
+    with h5py.File(other, "r+") as file:
+        file["Header/time_array"][...] += 1
+    with pytest.raises(ValueError, match="differ in antennas"):
+        compare(a, other)
