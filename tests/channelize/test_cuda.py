@@ -188,7 +188,6 @@ def test_many_channels(cases, cuda_form, rng, channels, complex_input, bits, tap
     assert compare(cases, cases.form(case.config, cuda_form), case, layout)
 
 
-@pytest.mark.xfail(strict=True, reason="dither_of in philox.cuh loses the half in (r + 1/2)/65536 - 1/2")
 def test_dither_bits(cases, cuda_form, families, rng):
     """Dither has steps of 1/65536, and single precision leaves less than a quarter of one in values below 16."""
     for family in families[cuda_form]:
