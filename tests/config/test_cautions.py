@@ -24,6 +24,15 @@ def sound():
 REMOTE = "10.0.0.1:7148"
 
 
+def test_backends_on_gpus(sound, monkeypatch):
+    on_gpu = changed(sound, xengine={"backend": "cuda"})
+    monkeypatch.setattr("ryle.config.cautions.gpu_problem", lambda: "no driver; install it")
+    assert [str(p.key) for p in cautions(on_gpu)] == ["xengine.backend"]
+    assert "no driver; install it" in cautions(on_gpu)[0].remedy
+    monkeypatch.setattr("ryle.config.cautions.gpu_problem", lambda: None)
+    assert cautions(on_gpu) == []
+
+
 @pytest.mark.parametrize(
     ("changes", "key", "advice"),
     [

@@ -7,10 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulation import EmulatedGpu
 from ryle.chunk import BLOCK, SpectraChunk, parts_from_rows, rows_from_parts
 from ryle.correlate import BACKENDS, CorrelatorConfig, make_correlator, product_inputs
 from ryle.correlate.cpu import RUN_BLOCKS, CpuCorrelator, available_kernels, choose_kernel, kernel_status
+from ryle.correlate.cuda import CudaCorrelator
+from ryle.correlate.multiply import KERNELS as CUDA_KERNELS
+from ryle.correlate.multiply import kernel_for, make_multiply
 from ryle.correlate.reference import correlate
+from ryle.gpu import gpu_problem, open_gpu
 
 FULL = np.uint64(2**64 - 1)
 
@@ -22,11 +27,32 @@ def rng():
     return np.random.default_rng(seed)
 
 
-@pytest.fixture(params=list(kernel_status()))
-def kernel(request):
-    if (reason := kernel_status()[request.param]) is not None:
-        pytest.skip(f"kernel {request.param}: {reason}")
-    return request.param
+CUDA_FORMS = [f"{where} {kernel}" for where in ("emulated", "cuda") for kernel in CUDA_KERNELS]
+
+
+def maker(form):
+    """What makes correlators of a form: a kernel of the CPU, or of a GPU, emulated or real."""
+    where, _, kernel = form.rpartition(" ")
+    if not where:
+        if (reason := kernel_status()[kernel]) is not None:
+            pytest.skip(f"kernel {kernel}: {reason}")
+        return lambda config, threads=1: CpuCorrelator(config, kernel=kernel, threads=threads)
+    if where == "cuda" and (reason := gpu_problem()) is not None:
+        pytest.skip(f"no GPU: {reason}")
+    gpu = EmulatedGpu(multiprocessors=3, seed=secrets.randbits(32)) if where == "emulated" else open_gpu()
+    if where == "cuda" and kernel != "portable" and kernel_for(gpu) != kernel:
+        pytest.skip(f"{gpu.name} cannot run the kernel {kernel}")
+    return lambda config, threads=1: CudaCorrelator(config, gpu=gpu, kernel=kernel)
+
+
+@pytest.fixture(params=[*kernel_status(), *CUDA_FORMS])
+def make(request):
+    return maker(request.param)
+
+
+@pytest.fixture(params=CUDA_FORMS)
+def make_cuda(request):
+    return maker(request.param)
 
 
 def random_chunk(rng, channels, blocks, inputs, groups=1, lowest=-127):
@@ -88,11 +114,10 @@ def test_product_order():
 
 @pytest.mark.parametrize("pols", [1, 2])
 @pytest.mark.parametrize("antennas", [1, 3, 4, 19, 33, 64])
-def test_exact_for_arrays(kernel, antennas, pols, rng):
+def test_exact_for_arrays(make, antennas, pols, rng):
     channels, blocks, inputs = 3, 5, antennas * pols
     chunk = random_chunk(rng, channels, blocks, inputs)
-    correlator = CpuCorrelator(CorrelatorConfig(inputs, channels, pols), kernel=kernel)
-    assert correlator.kernel == kernel
+    correlator = make(CorrelatorConfig(inputs, channels, pols))
     correlator.accumulate(chunk)
     assert_equal(correlator, chunk.data, chunk.valid)
 
@@ -117,15 +142,15 @@ def test_exact_for_any_shape(antennas, pols, groups, channels_in_group, blocks, 
 
 
 @pytest.mark.parametrize("inputs", [1, 2, 3, 7, 8, 38, 127, 144])
-def test_exact_for_odd_numbers_of_inputs(kernel, inputs, rng):
+def test_exact_for_odd_numbers_of_inputs(make, inputs, rng):
     chunk = random_chunk(rng, 1, 2, inputs)
-    correlator = CpuCorrelator(CorrelatorConfig(inputs, 1), kernel=kernel)
+    correlator = make(CorrelatorConfig(inputs, 1))
     correlator.accumulate(chunk)
     assert_equal(correlator, chunk.data, chunk.valid)
 
 
 @pytest.mark.parametrize("signs", [(127, 127), (-127, 127), (127, -127), (-127, -127)])
-def test_saturated_data_do_not_overflow(kernel, signs):
+def test_saturated_data_do_not_overflow(make, signs):
     """Extremes for longer than 32 bits hold, so that a missed flush, or one too late, shows."""
     inputs, blocks = 3, 2 * RUN_BLOCKS + 3
     parts = np.empty((1, blocks, inputs, BLOCK, 2), np.int8)
@@ -134,7 +159,7 @@ def test_saturated_data_do_not_overflow(kernel, signs):
     parts[:, :, 2] *= -1
     data = rows_from_parts(parts)
     chunk = SpectraChunk(0, data, np.full((1, blocks, inputs), FULL))
-    correlator = CpuCorrelator(CorrelatorConfig(inputs, 1), kernel=kernel)
+    correlator = make(CorrelatorConfig(inputs, 1))
     correlator.accumulate(chunk)
     assert_equal(correlator, data, chunk.valid)
     auto = int(correlator.read(0, 0, 0).visibilities[0, 0, 0])
@@ -146,11 +171,11 @@ def test_run_length_is_the_longest_that_fits():
     assert RUN_BLOCKS * BLOCK * 2 * 127**2 < 2**31 <= (RUN_BLOCKS + 1) * BLOCK * 2 * 127**2
 
 
-def test_rows_that_are_missing_altogether(kernel, rng):
+def test_rows_that_are_missing_altogether(make, rng):
     chunk = random_chunk(rng, 2, 4, 6)
     chunk.valid[:, :, 3] = 0
     chunk.valid[:, 2] = 0
-    correlator = CpuCorrelator(CorrelatorConfig(6, 2, 2), kernel=kernel)
+    correlator = make(CorrelatorConfig(6, 2, 2))
     correlator.accumulate(chunk)
     assert_equal(correlator, chunk.data, chunk.valid)
     i, j = product_inputs(3, 2).T
@@ -158,7 +183,7 @@ def test_rows_that_are_missing_altogether(kernel, rng):
 
 
 @pytest.mark.parametrize("poison", [-128, -1, 127, 85])
-def test_what_is_invalid_does_not_matter(kernel, poison, rng):
+def test_what_is_invalid_does_not_matter(make, poison, rng):
     """Whatever lies under an invalid bit, -128 included: same sums, and not counted as clamped."""
     inputs, channels, blocks = 21, 3, 3
     chunk = random_chunk(rng, channels, blocks, inputs)
@@ -168,7 +193,7 @@ def test_what_is_invalid_does_not_matter(kernel, poison, rng):
     np.copyto(poisoned, np.int8(poison), where=missing)
     results = []
     for data in (chunk.data, rows_from_parts(poisoned)):
-        correlator = CpuCorrelator(CorrelatorConfig(inputs, channels), kernel=kernel)
+        correlator = make(CorrelatorConfig(inputs, channels))
         correlator.accumulate(SpectraChunk(0, data, chunk.valid))
         assert correlator.clamped == 0
         results.append(correlator.read(0, 0, 0).visibilities)
@@ -176,22 +201,22 @@ def test_what_is_invalid_does_not_matter(kernel, poison, rng):
     assert_equal(correlator, chunk.data, chunk.valid)
 
 
-def test_valid_minus_128_is_clamped_and_counted(kernel, rng):
+def test_valid_minus_128_is_clamped_and_counted(make, rng):
     inputs, channels, blocks = 5, 2, 3
     chunk = random_chunk(rng, channels, blocks, inputs)
     chunk.data[rng.random(chunk.data.shape) < 0.2] = -128
     low = np.count_nonzero((parts_from_rows(chunk.data) == -128) & present(chunk.valid))
-    correlator = CpuCorrelator(CorrelatorConfig(inputs, channels), kernel=kernel, threads=2)
+    correlator = make(CorrelatorConfig(inputs, channels), threads=2)
     correlator.accumulate(chunk)
     assert correlator.clamped == low > 0
     assert_equal(correlator, chunk.data, chunk.valid)
 
 
-def test_runs_of_blocks_add_up(kernel, rng):
+def test_runs_of_blocks_add_up(make, rng):
     """Several chunks, each in several runs, are one sum; a reset starts anew; a result that was read stays."""
     inputs, channels, groups = 14, 6, 3
     chunks = [random_chunk(rng, channels, blocks, inputs, groups) for blocks in (7, 1, 4)]
-    correlator = CpuCorrelator(CorrelatorConfig(inputs, channels, 2, groups), kernel=kernel)
+    correlator = make(CorrelatorConfig(inputs, channels, 2, groups))
     correlator.accumulate(chunks[0])
     correlator.reset()
     assert correlator.spectra == 0
@@ -210,13 +235,13 @@ def test_runs_of_blocks_add_up(kernel, rng):
     np.testing.assert_array_equal(before.visibilities, kept)
 
 
-def test_views_of_larger_arrays(kernel, rng):
+def test_views_of_larger_arrays(make, rng):
     """Channels and blocks may lie anywhere in memory, read-only memory included; other strides are copied."""
     whole = random_chunk(rng, 6, 9, 10)
     whole.data.flags.writeable = False
     for inputs in (slice(None), slice(0, 10, 2), slice(4, 5)):
         data, valid = whole.data[1:6:2, 2:8, inputs], whole.valid[:, 2:8, inputs]
-        correlator = CpuCorrelator(CorrelatorConfig(data.shape[2], 3), kernel=kernel, threads=2)
+        correlator = make(CorrelatorConfig(data.shape[2], 3), threads=2)
         correlator.accumulate(SpectraChunk(0, data, valid))
         assert_equal(correlator, data, valid)
 
@@ -287,3 +312,85 @@ def test_bad_chunks(rng):
     correlator.spectra = 2**32 - BLOCK
     with pytest.raises(OverflowError, match="limit of 4294967295"):
         correlator.accumulate(chunk)
+
+
+@pytest.mark.parametrize(("inputs", "pols"), [(2, 2), (64, 2), (129, 1), (160, 2), (255, 1), (272, 2)])
+def test_tiles_of_gpus(make_cuda, inputs, pols, rng):
+    """Sizes that the kernels cut in other ways than those above."""
+    chunk = random_chunk(rng, 3, 3, inputs)
+    correlator = make_cuda(CorrelatorConfig(inputs, 3, pols))
+    correlator.accumulate(chunk)
+    assert_equal(correlator, chunk.data, chunk.valid)
+
+
+def test_spectra_on_the_gpu(make_cuda, rng):
+    """What is there already is added in place; with no look for -128 only what is invalid is touched."""
+    inputs, channels, groups, blocks = 14, 6, 3, 5
+    chunk = random_chunk(rng, channels, blocks, inputs, groups)
+    correlator = make_cuda(CorrelatorConfig(inputs, channels, 2, groups))
+    data, valid = correlator.gpu.array(chunk.data), correlator.gpu.array(chunk.valid)
+    correlator.accumulate_device(data, valid, 1, 3)
+    assert_equal(correlator, chunk.data[:, 1:4], chunk.valid[:, 1:4])
+    kept = parts_from_rows(chunk.data) * np.repeat(present(chunk.valid), channels // groups, axis=0)
+    np.testing.assert_array_equal(parts_from_rows(data.get())[:, 1:4], kept[:, 1:4])
+    np.testing.assert_array_equal(data.get()[:, [0, 4]], chunk.data[:, [0, 4]])
+    with pytest.raises(ValueError, match="data and valid have shapes"):
+        correlator.accumulate_device(valid, data)
+    with pytest.raises(ValueError, match="blocks 4 to 6 asked for"):
+        correlator.accumulate_device(data, valid, 4, 2)
+
+
+def test_integrations_of_two_lengths(rng):
+    config = CorrelatorConfig(8, 2, 2)
+    correlator = CudaCorrelator(config, gpu=EmulatedGpu(), long=True)
+    whole = random_chunk(rng, 2, 6, 8)
+    for first in (0, 2, 4):
+        correlator.accumulate(whole, first, 2)
+        if first == 2:
+            reading = correlator.start_read(0, 128, 0)
+        correlator.reset()
+    visibilities, counts = correlate(whole.data[:, 2:4], whole.valid[:, 2:4], 2)
+    np.testing.assert_array_equal(reading.wait().visibilities, visibilities)
+    np.testing.assert_array_equal(reading.wait().counts, counts)
+    result = correlator.read_long(0, correlator.long_spectra, 0)
+    visibilities, counts = correlate(whole.data, whole.valid, 2)
+    np.testing.assert_array_equal(result.visibilities, visibilities)
+    np.testing.assert_array_equal(result.counts, counts)
+    assert correlator.long_spectra == 6 * BLOCK
+    correlator.reset_long()
+    assert not correlator.read_long(0, 0, 0).visibilities.any()
+    with pytest.raises(RuntimeError, match="make it with long=True"):
+        CudaCorrelator(config, gpu=EmulatedGpu()).reset_long()
+
+
+def test_kernels_of_gpus():
+    class Ada:
+        name, arch = "an Ada", "sm_89"
+
+    class Hopper:
+        name, arch = "a Hopper", "sm_90a"
+
+    assert (kernel_for(Ada()), kernel_for(Hopper())) == ("portable", "hopper")
+    assert kernel_for(Hopper(), "portable") == "portable"
+    with pytest.raises(RuntimeError, match="an Ada is sm_89; choose 'portable'"):
+        kernel_for(Ada(), "hopper")
+    with pytest.raises(ValueError, match=r"'abacus'.*hopper, portable"):
+        kernel_for(Ada(), "abacus")
+
+
+@pytest.mark.parametrize(("inputs", "pols"), [(1, 1), (38, 2), (128, 2), (144, 2), (255, 1)])
+@pytest.mark.parametrize("kernel", CUDA_KERNELS)
+def test_four_bits(kernel, inputs, pols, rng):
+    """Packed rows are multiplied as they are, by kernels of their own."""
+    gpu = EmulatedGpu(multiprocessors=3, seed=secrets.randbits(32))
+    channels, blocks = 3, 6
+    parts = rng.integers(-7, 8, (channels, blocks, inputs, BLOCK, 2), dtype=np.int8)
+    packed = (parts[..., 0] << 4 | parts[..., 1] & 15).astype(np.int8)
+    full = np.full((1, blocks, inputs), FULL)
+    expected, _ = correlate(rows_from_parts(parts), full, pols)
+    sums = gpu.array(np.full((1, *expected.shape), 99, np.int32))
+    multiply = make_multiply(gpu, inputs, pols, kernel, bits=4)
+    data = gpu.array(packed)
+    multiply(data, sums, 0, 2)
+    multiply(data, sums, 2, 4, add=True)
+    np.testing.assert_array_equal(sums.get()[0], expected)

@@ -219,3 +219,10 @@ class EmulatedGpu:
         if name not in self._built[key]:
             raise ValueError(f"{source} has no kernel {name!r}; it has {', '.join(self._built[key]) or 'none'}")
         return self._built[key][name]
+
+    def encode_rows(self, data: DeviceArray, rows: int) -> NDArray[np.uint8]:
+        """What stands for a tensor map in the emulated ``ryle/correlate/hopper.cuh``."""
+        channels, blocks, inputs, width = data.shape
+        fields = np.zeros(16, np.uint64)
+        fields[:6] = data.pointer, inputs, blocks, channels, rows, width
+        return fields.view(np.uint8)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from emulation import EmulatedGpu
 from ryle.chunk import BLOCK, SpectraChunk, parts_from_rows, rows_from_parts
 from ryle.correlate import reference
 from ryle.engines.x import XEngine
@@ -10,11 +11,14 @@ from ryle.engines.x import XEngine
 CHANNELS, GROUPS, BLOCKS = 8, 2, 3  # of the observation here: an integration is 3 blocks
 
 
-@pytest.fixture
-def engine(observe):
+@pytest.fixture(params=["cpu", "cuda"])
+def engine(observe, request, monkeypatch):
+    """An engine on the CPU, and one on an emulated GPU."""
+    monkeypatch.setattr("ryle.correlate.cuda.open_gpu", EmulatedGpu)
     o = observe(channels=16, sub=CHANNELS, packet=1024, heap_samples=256, integration_spectra=BLOCKS * BLOCK)
     assert (o.groups, o.integration_spectra) == (GROUPS, BLOCKS * BLOCK)
-    return XEngine(o, CHANNELS, CHANNELS, GROUPS)
+    xengine = o.xengine.model_copy(update={"backend": request.param})
+    return XEngine(o.model_copy(update={"xengine": xengine}), CHANNELS, CHANNELS, GROUPS)
 
 
 @pytest.fixture

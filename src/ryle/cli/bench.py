@@ -14,13 +14,16 @@ class What(StrEnum):
 
     CPU = "cpu"
     CHANNELIZE = "channelize"
+    CORRELATE = "correlate"
     PRECISION = "precision"
 
 
 def bench(
     what: Annotated[What, typer.Argument(help="What to measure.")] = What.CPU,
     json: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
-    runs: Annotated[int, typer.Option(help="cpu: fresh processes in which everything is measured.", min=1)] = 5,
+    runs: Annotated[
+        int, typer.Option(help="cpu, correlate: how often everything is measured; on CPUs in fresh processes.", min=1)
+    ] = 5,
     seconds: Annotated[float, typer.Option(help="channelize: time for all of it.", min=1)] = 150.0,
     full: Annotated[bool, typer.Option("--full", help="channelize: all powers of two of channels.")] = False,
     cufftdx: Annotated[Path | None, typer.Option(help="channelize: folder that bench/cufftdx.py made.")] = None,
@@ -30,12 +33,17 @@ def bench(
     """Measure this machine against named baselines.
 
     `cpu` takes the CPU forms, one core at a time, about a minute for five runs; `channelize` the F-engine on a GPU;
-    `precision` how pure the F-engine is, in half a minute. Close other programs for speeds that mean something.
+    `correlate` the X-engine on a GPU, about two minutes for five runs; `precision` how pure the F-engine is, in half a
+    minute. Close other programs for speeds that mean something.
     """
     if what is What.CHANNELIZE:
         from ..bench.channelize import bench_channelize
 
         bench_channelize(seconds, full, json, cufftdx)
+    elif what is What.CORRELATE:
+        from ..bench.correlate import bench_correlate
+
+        bench_correlate(json, runs)
     elif what is What.PRECISION:
         from ..bench.precision import bench_precision
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import erfa
 import numpy as np
 
+from ..gpu import gpu_problem
 from . import rates
 from .observation import Observation
 from .problems import Problem
@@ -41,11 +42,12 @@ def largest_delay(o: Observation) -> float:
 
 
 def _backends(o: Observation) -> Iterator[Problem]:
-    for key in ("fengine", "xengine"):
-        if getattr(o, key).backend == "cuda":
-            yield Problem(
-                f"{key}.backend", "cuda", 'this version has no GPU engines yet and will refuse to run; use "cpu"'
-            )
+    if o.fengine.backend == "cuda":
+        yield Problem(
+            "fengine.backend", "cuda", 'this version has no F-engine for GPUs yet and will refuse to run; use "cpu"'
+        )
+    if o.xengine.backend == "cuda" and (reason := gpu_problem()) is not None:
+        yield Problem("xengine.backend", "cuda", f'no GPU can be used here: {reason}; or use "cpu"')
 
 
 def _delays(o: Observation) -> Iterator[Problem]:

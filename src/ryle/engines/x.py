@@ -35,11 +35,10 @@ class XEngine:
         self.first_channel = first_channel
         self._spectra = observation.integration_spectra
         self._blocks = self._spectra // BLOCK
-        self._correlator = make_correlator(
-            CorrelatorConfig(observation.n_inputs, channels, observation.pols, groups),
-            observation.xengine.backend,
-            threads=observation.xengine.threads,
-        )
+        backend = observation.xengine.backend
+        options: dict[str, Any] = {"threads": observation.xengine.threads} if backend == "cpu" else {}
+        config = CorrelatorConfig(observation.n_inputs, channels, observation.pols, groups)
+        self._correlator = make_correlator(config, backend, **options)
         self._open: int | None = None  # index since sync of the integration being summed
         self._next = 0  # index of the first integration that has not been given
         #: Blocks dropped because their integration had been given already.

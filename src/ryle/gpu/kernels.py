@@ -17,7 +17,12 @@ from ryle.gpu.compile import ARCHITECTURES
 __all__ = ["KERNEL_MODULES", "KernelVariant", "kernel_variants"]
 
 #: Modules with kernels.
-KERNEL_MODULES: tuple[str, ...] = ("ryle.channelize.cuda", "ryle.bench.three_kernels")
+KERNEL_MODULES: tuple[str, ...] = (
+    "ryle.channelize.cuda",
+    "ryle.correlate.cuda",
+    "ryle.bench.correlate",
+    "ryle.bench.three_kernels",
+)
 
 
 class KernelVariant(NamedTuple):

@@ -17,10 +17,9 @@ namespace emulation {
 
 constexpr size_t PAGE = 4096, STACK = 256 * 1024;  // the lowest page of a stack is a guard
 
-// One for all libraries of a process (the loader keeps one copy of a visible inline variable): a process may have only some
-// 65000 mappings, and each guard makes two.
-[[gnu::visibility("default")]] inline char* stacks;
-[[gnu::visibility("default")]] inline char* shared_area;
+// One for all kernels that an OS thread runs, in whatever library they are (hence visible): a process may have only so
+// many mappings, and every guard page makes two.
+inline thread_local __attribute__((visibility("default"))) char *stacks, *shared_area;
 constexpr size_t SHARED_AREA = 1024 * 1024;
 
 static inline char* reserve(size_t bytes) {

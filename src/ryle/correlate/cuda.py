@@ -1,0 +1,410 @@
+"""The X-engine on NVIDIA GPUs: exact sums of K-blocks that come from the host or are on the GPU already.
+
+Chunks pass through a ring of page-locked buffers to the GPU, where missing spectra become zero, products are summed in
+int32 by one of the kernels of `ryle.correlate.multiply`, and those sums pass to int64 before they can overflow. Results
+leave by an asynchronous copy, while the next integration is being summed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ryle.chunk import BLOCK, Integration, SpectraChunk
+from ryle.correlate import multiply
+from ryle.correlate.correlator import CorrelatorConfig, check_chunk
+from ryle.correlate.multiply import RUN_BLOCKS, kernel_for, make_multiply
+from ryle.gpu import open_gpu
+from ryle.gpu.interface import DeviceArray, Event, Gpu, Stream
+
+_FOLDER = Path(__file__).parent
+_MAX_COUNT = 2**32 - 1
+#: Bytes of spectra that are on their way to the GPU at once; two such pieces fit in the ring.
+_PIECE_BYTES = 1 << 27
+_THREADS = 256
+_MANY = 4096  # blocks of threads of kernels that loop over their work
+
+
+class CudaCorrelator:
+    """Sums the products of spectra over time, exactly, on a GPU.
+
+    Parameters
+    ----------
+    config : CorrelatorConfig
+        Size of the correlation.
+    gpu : Gpu, optional
+        Device; by default the first.
+    kernel : str, optional
+        ``"hopper"`` or ``"portable"``; by default the fastest that the device runs.
+    bits : int
+        Of a part, 8 or 4: packed rows of four bits can be added from the GPU's memory only.
+    long : bool
+        Also keep sums over several integrations: `reset` adds each to the long one, which `read_long` returns and
+        `reset_long` starts anew.
+
+    Raises
+    ------
+    GpuUnavailable
+        If there is no GPU that can be used.
+    ValueError
+        If `kernel` is unknown, or `bits` neither 8 nor 4.
+    RuntimeError
+        If this GPU cannot run it.
+    """
+
+    def __init__(
+        self,
+        config: CorrelatorConfig,
+        *,
+        gpu: Gpu | None = None,
+        kernel: str | None = None,
+        bits: int = 8,
+        long: bool = False,
+    ) -> None:
+        self.config = config
+        self.gpu = open_gpu() if gpu is None else gpu
+        self.kernel = kernel_for(self.gpu, kernel)
+        self.spectra = 0
+        self.long_spectra = 0
+        self._multiply = make_multiply(self.gpu, config.inputs, config.polarizations, kernel, bits)
+        self.bits = bits
+        zero_invalid = "zero_invalid" if bits == 8 else "zero_invalid_packed"
+        self._zero_invalid = self.gpu.kernel(_FOLDER / "prepare.cu", zero_invalid, {})
+        sums = {"INPUTS": config.inputs, "POLS": config.polarizations}
+        self._count_valid, self._add_sums, self._add_integration = (
+            self.gpu.kernel(_FOLDER / "sums.cu", name, sums) for name in ("count_valid", "add_sums", "add_integration")
+        )
+        self._stream, self._out_stream = self.gpu.stream(), self.gpu.stream()
+        self._run = self.gpu.empty((1, config.channels, config.products, 2), np.int32)
+        self._run_blocks = 0  # summed in self._run and not yet in self._sums
+        self._sums = _Sums.zero(self.gpu, config, self._stream)
+        self._long = _Sums.zero(self.gpu, config, self._stream) if long else None
+        self._out: _Sums | None = None
+        self._out_read: Event | None = None
+        self._clamped = self.gpu.array(np.zeros(1, np.uint64), self._stream)
+        self._ring: list[_Slot] = []
+        self._stream.synchronize()
+
+    @property
+    def clamped(self) -> int:
+        """Valid parts of -128 (-8) that were taken as -127 (-7), since construction; waits for the GPU."""
+        return int(self._clamped.get(stream=self._stream)[0])
+
+    @property
+    def stream(self) -> Stream:
+        """Where the sums are made: what others write to device arrays that are added must be done before."""
+        return self._stream
+
+    def accumulate(self, chunk: SpectraChunk, first_block: int = 0, blocks: int | None = None) -> None:
+        """Add a run of a chunk's K-blocks; what is invalid counts as zero.
+
+        Parameters
+        ----------
+        chunk : SpectraChunk
+            Spectra of all inputs, anywhere in the host's memory; it may be used again when this returns.
+        first_block : int
+            First block to add, counted from the chunk's first.
+        blocks : int, optional
+            Number of blocks; by default all that follow.
+
+        Raises
+        ------
+        ValueError
+            If the chunk does not match the configuration or the run leaves the chunk.
+        TypeError
+            If the chunk's arrays are of another type.
+        OverflowError
+            If contributions could no longer be counted in 32 bits.
+        """
+        check_chunk(self.config, chunk)
+        if self.bits != 8:
+            raise ValueError("chunks have eight bits; this correlator is made for four: use accumulate_device")
+        count = self._checked(chunk.blocks, first_block, blocks)
+        bytes_of_block = self.config.channels * self.config.inputs * 2 * BLOCK
+        piece = max(1, min(_PIECE_BYTES // bytes_of_block, RUN_BLOCKS))
+        for begin in range(first_block, first_block + count, piece):
+            run = slice(begin, min(begin + piece, first_block + count))
+            slot = self._slot(min(piece, count))
+            data, valid = slot.upload(chunk.data[:, run], chunk.valid[:, run], self._stream)
+            self._add(data, valid, 0, run.stop - run.start, clamp=True)
+            slot.free = self._stream.record()
+
+    def accumulate_device(
+        self,
+        data: DeviceArray,
+        valid: DeviceArray,
+        first_block: int = 0,
+        blocks: int | None = None,
+        clamp: bool = False,
+    ) -> None:
+        """Add a run of K-blocks that are on the GPU, without waiting.
+
+        Parameters
+        ----------
+        data : DeviceArray of int8, shape (channel, block, input, 128)
+            K-blocks; of four bits, rows of 64 bytes, one a spectrum, its real part in the high nibble. Invalid
+            spectra of the run are set to zero there.
+        valid : DeviceArray of uint64, shape (channel group, block, input)
+            Bit ``s`` is set where spectrum ``s`` of the block is valid.
+        first_block, blocks
+            As of `accumulate`.
+        clamp : bool
+            Also look for -128, or -8, and count it. Ryle's own F-engine never makes one.
+
+        Raises
+        ------
+        ValueError, OverflowError
+            As by `accumulate`.
+        """
+        held = data.shape[1]
+        rows = held, self.config.inputs
+        shapes = (self.config.channels, *rows, 16 * self.bits), (self.config.groups, *rows)
+        if (data.shape, valid.shape) != shapes:
+            raise ValueError(f"data and valid have shapes {data.shape} and {valid.shape}; they must be {shapes}")
+        count = self._checked(held, first_block, blocks)
+        for begin in range(first_block, first_block + count, RUN_BLOCKS):
+            self._add(data, valid, begin, min(RUN_BLOCKS, first_block + count - begin), clamp)
+
+    def _checked(self, held: int, first_block: int, blocks: int | None) -> int:
+        count = held - first_block if blocks is None else blocks
+        if first_block < 0 or count < 0 or first_block + count > held:
+            raise ValueError(
+                f"blocks {first_block} to {first_block + count} asked for; the chunk has blocks 0 to {held}"
+            )
+        if self.spectra + count * BLOCK > _MAX_COUNT:
+            raise OverflowError(
+                f"{self.spectra} spectra are summed and {count * BLOCK} more would pass the limit of {_MAX_COUNT}; "
+                "read and reset, or shorten the integration"
+            )
+        return count
+
+    def _slot(self, blocks: int) -> _Slot:
+        """Give the slot of the ring that was used longest ago, when the GPU is done with it."""
+        if not self._ring or self._ring[0].blocks < blocks:
+            self._stream.synchronize()
+            self._ring = [_Slot.make(self.gpu, self.config, blocks) for _ in range(2)]
+        slot = self._ring.pop(0)
+        self._ring.append(slot)
+        if slot.free is not None:
+            slot.free.synchronize()
+        return slot
+
+    def _add(self, data: DeviceArray, valid: DeviceArray, first_block: int, blocks: int, clamp: bool) -> None:
+        config, held = self.config, data.shape[1]
+        if self._run_blocks + blocks > RUN_BLOCKS:
+            self._pass_on()
+        group_channels = config.channels // config.groups
+        run = [np.int32(n) for n in (held, first_block, blocks)]
+        self._zero_invalid.launch(
+            (-(-blocks * config.inputs * 32 // _THREADS), min(group_channels, 64), config.groups),
+            _THREADS,
+            data,
+            valid,
+            self._clamped,
+            np.int32(config.inputs),
+            *run,
+            np.int32(group_channels),
+            np.int32(clamp),
+            stream=self._stream,
+        )
+        self._count_valid.launch(
+            (-(-config.products // _THREADS), config.groups),
+            _THREADS,
+            valid,
+            self._sums.counts,
+            *run,
+            stream=self._stream,
+        )
+        self._multiply(data, self._run, first_block, blocks, add=self._run_blocks > 0, stream=self._stream)
+        self._run_blocks += blocks
+        self.spectra += blocks * BLOCK
+
+    def _pass_on(self) -> None:
+        """Add what was summed in 32 bits to the sums of 64."""
+        if self._run_blocks:
+            count = self._run.nbytes // 4
+            self._add_sums.launch(
+                min(-(-count // _THREADS), _MANY),
+                _THREADS,
+                self._sums.visibilities,
+                self._run,
+                np.int64(count),
+                stream=self._stream,
+            )
+        self._run_blocks = 0
+
+    def read(self, first_spectrum: int, spectra: int, first_channel: int) -> Integration:
+        """Return the sums as an integration with these labels; they are kept.
+
+        Parameters
+        ----------
+        first_spectrum : int
+            Index since sync of the first spectrum summed.
+        spectra : int
+            Length of the integration in spectra, missing ones counted; may exceed what was added if whole blocks
+            never arrived.
+        first_channel : int
+            Index in the whole band of the first channel.
+
+        Returns
+        -------
+        Integration
+            A copy; later sums do not change it.
+        """
+        return self.start_read(first_spectrum, spectra, first_channel).wait()
+
+    def start_read(self, first_spectrum: int, spectra: int, first_channel: int) -> Reading:
+        """Begin to read the sums as they are now, and return at once; parameters as of `read`.
+
+        Returns
+        -------
+        Reading
+            Whose ``wait()`` gives the integration. Sums made meanwhile do not change it.
+        """
+        self._pass_on()
+        return self._start(self._sums, first_spectrum, spectra, first_channel)
+
+    def read_long(self, first_spectrum: int, spectra: int, first_channel: int) -> Integration:
+        """Return the sums over the integrations that were reset since `reset_long`; parameters as of `read`.
+
+        Raises
+        ------
+        RuntimeError
+            If the correlator was made without ``long``.
+        """
+        return self._start(self._long_sums(), first_spectrum, spectra, first_channel).wait()
+
+    def _start(self, sums: _Sums, first_spectrum: int, spectra: int, first_channel: int) -> Reading:
+        # A copy on the device is quick; the way to the host is slow, and another stream takes it.
+        if self._out is None:
+            self._out = _Sums.zero(self.gpu, self.config, self._stream)
+        if self._out_read is not None:
+            self._stream.wait(self._out_read)
+        sums.visibilities.copy_to(self._out.visibilities, self._stream)
+        sums.counts.copy_to(self._out.counts, self._stream)
+        self._out_stream.wait(self._stream.record())
+        visibilities = self.gpu.pinned(self._out.visibilities.shape, np.int64)
+        counts = self.gpu.pinned(self._out.counts.shape, np.uint32)
+        self._out.visibilities.copy_to(visibilities, self._out_stream)
+        self._out.counts.copy_to(counts, self._out_stream)
+        self._out_read = self._out_stream.record()
+        return Reading(
+            Integration(first_spectrum, spectra, first_channel, visibilities, counts), self._out_read, self._out
+        )
+
+    def reset(self) -> None:
+        """Start new sums; the old ones become part of the long integration, if there is one."""
+        if self._long is not None:
+            self._pass_on()
+            count, counted = self._sums.visibilities.nbytes // 8, self._sums.counts.nbytes // 4
+            self._add_integration.launch(
+                min(-(-count // _THREADS), _MANY),
+                _THREADS,
+                self._long.visibilities,
+                self._sums.visibilities,
+                np.int64(count),
+                self._long.counts,
+                self._sums.counts,
+                np.int64(counted),
+                stream=self._stream,
+            )
+            self.long_spectra += self.spectra
+        self._run_blocks = 0
+        self._sums.clear(self._stream)
+        self.spectra = 0
+
+    def reset_long(self) -> None:
+        """Start a new long integration."""
+        self._long_sums().clear(self._stream)
+        self.long_spectra = 0
+
+    def _long_sums(self) -> _Sums:
+        if self._long is None:
+            raise RuntimeError("this correlator keeps no long integration; make it with long=True")
+        return self._long
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An integration on its way from the GPU."""
+
+    _integration: Integration
+    _done: Event
+    _source: Any  # must live until the copy is done
+
+    def wait(self) -> Integration:
+        """Wait until it is here."""
+        self._done.synchronize()
+        return self._integration
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Exact sums on the GPU: int64 (channel, product, 2) and contributions uint32 (group, product)."""
+
+    visibilities: DeviceArray
+    counts: DeviceArray
+
+    @classmethod
+    def zero(cls, gpu: Gpu, config: CorrelatorConfig, stream: Stream) -> _Sums:
+        sums = cls(
+            gpu.empty((config.channels, config.products, 2), np.int64),
+            gpu.empty((config.groups, config.products), np.uint32),
+        )
+        sums.clear(stream)
+        return sums
+
+    def clear(self, stream: Stream) -> None:
+        self.visibilities.fill(0, stream)
+        self.counts.fill(0, stream)
+
+
+@dataclass(slots=True)
+class _Slot:
+    """Room for some K-blocks in page-locked memory and on the GPU."""
+
+    blocks: int
+    host: NDArray[np.uint8]
+    data: DeviceArray
+    host_valid: NDArray[np.uint8]
+    valid: DeviceArray
+    free: Event | None = None
+
+    @classmethod
+    def make(cls, gpu: Gpu, config: CorrelatorConfig, blocks: int) -> _Slot:
+        nbytes = config.channels * blocks * config.inputs * 2 * BLOCK
+        words = config.groups * blocks * config.inputs * 8
+        return cls(
+            blocks,
+            gpu.pinned((nbytes,), np.uint8),
+            gpu.empty((nbytes,), np.uint8),
+            gpu.pinned((words,), np.uint8),
+            gpu.empty((words,), np.uint8),
+        )
+
+    def upload(
+        self, data: NDArray[np.int8], valid: NDArray[np.uint64], stream: Stream
+    ) -> tuple[DeviceArray, DeviceArray]:
+        """Enqueue the copy of spectra that fit; gives them as they are on the GPU."""
+        pairs = ((data, self.host, self.data), (valid, self.host_valid, self.valid))
+        on_device = []
+        for array, room, device in pairs:
+            staged = room[: array.nbytes].view(array.dtype).reshape(array.shape)
+            np.copyto(staged, array)
+            there = device.view(array.shape, array.dtype)
+            there.set(staged, stream)
+            on_device.append(there)
+        return on_device[0], on_device[1]
+
+
+def compile_variants() -> list[tuple[Any, ...]]:
+    """List the kernels that the tests compile for every architecture."""
+    return [
+        *multiply.compile_variants(),
+        (_FOLDER / "prepare.cu", {}),
+        (_FOLDER / "sums.cu", {"INPUTS": 144, "POLS": 2}),
+    ]

@@ -1,0 +1,299 @@
+"""Which kernel multiplies K-blocks on a GPU, in what shape it is compiled, and how it is launched.
+
+`hopper` needs Hopper's matrix instructions and copy engine, `portable` runs on every GPU since Ampere. Both sum in
+int32 and write, or add to, the products in the order of the X-engine's output.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ryle.gpu.interface import DeviceArray, Gpu, GpuError, Stream
+
+#: Kernels by name, the faster first.
+KERNELS = ("hopper", "portable")
+
+#: K-blocks whose products surely fit in 32 bits, for parts of at most 127: 2 · 127² · 64 · 1040 < 2³¹.
+RUN_BLOCKS = (2**31 - 1) // (2 * 127**2 * 64)
+
+_FOLDER = Path(__file__).parent
+_MAPS_KEPT = 64
+
+
+class Multiply(Protocol):
+    """A kernel that sums the products of K-blocks on the GPU."""
+
+    name: str
+
+    def __call__(
+        self,
+        data: DeviceArray,
+        sums: DeviceArray,
+        first_block: int,
+        blocks: int,
+        integrations: int = 1,
+        add: bool = False,
+        stream: Stream | None = None,
+    ) -> None:
+        """Enqueue the sums of several integrations that follow each other.
+
+        Parameters
+        ----------
+        data : DeviceArray of int8, shape (channel, block, input, 128)
+            K-blocks without -128 and with zeros where spectra are invalid; of four bits, rows of 64 bytes without -8.
+        sums : DeviceArray of int32, shape (integration, channel, product, 2)
+            What is written: (re, im) of each product.
+        first_block : int
+            Block of `data` that the first integration begins with.
+        blocks : int
+            Blocks of each integration, at most `RUN_BLOCKS`.
+        integrations : int
+            Number of integrations.
+        add : bool
+            Add to `sums` instead of overwriting them.
+        stream : Stream, optional
+            Where it is enqueued.
+        """
+        ...
+
+
+def kernel_for(gpu: Gpu, kernel: str | None = None) -> str:
+    """Name of the kernel for a GPU: the one asked for, else the fastest that it runs.
+
+    Raises
+    ------
+    ValueError
+        If there is no such kernel.
+    RuntimeError
+        If this GPU cannot run it.
+    """
+    hopper = gpu.arch == "sm_90a"
+    if kernel is None:
+        return "hopper" if hopper else "portable"
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel is {kernel!r}; the X-engine on GPUs has the kernels {', '.join(KERNELS)}")
+    if kernel == "hopper" and not hopper and gpu.arch != "emulated":
+        raise RuntimeError(f"kernel is 'hopper', but {gpu.name} is {gpu.arch}; choose 'portable' or leave it open")
+    return kernel
+
+
+def make_multiply(gpu: Gpu, inputs: int, polarizations: int, kernel: str | None = None, bits: int = 8) -> Multiply:
+    """Compile and load the kernel for so many inputs and bits of a part, 8 or 4; else as `kernel_for`."""
+    if bits not in (4, 8):
+        raise ValueError(f"bits is {bits}; parts of 4 and of 8 bits can be multiplied")
+    if kernel_for(gpu, kernel) == "hopper":
+        return HopperMultiply(gpu, inputs, polarizations, bits)
+    return PortableMultiply(gpu, inputs, polarizations, bits)
+
+
+def _check(
+    data: DeviceArray, sums: DeviceArray, first_block: int, blocks: int, integrations: int, inputs: int, bits: int
+) -> None:
+    channels, held = data.shape[:2]
+    if data.shape[2:] != (inputs, 16 * bits):
+        raise ValueError(f"data has shape {data.shape}; it must end with {(inputs, 16 * bits)}")
+    if not 1 <= blocks <= RUN_BLOCKS:
+        raise ValueError(f"blocks is {blocks}; from 1 to {RUN_BLOCKS} can be summed in 32 bits: sum in several runs")
+    if first_block < 0 or first_block + blocks * integrations > held:
+        raise ValueError(
+            f"{integrations} x {blocks} blocks from block {first_block} on asked for; the data have {held} blocks"
+        )
+    if sums.shape[:2] != (integrations, channels):
+        raise ValueError(f"sums has shape {sums.shape}; it must begin with {(integrations, channels)}")
+
+
+class PortableMultiply:
+    """`portable.cu`: one block of threads a tile.
+
+    Parameters
+    ----------
+    gpu : Gpu
+        Device.
+    inputs, polarizations : int
+        Number of inputs and polarizations of an antenna.
+    bits : int
+        Of a part, 8 or 4.
+    """
+
+    name = "portable"
+    STAGES = 3
+    #: Rows and columns of a warp, warps along rows and columns, blocks of threads on a multiprocessor.
+    SHAPES = ((48, 48, 2, 2, 2), (32, 64, 4, 2, 1))
+
+    def __init__(self, gpu: Gpu, inputs: int, polarizations: int, bits: int = 8) -> None:
+        self._inputs, self._bits = inputs, bits
+        shape = self.shape(inputs)
+        rows, _, down, across, _ = shape
+        self._tile = rows * down
+        self._threads = 32 * down * across
+        self._shared = self.STAGES * 2 * self._tile * 16 * bits
+        side = -(-inputs // self._tile)
+        self._tiles = side * (side + 1) // 2
+        self._kernel = gpu.kernel(_FOLDER / "portable.cu", "correlate", self.defines(inputs, polarizations, bits))
+
+    @classmethod
+    def shape(cls, inputs: int) -> tuple[int, int, int, int, int]:
+        """Choose the shape that multiplies least beyond the triangle."""
+
+        def products(shape: tuple[int, int, int, int, int]) -> int:
+            rows, columns = shape[:2]
+            return sum(
+                rows * columns
+                for row in range(0, inputs, rows)
+                for column in range(0, inputs, columns)
+                if column < row + rows
+            )
+
+        return min(cls.SHAPES, key=products)
+
+    @classmethod
+    def defines(cls, inputs: int, polarizations: int, bits: int = 8) -> Mapping[str, int]:
+        """Macros of the kernel."""
+        names = ("WM", "WN", "GM", "GN", "BLOCKS_PER_SM")
+        return dict(zip(names, cls.shape(inputs), strict=True)) | {
+            "INPUTS": inputs,
+            "POLS": polarizations,
+            "STAGES": cls.STAGES,
+            "PACKED": int(bits == 4),
+        }
+
+    def __call__(
+        self,
+        data: DeviceArray,
+        sums: DeviceArray,
+        first_block: int,
+        blocks: int,
+        integrations: int = 1,
+        add: bool = False,
+        stream: Stream | None = None,
+    ) -> None:
+        """Enqueue the sums; see `Multiply`."""
+        _check(data, sums, first_block, blocks, integrations, self._inputs, self._bits)
+        channels, held = data.shape[:2]
+        self._kernel.launch(
+            (self._tiles, channels, integrations),
+            self._threads,
+            data,
+            sums,
+            *(np.int32(n) for n in (held, first_block, blocks, add)),
+            shared=self._shared,
+            stream=stream,
+        )
+
+
+class HopperMultiply:
+    """`hopper.cu`: blocks of threads that live as long as the kernel; parameters as of `PortableMultiply`."""
+
+    name = "hopper"
+    THREADS = 384
+
+    def __init__(self, gpu: Gpu, inputs: int, polarizations: int, bits: int = 8) -> None:
+        self._inputs, self._bits = inputs, bits
+        self._gpu = gpu
+        # As in the kernel: a first run of inputs with the few that would be left over, then runs of 128.
+        rest = inputs % 128
+        spare = -(-rest // 16) * 16 if inputs > 128 and rest <= (32 if inputs < 256 else 16) else 0
+        self._first = -(-inputs // 16) * 16 if inputs <= 64 else 128 + spare
+        runs = 1 + max(0, -(-(inputs - self._first) // 128))
+        self._tiles = runs * (runs + 1) // 2
+        self._shared = gpu.shared_bytes
+        self._kernel = gpu.kernel(
+            _FOLDER / "hopper.cu", "correlate", self.defines(inputs, polarizations, bits, self._shared)
+        )
+        self._counter = gpu.array(np.zeros(1, np.int32))
+        gpu.default_stream.synchronize()  # launches may come on other streams
+        self._maps: OrderedDict[tuple[int, tuple[int, ...]], DeviceArray] = OrderedDict()
+
+    @classmethod
+    def defines(cls, inputs: int, polarizations: int, bits: int = 8, shared: int = 232448) -> Mapping[str, int]:
+        """Macros of the kernel."""
+        return {"INPUTS": inputs, "POLS": polarizations, "PACKED": int(bits == 4), "SHARED_SIZE": shared}
+
+    def __call__(
+        self,
+        data: DeviceArray,
+        sums: DeviceArray,
+        first_block: int,
+        blocks: int,
+        integrations: int = 1,
+        add: bool = False,
+        stream: Stream | None = None,
+    ) -> None:
+        """Enqueue the sums; see `Multiply`. Calls on several streams must not overlap."""
+        _check(data, sums, first_block, blocks, integrations, self._inputs, self._bits)
+        channels = data.shape[0]
+        works = self._tiles * channels * integrations
+        self._kernel.launch(
+            min(works, self._gpu.multiprocessors),
+            self.THREADS,
+            self._maps_of(data, stream),
+            sums,
+            self._counter,
+            *(np.int32(n) for n in (works, channels, first_block, blocks, add)),
+            shared=self._shared,
+            stream=stream,
+        )
+
+    def _maps_of(self, data: DeviceArray, stream: Stream | None) -> DeviceArray:
+        """Describe the data to the copy engine: boxes of the first run's rows and of 128; kept for the next time."""
+        key = (data.pointer, data.shape)
+        if key not in self._maps:
+            encode = getattr(self._gpu, "encode_rows", encode_rows)  # an emulated GPU has maps of its own
+            self._maps[key] = self._gpu.array(np.stack([encode(data, self._first), encode(data, 128)]), stream)
+        self._maps.move_to_end(key)
+        if len(self._maps) > _MAPS_KEPT:
+            self._maps.popitem(last=False)
+        return self._maps[key]
+
+
+def encode_rows(data: DeviceArray, rows: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Make a ``CUtensorMap`` of K-blocks (channel, block, input, bytes) for boxes of so many rows of one block.
+
+    Rows of 128 bytes are swizzled on their way, those of 64 are not.
+
+    Raises
+    ------
+    GpuError
+        If the driver refuses it.
+    """
+    from cuda.bindings import driver
+
+    swizzle = driver.CUtensorMapSwizzle
+    channels, blocks, inputs, row = data.shape
+    extents = [row, inputs, blocks, channels]
+    strides = [row, row * inputs, row * inputs * blocks]
+    error, tensor_map = driver.cuTensorMapEncodeTiled(
+        driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        4,
+        data.pointer,
+        [driver.cuuint64_t(n) for n in extents],
+        [driver.cuuint64_t(n) for n in strides],
+        [driver.cuuint32_t(n) for n in (row, rows, 1, 1)],
+        [driver.cuuint32_t(1)] * 4,
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        swizzle.CU_TENSOR_MAP_SWIZZLE_128B if row == 128 else swizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    )
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise GpuError(f"the driver refused a tensor map of data of shape {data.shape}: {error}")
+    return np.frombuffer(ctypes.string_at(tensor_map.getPtr(), 128), np.uint8)
+
+
+def compile_variants() -> list[tuple[Any, ...]]:
+    """List what the tests compile: sources, macros and, for Hopper's, the architecture."""
+    variants: list[tuple[Any, ...]] = []
+    # A size of each way that the inputs are cut.
+    for inputs, pols in ((1, 1), (64, 2), (128, 2), (144, 2), (160, 2), (256, 2), (272, 2), (511, 1)):
+        for bits in (8, 4):
+            variants.append((_FOLDER / "hopper.cu", HopperMultiply.defines(inputs, pols, bits), ("sm_90a",)))
+    for inputs, pols in ((1, 1), (144, 2), (1024, 2)):
+        for bits in (8, 4):
+            variants.append((_FOLDER / "portable.cu", PortableMultiply.defines(inputs, pols, bits)))
+    return variants

@@ -1,0 +1,133 @@
+"""Others' spectra on the GPU: K-blocks equal to those made by numpy, and what the X-engine makes of them to the oracle."""
+
+import secrets
+
+import numpy as np
+import pytest
+
+from emulation import EmulatedGpu
+from ryle.chunk import SpectraChunk, parts_from_rows, rows_from_parts
+from ryle.correlate import CorrelatorConfig
+from ryle.correlate.cuda import CudaCorrelator
+from ryle.correlate.foreign import Foreign, Order
+from ryle.correlate.reference import correlate
+from ryle.gpu import gpu_problem, open_gpu
+
+BLOCKS = 3
+
+
+@pytest.fixture(params=["emulated", "cuda"])
+def gpu(request):
+    if request.param == "cuda":
+        if (reason := gpu_problem()) is not None:
+            pytest.skip(f"no GPU: {reason}")
+        return open_gpu()
+    return EmulatedGpu(seed=secrets.randbits(32))
+
+
+@pytest.fixture
+def rng():
+    seed = secrets.randbits(64)
+    print(f"random seed {seed}")
+    return np.random.default_rng(seed)
+
+
+def packed(parts):
+    """One byte a sample: the real part in the high nibble."""
+    return (parts[..., 0] << 4 | parts[..., 1] & 15).astype(np.int8)
+
+
+def parts_of(rng, config, bits):
+    """Random samples (channel, block, input, spectrum, 2) and validity words, with the lowest value among the samples."""
+    low = -(2 ** (bits - 1))
+    shape = (config.channels, BLOCKS, config.inputs, 64, 2)
+    valid = rng.integers(0, 2**64, (config.groups, BLOCKS, config.inputs), dtype=np.uint64)
+    parts = rng.integers(low, -low - 1, shape, dtype=np.int8, endpoint=True)
+    parts[rng.random(shape) < 0.1] = low
+    return parts, valid
+
+
+def clamped_parts(parts, valid, config, bits):
+    """What is to be made of them where they are valid, and how many of them are clamped."""
+    present = np.unpackbits(valid.view(np.uint8), bitorder="little").reshape(*valid.shape, 64, 1).astype(bool)
+    present = np.repeat(present, config.channels // config.groups, axis=0)
+    low = -(2 ** (bits - 1))
+    return np.maximum(parts, low + 1) * present, np.count_nonzero((parts == low) & present)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("order", ["time_major", "heaps"])
+@pytest.mark.parametrize(("antennas", "pols", "groups"), [(1, 1, 1), (19, 2, 2), (33, 1, 4), (66, 1, 1), (40, 2, 1)])
+def test_other_orders(gpu, rng, order, bits, antennas, pols, groups):
+    config = CorrelatorConfig(antennas * pols, 4, pols, groups)
+    parts, valid = parts_of(rng, config, bits)
+    axes = parts.reshape(4, BLOCKS, antennas, pols, 64, 2)
+    if order == "time_major":
+        samples = axes.transpose(1, 4, 0, 2, 3, 5)
+        where = Order.time_major(config, bits)
+    else:
+        samples = axes.transpose(2, 0, 1, 4, 3, 5)
+        where = Order.heaps(config, 64 * BLOCKS, bits)
+    samples = np.ascontiguousarray(packed(samples) if bits == 4 else samples)
+    foreign = Foreign(gpu, config)
+    out = gpu.empty((4, BLOCKS, config.inputs, 128), np.int8)
+    words = gpu.array(valid)
+    foreign.arrange(gpu.array(samples), where, words, out)
+    correlator = CudaCorrelator(config, gpu=gpu, kernel="portable")
+    gpu.default_stream.synchronize()
+    correlator.accumulate_device(out, words, clamp=bits == 8)
+    expected, clamped = clamped_parts(parts, valid, config, bits)
+    result = correlator.read(0, correlator.spectra, 0)
+    visibilities, counts = correlate(rows_from_parts(expected), valid, pols)
+    np.testing.assert_array_equal(parts_from_rows(out.get()), expected)
+    np.testing.assert_array_equal(result.visibilities, visibilities)
+    np.testing.assert_array_equal(result.counts, counts)
+    assert foreign.clamped + correlator.clamped == clamped > 0
+
+
+def test_packed_blocks(gpu, rng):
+    config = CorrelatorConfig(21, 6, 1, 3)
+    parts, valid = parts_of(rng, config, 4)
+    foreign = Foreign(gpu, config)
+    out = gpu.empty((6, BLOCKS, 21, 128), np.int8)
+    foreign.unpack(gpu.array(packed(parts)), gpu.array(valid), out)
+    expected, clamped = clamped_parts(parts, valid, config, 4)
+    np.testing.assert_array_equal(parts_from_rows(out.get()), expected)
+    assert foreign.clamped == clamped > 0
+
+
+@pytest.mark.parametrize("kernel", ["portable", "hopper"])
+def test_packed_blocks_as_they_are(rng, kernel):
+    """Multiplied without being unpacked to memory; missing ones zeroed, -8 taken as -7 and counted."""
+    gpu = EmulatedGpu(seed=secrets.randbits(32))
+    config = CorrelatorConfig(14, 6, 2, 3)
+    parts, valid = parts_of(rng, config, 4)
+    expected, clamped = clamped_parts(parts, valid, config, 4)
+    correlator = CudaCorrelator(config, gpu=gpu, kernel=kernel, bits=4)
+    correlator.accumulate_device(gpu.array(packed(parts)), gpu.array(valid), clamp=True)
+    result = correlator.read(0, correlator.spectra, 0)
+    visibilities, counts = correlate(rows_from_parts(expected), valid, 2)
+    np.testing.assert_array_equal(result.visibilities, visibilities)
+    np.testing.assert_array_equal(result.counts, counts)
+    assert correlator.clamped == clamped > 0
+    chunk = SpectraChunk(0, rows_from_parts(expected), valid)
+    with pytest.raises(ValueError, match="chunks have eight bits"):
+        correlator.accumulate(chunk)
+    with pytest.raises(ValueError, match="bits is 2"):
+        CudaCorrelator(config, gpu=gpu, kernel=kernel, bits=2)
+
+
+def test_wrong_sizes():
+    gpu, config = EmulatedGpu(), CorrelatorConfig(4, 2, 2)
+    foreign = Foreign(gpu, config)
+    out, valid = gpu.empty((2, 1, 4, 128), np.int8), gpu.empty((1, 1, 4), np.uint64)
+    samples = gpu.empty((64, 2, 4, 2), np.int8)
+    foreign.arrange(samples, Order.time_major(config), valid, out)
+    with pytest.raises(ValueError, match="samples holds 1022 bytes; 1 blocks in this order reach to 1024"):
+        foreign.arrange(samples.view((1022,), np.int8), Order.time_major(config), valid, out)
+    with pytest.raises(ValueError, match="out and valid have shapes"):
+        foreign.arrange(samples, Order.time_major(config), out, valid)
+    with pytest.raises(ValueError, match="packed has shape"):
+        foreign.unpack(out, valid, out)
+    with pytest.raises(ValueError, match="bits is 2"):
+        Order(1, 1, 1, 1, 2)

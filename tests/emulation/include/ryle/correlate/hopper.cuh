@@ -1,0 +1,137 @@
+// The emulated form of src/ryle/correlate/hopper.cuh. Copies and products are done as soon as they are asked for: what
+// the real ones may not touch meanwhile is not checked.
+#pragma once
+
+#include "ryle/gpu/device.cuh"
+
+namespace emulation {
+
+struct CountingBarrier;
+static CountingBarrier* waits_for[MAX_THREADS];
+
+struct CountingBarrier {
+    uint8_t parity, count, pending, made;
+    int bytes;
+
+    void settle() {
+        if (pending != 0 || bytes != 0) return;
+        parity ^= 1;
+        pending = count;
+        for (unsigned t = 0; t < state.thread_count; ++t)
+            if (waits_for[t] == this) {
+                waits_for[t] = nullptr;
+                make_ready(t / WARP, 1u << t % WARP);
+            }
+    }
+};
+static_assert(sizeof(CountingBarrier) == 8);
+
+static inline CountingBarrier& counting(uint64_t* barrier, const Place& place) {
+    CountingBarrier& found = *reinterpret_cast<CountingBarrier*>(barrier);
+    if (found.made != 0xA5) fail("line %d: this barrier was not initialised", place.line);
+    return found;
+}
+
+// What the host makes in place of a CUtensorMap.
+struct Boxes {
+    const unsigned char* data;
+    uint64_t rows, blocks, channels, box_rows, row_bytes;
+};
+
+// Where the 128-byte swizzle puts a byte.
+static inline uint32_t swizzled(uint32_t at) { return at ^ (at >> 7 & 7) << 4; }
+
+}  // namespace emulation
+
+namespace ryle {
+
+DEVICE uint32_t shared_address(const void* shared) {
+    return static_cast<uint32_t>(static_cast<const unsigned char*>(shared) - emulation::state.shared);
+}
+
+DEVICE void barrier_init(uint64_t* barrier, int count) {
+    const auto arrivals = static_cast<unsigned char>(count);
+    *reinterpret_cast<emulation::CountingBarrier*>(barrier) = {0, arrivals, arrivals, 0xA5, 0};
+}
+DEVICE void barrier_init_done() {}
+DEVICE void barrier_arrive_expecting(uint64_t* barrier, int bytes, EMULATED_PLACE) {
+    emulation::CountingBarrier& b = emulation::counting(barrier, place);
+    if (b.pending == 0) emulation::fail("line %d: more threads arrived than the barrier has in a phase", place.line);
+    --b.pending;
+    b.bytes += bytes;
+    b.settle();
+}
+DEVICE void barrier_arrive(uint64_t* barrier, EMULATED_PLACE) { barrier_arrive_expecting(barrier, 0, place); }
+DEVICE void barrier_wait(uint64_t* barrier, int parity, EMULATED_PLACE) {
+    emulation::CountingBarrier& b = emulation::counting(barrier, place);
+    while (b.parity == parity) {
+        emulation::waits_for[emulation::state.current - emulation::state.thread] = &b;
+        emulation::suspend();
+    }
+}
+
+DEVICE void shared_writes_done() {}
+DEVICE void map_acquire(const void*) {}
+DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel,
+                      EMULATED_PLACE) {
+    const emulation::Boxes& boxes = *static_cast<const emulation::Boxes*>(map);
+    const uint32_t width = static_cast<uint32_t>(boxes.row_bytes), at = shared_address(shared);
+    const bool swizzle = width == 128;
+    if (at % (swizzle ? 1024 : 128)) emulation::fail("line %d: a box at shared byte %u", place.line, at);
+    for (uint64_t r = 0; r < boxes.box_rows; ++r)
+        for (uint32_t byte = 0; byte < width; ++byte) {
+            const uint32_t to = at + static_cast<uint32_t>(r) * width + byte;
+            const bool exists = row + r < boxes.rows && block < static_cast<int>(boxes.blocks) &&
+                                channel < static_cast<int>(boxes.channels);
+            emulation::state.shared[swizzle ? emulation::swizzled(to) : to] =
+                exists ? boxes.data[((channel * boxes.blocks + block) * boxes.rows + row + r) * width + byte] : 0;
+        }
+    emulation::CountingBarrier& b = emulation::counting(barrier, place);
+    b.bytes -= static_cast<int>(boxes.box_rows * width);
+    b.settle();
+}
+
+template <int REGISTERS>
+DEVICE void registers_take() {}
+template <int REGISTERS>
+DEVICE void registers_give() {}
+DEVICE void wgmma_begin() {}
+DEVICE void wgmma_commit() {}
+template <int PENDING>
+DEVICE void wgmma_wait() {}
+template <int COUNT>
+DEVICE void settle(int (&)[COUNT]) {}
+DEVICE void keep_here(int&) {}
+DEVICE uint64_t rows_descriptor(uint32_t address) { return address; }
+
+template <int N>
+DEVICE void wgmma(int (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, EMULATED_PLACE) {
+    struct Own {
+        uint32_t a[4];
+    } own = {{a[0], a[1], a[2], a[3]}};
+    struct All {
+        signed char a[16][32];
+    };
+    const All all = emulation::meet(
+        "wgmma", place, false, emulation::ALL, own, [](auto) {},
+        [](auto values) {
+            All taken;
+            for (int lane = 0; lane < 32; ++lane)
+                for (int i = 0; i < 4; ++i)
+                    memcpy(&taken.a[lane / 4 + 8 * (i % 2)][16 * (i / 2) + lane % 4 * 4], values[lane] + 4 * i, 4);
+            return taken;
+        });
+    const int lane = static_cast<int>(emulation::state.current->lane);
+    for (int n = 0; n < N / 8; ++n)
+        for (int i = 0; i < 4; ++i) {
+            const int row = lane / 4 + 8 * (i / 2), column = 8 * n + lane % 4 * 2 + i % 2;
+            int sum = 0;
+            for (int k = 0; k < 32; ++k) {
+                const uint32_t at = emulation::swizzled(static_cast<uint32_t>(b) + column * 128 + k);
+                sum += all.a[row][k] * static_cast<signed char>(emulation::state.shared[at]);
+            }
+            d[4 * n + i] += sum;
+        }
+}
+
+}  // namespace ryle
