@@ -1,16 +1,19 @@
 """Random cases for every form of the channelizer."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from emulation import EmulatedGpu
-from ryle.channelize import ChannelizerConfig, Delays, Heaps, make_channelizer
-from ryle.channelize.cuda import CudaChannelizer
+from ryle.channelize import ChannelizerConfig, Delays, Heaps, cuda, make_channelizer
+from ryle.channelize.cuda import CudaChannelizer, filter_defines, transform_defines
 from ryle.chunk import SampleChunk, parts_from_rows
 from ryle.gpu import gpu_problem, open_gpu
+from ryle.gpu.cache import cached_compile
 from ryle.wire.samples import pack
 
 try:
@@ -51,6 +54,19 @@ class PoisonedCuda(CudaChannelizer):
 @cache
 def gpu_of(form):
     return open_gpu() if form == "cuda" else EmulatedGpu(optimization="-O0")
+
+
+def compile_ahead(tested, layout):
+    """Compile what a test of all results needs on all cores; emulated kernels are left to be compiled when launched."""
+    if isinstance(tested.gpu, EmulatedGpu):
+        return
+    config, plan = tested.config, tested.plan
+    variants = [("filter.cu", filter_defines(config, plan))]
+    for to, dithered in ((None, False), (None, True), (layout, True)):
+        variants.append(("transform.cu", transform_defines(config, plan, to, dithered=dithered)))
+    folder = Path(cuda.__file__).parent
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda variant: cached_compile(folder / variant[0], variant[1], tested.gpu.arch), variants))
 
 
 def make_form(config, form, plan=None):
@@ -116,6 +132,7 @@ def cases():
         form = staticmethod(make_form)
         unlaid = staticmethod(unlaid)
         gpu = staticmethod(gpu_of)
+        compile_ahead = staticmethod(compile_ahead)
 
     return Cases
 
