@@ -184,7 +184,9 @@ def test_many_channels(cases, cuda_form, rng, channels, complex_input, bits, tap
         pytest.skip("would take minutes in emulation; a GPU runs it")
     shape = {"channels": channels, "complex_input": complex_input, "bits": bits, "taps": taps}
     layout = Blocks() if cuda_form != EMULATED else Heaps(20, pols=1)
-    case = random_case(cases, rng, shape, layout, inputs=1, loss=0, margin=300)
+    case = random_case(
+        cases, rng, shape, layout, inputs=1, loss=0, margin=300, conjugated=(0,) if complex_input else ()
+    )
     case = cut_short(case, 64 if cuda_form != EMULATED else 20)
     assert compare(cases, cases.form(case.config, cuda_form), case, layout)
 
