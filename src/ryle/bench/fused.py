@@ -1,0 +1,67 @@
+"""The CUDA channelizer as something that can be timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ryle.bench.channelize import Arena, config_of, delays_of, gains_of
+from ryle.bench.measured import PACKET, Case, Prepared
+from ryle.channelize import cuda
+from ryle.channelize.channelizer import Blocks, output_shape
+from ryle.channelize.cuda_plan import make_plan
+from ryle.gpu import Gpu
+
+
+class FusedMeasured:
+    """`ryle.channelize.cuda.CudaChannelizer` with samples and spectra that stay on the device.
+
+    Parameters
+    ----------
+    gpu : Gpu
+        Where.
+    arena : Arena
+        Samples, and room for the spectra.
+    """
+
+    name = "fused"
+
+    def __init__(self, gpu: Gpu, arena: Arena) -> None:
+        self.gpu, self.arena = gpu, arena
+
+    def variants(self, case: Case) -> list[tuple[Path, Mapping[str, int | str]]]:
+        """List the sources and macros that a case compiles."""
+        if case.layout != "blocks":
+            return []
+        config, folder = config_of(case), Path(cuda.__file__).parent
+        plan = make_plan(config, self.gpu.shared_bytes, self.gpu.arch)
+        packet_bytes = PACKET * case.bits // 8 if case.policy == "table" else 0
+        return [
+            (folder / "filter.cu", cuda.filter_defines(config, plan, packet_bytes)),
+            (folder / "transform.cu", cuda.transform_defines(config, plan, Blocks())),
+            (folder / "windows.cu", {"STEP": config.step, "TAPS": config.taps, "PARTS": 1}),
+        ]
+
+    def prepare(self, case: Case) -> Prepared | None:
+        """Allocate, upload and compile all that a case needs; None for rows in another order than the X-engine's."""
+        if case.layout != "blocks":
+            return None
+        config, delays, samples = config_of(case), delays_of(case), self.arena.samples(case)
+        channelizer = cuda.CudaChannelizer(config, self.gpu)
+        channelizer.set_gains(gains_of(case))
+        packet_bytes = PACKET * case.bits // 8
+        packets = case.stream_bytes // packet_bytes
+        if case.policy == "table":
+            streams = samples.pointer + np.arange(case.streams, dtype=np.uint64)[:, np.newaxis] * samples.shape[1]
+            addresses = streams + np.arange(packets, dtype=np.uint64) * packet_bytes
+            samples = self.gpu.array(np.ascontiguousarray(addresses, np.uint64))
+        shape, dtype = output_shape(config, case.spectra, Blocks())
+        work = channelizer.work(samples, packets, PACKET, 0, 0, case.spectra, shape, dtype)
+        work.out = self.arena.out(case)
+        work.present.fill(1)
+        work.coarse.set(np.ascontiguousarray(delays.coarse, np.int64))
+        work.fine.set(delays.fine)
+        work.phase.set(delays.phase)
+        return Prepared(lambda stream: channelizer.launch(work, Blocks(), stream=stream))
