@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from emulation import EmulatedGpu
 from ryle.bench.channelize import Arena, config_of, delays_of, gains_of
 from ryle.bench.fused import FusedMeasured
