@@ -103,7 +103,7 @@ _TRANSFORMS: dict[int, list[_Transform]] = {
     128: [_Transform(8, (2, 8), 16, 128, 4, False), _Transform(4, (4, 8), 16, 128, 4, False)],
     256: [_Transform(8, (4, 8), 16, 128, 4, False), _Transform(4, (8, 8), 16, 128, 4, False)],
     512: [_Transform(8, (8, 8), 16, 128, 4, False), _Transform(4, (16, 8), 16, 128, 4, False)],
-    1024: [_Transform(8, (16, 8), 16, 256, 2, True), _Transform(4, (4, 8, 8), 16, 256, 1, False)],
+    1024: [_Transform(8, (16, 8), 16, 128, 4, False), _Transform(4, (4, 8, 8), 16, 256, 1, False)],
     2048: [
         _Transform(8, (4, 8, 8), 16, 512, 1, True),
         _Transform(8, (4, 8, 8), 16, 256, 2, False),

@@ -20,11 +20,11 @@ DEVICE uint4 philox4x32(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint
 
 // Dither of the real (high half of a word) and imaginary part (low half): (r + 1/2) / 65536 - 1/2, exactly.
 DEVICE float2 dither_of(uint32_t word) {
-    // 2^23 + 2 r + 1 as a float is 0x4b000001 + 2 r.
-    const float re = __uint_as_float((word >> 15 & 0x1fffeu) | 0x4b000001u);
-    const float im = __uint_as_float((word << 1 & 0x1fffeu) | 0x4b000001u);
-    constexpr float SCALE = 1.0f / 131072, SHIFT = -64.5f;
-    return make_float2(fmaf(re, SCALE, SHIFT), fmaf(im, SCALE, SHIFT));
+    // 2^23 + r as a float is 0x4b000000 + r; less 2^23 + 2^15 is exact, and so is what follows.
+    const float re = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7432)) - 8421376.0f;
+    const float im = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7410)) - 8421376.0f;
+    constexpr float SCALE = 1.0f / 65536, HALF = 0.5f / 65536;
+    return make_float2(fmaf(re, SCALE, HALF), fmaf(im, SCALE, HALF));
 }
 
 } // namespace ryle

@@ -127,7 +127,6 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
 
 #pragma unroll 1
     for (int number = begin; number < end; ++number) {
-    const Item next = item_of(number + 1);
     const int tile = item.tile, pair = item.pair, stream = item.stream; // the tile among those of this launch
     const int row_k1[2] = {pair, pair ? RADIX - pair : RADIX / 2};
     const int whole_tile = first_group * TILES + tile; // counted from group 0
@@ -155,7 +154,7 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
             store_turned<M>(z + (row * ROW + (M > LAST ? place(a) : a)) * TILE + s, v, turns + a * FIRST);
         }
         __syncthreads();
-        if (PREFETCH && number + 1 < end) prefetch(next);
+        if (PREFETCH && number + 1 < end) prefetch(item_of(number + 1));
     }
     if constexpr (MIDDLE > 1) {
 #pragma unroll 1
@@ -399,6 +398,7 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
     const int part = tid % 2;
     const int64_t channel_bytes = int64_t(count / 64) * streams * 128;
     const bool inside = first < count && first + TILE > 0;
+    const Item next = item_of(number + 1);
     const bool last_of_channels = next.pair != pair || next.stream != stream || number + 1 == end;
     constexpr int SHARE = THREADS / 2 < POINTS ? THREADS / 2 : POINTS; // channels at a time
 #pragma unroll
