@@ -281,7 +281,7 @@ class CudaChannelizer:
         row = work.packets * work.packet_samples * config.bits * parts // 8
         heap, pols = (layout.spectra, layout.pols) if isinstance(layout, Heaps) else (1, 1)
         slab = self._slab(work.groups)
-        # The filter waits for memory and the transform for arithmetic: they run side by side, on successive slabs.
+        # The two kernels may overlap on successive slabs, where a multiprocessor has room for both.
         main = self.gpu.default_stream if stream is None else stream
         self._side.wait(main.record())
         done: list[Event] = []
