@@ -106,7 +106,7 @@ class CudaChannelizer:
         self.config = config
         self.gpu = open_gpu() if gpu is None else gpu
         self.plan = make_plan(config, self.gpu.shared_bytes, self.gpu.arch) if plan is None else plan
-        weights, self._scale = filter_weights(config, self.plan)
+        weights, self._scale = filter_weights(config)
         self._weights = self.gpu.array(weights)
         self._radix_turns = self.gpu.array(radix_turns(config, self.plan))
         self._turns = self.gpu.array(point_turns(config, self.plan))
@@ -382,7 +382,6 @@ def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0)
         "TAPS": config.taps,
         "BITS": config.bits,
         "COMPLEX": int(config.complex_input),
-        "FETCH": plan.fetch,
         "TEAMS": plan.teams,
         "TILE": plan.tile,
         "THREADS": plan.filter_threads,

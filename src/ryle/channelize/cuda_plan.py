@@ -41,23 +41,21 @@ class Plan:
     transform_threads: int
     transform_blocks: int
     prefetch: bool = False
-    fetch: int = 16
     teams: int = 1
 
     def filter_shared(self, config: ChannelizerConfig) -> int:
         """Shared memory of a block of the filter kernel in bytes."""
-        run, bits, fetch = 2 * self.strip, config.bits, self.fetch
-        direct = bits > 12
+        run, bits, direct = 2 * self.strip, config.bits, config.bits > 12
         kunits = matrix_units(config.taps)
         pairs = (16 + kunits) // 2 * 2 * 4
-        chunks = (fetch - 1 + (7 + run * bits + 7) // 8 + fetch - 1) // fetch
-        read = 4 * ((fetch * 8 - 1 + (run - 16) * bits) // 32 + (16 * bits + 31) // 32 + 1)
-        read = -(-read // fetch) * fetch
-        unit = max(fetch, 8)
-        raw = (max(chunks * fetch, read) + unit - 1) // unit * unit | unit
+        at_once = min(16, run)
+        read = 4 * ((127 + (run - at_once) * bits) // 32 + -(-at_once * bits // 32) + 1)
+        pieces = -(-max(15 + (7 + run * bits + 7) // 8, read) // 16)
+        raw = (pieces if pieces in (2, 4, 8) else pieces | 1) * 16
         columns = self.radix * run
         weights = columns * (config.taps if direct else (8 * kunits + 6) * 2) if self.weights_shared else 0
-        team = self.radix * 2 * pairs * raw + 4 * columns * pairs * (2 if direct else 1) + 3 * 32 + 2 * GROUP
+        x = columns * (2 * pairs if direct else 2 * (pairs - 32))
+        team = self.radix * 2 * pairs * raw + 4 * x + 3 * 32 + 2 * GROUP
         return self.teams * team + 4 * (weights + self.strip * self.radix * 2)
 
     def filter_grid(self, config: ChannelizerConfig, blocks: int) -> int:

@@ -9,7 +9,7 @@ from ryle.channelize.channelizer import ChannelizerConfig
 from ryle.channelize.cuda_plan import Plan, matrix_units
 
 
-def filter_weights(config: ChannelizerConfig, plan: Plan) -> tuple[NDArray[np.uint32] | NDArray[np.float32], float]:
+def filter_weights(config: ChannelizerConfig) -> tuple[NDArray[np.uint32] | NDArray[np.float32], float]:
     """Weights of the filter kernel and the power of two that they are multiplied by.
 
     Samples of up to 12 bits meet weights as pairs of halves. A column of the banded Toeplitz matrix B[k][j] = w[k - j]
@@ -18,24 +18,22 @@ def filter_weights(config: ChannelizerConfig, plan: Plan) -> tuple[NDArray[np.ui
 
     Returns
     -------
-    table : ndarray of uint32, shape (strip, radix, run, entry, 2)
-        Pairs (first in the low half), rounded and rest. For wider samples: float32 (strip, radix, run, tap).
+    table : ndarray of uint32, shape (value of a step, entry, 2)
+        Pairs (first in the low half), rounded and rest. For wider samples: float32 (value, tap).
     scale : float
         1 for wider samples.
     """
-    points = config.channels // plan.radix
-    strips, run = points // plan.strip, 2 * plan.strip
     weights = config.prototype()
     if config.complex_input:
         # Both parts meet the same weight; the sign puts frequency 0 at channel n/2.
         weights = np.repeat(weights * np.where(np.arange(weights.size) % 2, -1.0, 1.0), 2)
-    columns = weights.reshape(config.taps, plan.radix, strips, run).transpose(2, 1, 3, 0)  # strip, radix, run, tap
+    columns = weights.reshape(config.taps, -1).T
     if config.bits > 12:
         return np.ascontiguousarray(columns, np.float32), 1.0
     # The largest weight near 2^12: then the rests are normal numbers for all weights that matter.
     scale = 2.0 ** (12 - np.frexp(np.abs(weights).max())[1])
     entries = 8 * matrix_units(config.taps) + 6
-    padded = np.zeros((*columns.shape[:3], entries + 1))
+    padded = np.zeros((len(columns), entries + 1))
     padded[..., 7 : 7 + config.taps] = columns * scale
     high = padded.astype(np.float16)
     low = (padded - high).astype(np.float16)
@@ -45,10 +43,10 @@ def filter_weights(config: ChannelizerConfig, plan: Plan) -> tuple[NDArray[np.ui
 
 
 def radix_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:
-    """W_n^(point·k1), shape (strip, point, k1) with strip·STRIP + point counted through n / radix points."""
+    """W_n^(point·k1), shape (n / radix points, k1)."""
     product = np.outer(np.arange(config.channels // plan.radix), np.arange(plan.radix))
     turns: NDArray[np.complex64] = np.exp(-2j * np.pi * product / config.channels).astype(np.complex64)
-    return turns.reshape(-1, plan.strip, plan.radix)
+    return turns
 
 
 def point_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:

@@ -3,7 +3,7 @@
 //
 // A step of 2n values is a row of the matrix x[block][column]; spectrum s is the transform of
 // y[column] = Σ_k w[k][column] x[s + k][column]. For one column, 128 spectra are the product of a Hankel matrix of samples
-// (16 rows: groups of 8 spectra) with a banded Toeplitz matrix of weights (8 columns: the spectra of a group). Samples of up
+// (16 rows: groups of 8 spectra) with a banded Toeplitz matrix of weights (8 columns: the spectra of a row). Samples of up
 // to 12 bits are exact in half precision, a weight is the sum of two halves (22 bits), products are summed in single
 // precision. The matrix units leave the same four spectra of every column in one thread, so that it can go on to transform
 // over RADIX columns that are n/RADIX complex points apart, and spectra lie in lanes, so that what it stores is contiguous.
@@ -35,22 +35,30 @@ constexpr int ENTRIES = 8 * KUNITS + 6;       // pairs of weights of a column
 constexpr bool DIRECT = BITS == 16 || BITS == 32;
 constexpr int TEAM = THREADS / TEAMS; // threads of a team, which works on passes of its own with the weights of all
 constexpr int WARPS = TEAM / 32;
+constexpr int ROW_BYTES = COLUMNS * BITS / 8, LEG_BYTES = 2 * POINTS * BITS / 8; // of a block; between columns of a transform
 
-// A fetched run of RUN values begins anywhere within its first FETCH bytes, and is read in words, 16 values and one word at
-// a time. Rows an odd multiple of FETCH bytes apart have few bank conflicts.
+// A fetched run of RUN values begins anywhere within its first FETCH bytes, and is read in words, AT_ONCE values and one word
+// at a time. So that eight rows lie in all banks, they are an odd number of pieces of FETCH bytes long, or swizzled.
+constexpr int FETCH = 16;
+constexpr int AT_ONCE = RUN < 16 ? RUN : 16;
 constexpr int CHUNKS = (FETCH - 1 + (7 + RUN * BITS + 7) / 8 + FETCH - 1) / FETCH;
-constexpr int WORDS = (16 * BITS + 31) / 32;
-constexpr int READ = (4 * ((FETCH * 8 - 1 + (RUN - 16) * BITS) / 32 + WORDS + 1) + FETCH - 1) / FETCH * FETCH;
-constexpr int UNIT = FETCH > 8 ? FETCH : 8;
-constexpr int RAW = ((CHUNKS * FETCH > READ ? CHUNKS * FETCH : READ) + UNIT - 1) / UNIT * UNIT | UNIT;
+constexpr int WORDS = (AT_ONCE * BITS + 31) / 32;
+constexpr int READ = (4 * ((FETCH * 8 - 1 + (RUN - AT_ONCE) * BITS) / 32 + WORDS + 1) + FETCH - 1) / FETCH;
+constexpr int LONG = CHUNKS > READ ? CHUNKS : READ;
+constexpr bool SWIZZLED = LONG == 2 || LONG == 4 || LONG == 8;
+constexpr int RAW = (SWIZZLED ? LONG : LONG | 1) * FETCH;
 constexpr int RAW_BYTES = RADIX * 2 * PAIRS * RAW;
-constexpr int X_WORDS = RADIX * RUN * PAIRS * (DIRECT ? 2 : 1);
+DEVICE constexpr uint32_t swizzle(uint32_t pair) { return SWIZZLED ? pair / (8 / LONG) % LONG : 0; } // of a piece's number, by xor
+// Of a column, pair p lies beside pair p + 32, since a thread has rows g and g + 8; some pairs are there twice.
+constexpr int BESIDE = PAIRS - 32;
+constexpr int X_PAIRS = DIRECT ? PAIRS : 2 * BESIDE;
+constexpr int X_WORDS = RADIX * RUN * X_PAIRS * (DIRECT ? 2 : 1);
 constexpr int W_WORDS = RADIX * RUN * (DIRECT ? TAPS : ENTRIES * 2);
 constexpr int TURNS_WORDS = STRIP * RADIX * 2;
-constexpr int ACCOUNT_WORDS = (3 * 32 + 2 * GROUP) / 4;
-constexpr int TEAM_BYTES = RAW_BYTES + 4 * (X_WORDS + ACCOUNT_WORDS);
+constexpr int ACCOUNT_BYTES = 3 * 32 + 2 * GROUP;
+constexpr int TEAM_BYTES = RAW_BYTES + 4 * X_WORDS + ACCOUNT_BYTES;
 static_assert(TEAMS * TEAM_BYTES + 4 * ((WEIGHTS_SHARED ? W_WORDS : 0) + TURNS_WORDS) == SHARED, "the host's plan and the kernel differ");
-static_assert(RUN % 16 == 0 && POINTS % STRIP == 0);
+static_assert(RUN % 8 == 0 && POINTS % STRIP == 0);
 
 template <bool CHOICE, class A, class B> struct Conditional { using type = A; };
 template <class A, class B> struct Conditional<false, A, B> { using type = B; };
@@ -58,22 +66,17 @@ using Power = typename Conditional<BITS == 32, double, unsigned long long>::type
 
 DEVICE constexpr uint32_t both(uint32_t half) { return half << 16 | half; }
 
-// The value of BITS bits at bit J·BITS of two rows (words swapped so that bit 31 comes first), as two halves.
-template <int J, int WORDS> DEVICE uint32_t extract(const uint32_t (&even)[WORDS], const uint32_t (&odd)[WORDS]) {
-    constexpr int K = J * BITS / 32, O = J * BITS % 32;
-    uint32_t window; // 16 bits of each row that hold the value
-    int shift;
-    if constexpr (O + BITS > 32) { // in the last byte of a word and the first of the next
-        const uint32_t a = __byte_perm(even[K + 1], even[K], 0x0043), b = __byte_perm(odd[K + 1], odd[K], 0x0043);
+// The value of BITS bits at bit J·BITS + O of two rows of bytes, as two halves.
+template <int J, int O, int SIZE> DEVICE uint32_t extract(const uint32_t (&even)[SIZE], const uint32_t (&odd)[SIZE]) {
+    constexpr int K = (J * BITS + O) / 32, B = (J * BITS + O) / 8 % 4; // it begins in byte B of word K, and ends in the next
+    uint32_t window;                                                  // two bytes of each row
+    if constexpr (B == 3) {
+        const uint32_t a = __byte_perm(even[K], even[K + 1], 0x0034), b = __byte_perm(odd[K], odd[K + 1], 0x0034);
         window = __byte_perm(a, b, 0x5410);
-        shift = 16 - (O - 24) - BITS;
     } else {
-        constexpr int B = O / 8 < 2 ? O / 8 : 2; // bytes B and B + 1 from the top
-        constexpr int LOW = 2 - B, HIGH = 3 - B;
-        window = __byte_perm(even[K], odd[K], LOW | HIGH << 4 | (LOW + 4) << 8 | (HIGH + 4) << 12);
-        shift = 16 - (O - 8 * B) - BITS;
+        window = __byte_perm(even[K], odd[K], (B + 1) | B << 4 | (B + 5) << 8 | (B + 4) << 12);
     }
-    const uint32_t value = window >> shift;
+    const uint32_t value = window >> (16 - (J * BITS + O) % 8 - BITS);
     if constexpr (BITS == 1) return ((value << 15) & 0x80008000u) ^ both(0x3c00); // 0 is +1, 1 is -1
     constexpr uint32_t SIGN = 1u << (BITS - 1), MASK = (1u << BITS) - 1;
     if constexpr (BITS <= 10) // 1024 + v in half precision is 0x6400 + v
@@ -84,23 +87,36 @@ template <int J, int WORDS> DEVICE uint32_t extract(const uint32_t (&even)[WORDS
     return half2_fma(high, both(0x4400), low);
 }
 
-template <int J = 0, int SIZE>
-DEVICE void unpack_run(uint32_t *to, const uint32_t (&even)[SIZE], const uint32_t (&odd)[SIZE]) {
-    if constexpr (J < 16) {
-        to[J * PAIRS] = extract<J>(even, odd);
-        unpack_run<J + 1>(to, even, odd);
+template <int O, int J = 0, int SIZE>
+DEVICE void unpack_from(uint32_t *to, const uint32_t (&even)[SIZE], const uint32_t (&odd)[SIZE]) {
+    if constexpr (J < AT_ONCE) {
+        to[J * X_PAIRS] = extract<J, O>(even, odd);
+        unpack_from<O, J + 1>(to, even, odd);
+    }
+}
+// Unpack a run that begins at bit `offset` of the first byte.
+template <int O = 0, int SIZE>
+DEVICE void unpack_run(uint32_t *to, const uint32_t (&even)[SIZE], const uint32_t (&odd)[SIZE], uint32_t offset) {
+    constexpr int NEXT = O + (BITS % 2 ? 1 : BITS % 4 ? 2 : BITS % 8 ? 4 : 8);
+    if constexpr (NEXT >= 8) {
+        unpack_from<O>(to, even, odd);
+    } else {
+        if (offset == O)
+            unpack_from<O>(to, even, odd);
+        else
+            unpack_run<NEXT>(to, even, odd, offset);
     }
 }
 
-// Value j of a run of 12, 16 or 32-bit samples, as an integer if it is one.
-template <int SIZE> DEVICE auto sample_of(const uint32_t (&words)[SIZE], int j) {
-    if constexpr (BITS == 32) {
-        return __uint_as_float(words[j]);
-    } else {
-        const int k = j * BITS / 32, o = j * BITS % 32;
-        const uint32_t top = o + BITS > 32 ? __funnelshift_l(words[k + 1], words[k], o) : words[k] << o;
+// Value j of a run of 12, 16 or 32-bit samples that begins at bit `offset` of the first byte, as an integer if it is one.
+template <int SIZE> DEVICE auto sample_of(const uint32_t (&bytes)[SIZE], int j, int offset) {
+    const int k = j * BITS / 32;
+    const uint32_t high = __byte_perm(bytes[k], 0, 0x0123), low = __byte_perm(bytes[k + 1], 0, 0x0123);
+    const uint32_t top = __funnelshift_l(low, high, j * BITS % 32 + offset);
+    if constexpr (BITS == 32)
+        return __uint_as_float(top);
+    else
         return int64_t(int(top) >> (32 - BITS));
-    }
 }
 
 // Sum over a warp, then one atomic addition.
@@ -112,9 +128,9 @@ DEVICE void add_power(Power sum, Power *to) {
 
 KERNEL(THREADS, BLOCKS_PER_SM)
 filter(const void *__restrict__ samples,              // uint8 [stream][stride]; or const uint8* [stream][packets]
-       const uint2 *__restrict__ weights,             // [strip][RADIX][RUN][ENTRIES] pairs of halves: (high, low);
-                                                      // DIRECT: float [strip][RADIX][RUN][TAPS]
-       const float2 *__restrict__ radix_turns,        // [strip][STRIP][RADIX] W_n^(point·k1)
+       const uint32_t *__restrict__ weights,          // [RADIX][2 POINTS][ENTRIES][2] pairs of halves: high, low;
+                                                      // DIRECT: float [RADIX][2 POINTS][TAPS]
+       const float2 *__restrict__ radix_turns,        // [POINTS][RADIX] W_n^(point·k1)
        const uint8_t *__restrict__ segment,           // [stream·groups][128] segment of each spectrum
        const Pass *__restrict__ passes,               // [1 + count]
        const uint8_t *__restrict__ conjugated,        // [stream], for complex samples
@@ -123,14 +139,15 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
        int64_t stride, int64_t bytes) {               // of a stream: distance (in packets with POINTERS) and size
     SHARED_BYTES(shared);
     const int team = threadIdx.x / TEAM, tid = threadIdx.x % TEAM, warp = tid / 32, lane = tid % 32, g = lane / 4, q = lane % 4;
-    uint8_t *raw = shared + team * TEAM_BYTES;                          // [RADIX][2: even, odd block][PAIRS][RAW]
-    uint32_t *x = reinterpret_cast<uint32_t *>(raw + RAW_BYTES);        // [RADIX][RUN][PAIRS] pairs of halves
+    uint8_t *raw = shared + team * TEAM_BYTES;                                   // [2: even, odd block][RADIX][PAIRS][RAW]
+    uint32_t *x = reinterpret_cast<uint32_t *>(raw + RAW_BYTES);        // [RADIX][RUN][BESIDE][2] pairs of halves
     Pass *ahead = reinterpret_cast<Pass *>(x + X_WORDS);                // [3] the pass under way and the next two, by turns
     uint8_t *segments = reinterpret_cast<uint8_t *>(ahead + 3);         // [2][128] segments of their spectra
-    uint32_t *kept = reinterpret_cast<uint32_t *>(shared + TEAMS * TEAM_BYTES); // weights, as in `weights`
+    uint32_t *kept = reinterpret_cast<uint32_t *>(shared + TEAMS * TEAM_BYTES); // [RADIX][RUN][ENTRIES][2], as in `weights`
     float2 *turns = reinterpret_cast<float2 *>(kept + (WEIGHTS_SHARED ? W_WORDS : 0)); // [STRIP][RADIX]
-    const uint2 *strip_weights = weights;
-    auto weight_pair = [&](int entry) { return WEIGHTS_SHARED ? reinterpret_cast<const uint2 *>(kept)[entry] : __ldg(strip_weights + entry); };
+    constexpr int ENTRY_WORDS = DIRECT ? TAPS : 2 * ENTRIES;
+    const uint32_t *column_weights = kept; // of column 0; of leg r, LEG columns further on
+    constexpr int LEG = WEIGHTS_SHARED ? RUN : 2 * POINTS;
 
     // Neighbouring blocks work on neighbouring strips of the same groups at the same time, so that what they fetch from the same
     // lines is read from memory once.
@@ -144,35 +161,39 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
             barrier(1 + team, TEAM);
     };
 
+    // A thread fetches a piece of FETCH bytes of every ROWS'th row.
+    constexpr int SLOTS = CHUNKS <= 2 ? 2 : CHUNKS <= 4 ? 4 : (CHUNKS + 3) / 4 * 4, ROWS = TEAM / SLOTS;
+    static_assert(ROWS / 2 % 8 == 0, "a thread's rows must all be even or all odd, and have the same swizzle");
+    const uint32_t slot = uint32_t(tid) % SLOTS, top = uint32_t(tid) / SLOTS;
+    uint8_t *const landing = raw + (top & 1) * (RAW_BYTES / 2) + top / 2 * RAW + (slot ^ swizzle(top / 2)) * FETCH;
+    // The usual case is spread over the work on the group before: legs begin at the same place within FETCH bytes, and all is in
+    // one buffer. Null if this piece is not needed.
+    const uint8_t *coming = nullptr;
+    auto fetch_leg = [&](int r, bool now) {
+        copy_async_if(now && coming && top < BLOCKS, landing + r * (PAIRS * RAW), coming + r * LEG_BYTES);
+    };
+    // Begin to fetch what a pass needs: in the usual case only the rows that fetch_leg leaves.
     auto fetch = [&](const Pass &c, int strip, uint8_t *segment_to) {
         if (tid < GROUP / 16) copy_async<16>(segment_to + 16 * tid, segment + int64_t(c.group) * GROUP + 16 * tid, true);
         const int64_t bit = (c.start + strip * RUN) * BITS;
-        constexpr int SLOTS = CHUNKS <= 2 ? 2 : CHUNKS <= 4 ? 4 : (CHUNKS + 3) / 4 * 4;
-        constexpr int ROW_BYTES = COLUMNS * BITS / 8, LEG_BYTES = 2 * POINTS * BITS / 8;
-        const int slot = tid % SLOTS, top = tid / SLOTS;
-        uint8_t *to = raw + (top & 1) * (PAIRS * RAW) + top / 2 * RAW + slot * FETCH;
-        static_assert(TEAM / SLOTS % 2 == 0, "a thread's rows must all be even or all odd");
-        if constexpr (LEG_BYTES % FETCH == 0) {
-            // All runs begin at the same place within FETCH bytes.
-            const int offset = int(bit & (FETCH * 8 - 1));
-            if (slot * FETCH * 8 >= offset + RUN * BITS) return;
-            const int64_t at = ((bit >> 3) & ~int64_t(FETCH - 1)) + slot * FETCH;
-            const bool inside = at >= 0 && at + int64_t(BLOCKS) * ROW_BYTES <= bytes;
-            if (!POINTERS && inside) {
-                const uint8_t *from = static_cast<const uint8_t *>(samples) + c.stream * stride + at + top * ROW_BYTES;
+        coming = nullptr;
+        if constexpr (!POINTERS && LEG_BYTES % FETCH == 0) {
+            const int64_t at = (bit >> 3) & ~int64_t(FETCH - 1);
+            if (at >= 0 && at + CHUNKS * FETCH + int64_t(BLOCKS) * ROW_BYTES <= bytes) {
+                if (slot * FETCH * 8 < int(bit & (FETCH * 8 - 1)) + RUN * BITS)
+                    coming = static_cast<const uint8_t *>(samples) + c.stream * stride + at + slot * FETCH + top * ROW_BYTES;
 #pragma unroll 1
-                for (int row = top; row < BLOCKS; row += TEAM / SLOTS) {
+                for (uint32_t row = top + ROWS; row < BLOCKS; row += ROWS)
 #pragma unroll
                     for (int r = 0; r < RADIX; ++r)
-                        copy_async<FETCH>(to + r * (2 * PAIRS * RAW), from + r * LEG_BYTES, true);
-                    to += TEAM / SLOTS / 2 * RAW;
-                    from += TEAM / SLOTS * ROW_BYTES;
-                }
+                        copy_async_if(coming, landing + r * (PAIRS * RAW) + (row - top) / 2 * RAW,
+                                      coming + r * LEG_BYTES + (row - top) * ROW_BYTES);
                 return;
             }
         }
+        uint8_t *to = landing;
 #pragma unroll 1
-        for (int row = top; row < BLOCKS; row += TEAM / SLOTS, to += TEAM / SLOTS / 2 * RAW) {
+        for (uint32_t row = top; row < BLOCKS; row += ROWS, to += ROWS / 2 * RAW) {
 #pragma unroll
             for (int r = 0; r < RADIX; ++r) {
                 const int64_t first = bit + (int64_t(row) * COLUMNS + r * 2 * POINTS) * BITS;
@@ -188,35 +209,39 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
                 } else if (wanted) {
                     from += c.stream * stride + at;
                 }
-                copy_async<FETCH>(to + r * (2 * PAIRS * RAW), from, wanted);
+                copy_async<FETCH>(to + r * (PAIRS * RAW), from, wanted);
             }
         }
     };
 
     auto unpack = [&](const Pass &c, int strip, const uint8_t *segment_of) {
-        const int64_t start = c.start + strip * RUN;
+        const int64_t start = c.start + strip * RUN; // modulo 2^32 will do
         Power squares = 0;
 #pragma unroll 1
-        for (int i = tid; i < RADIX * (RUN / 16) * PAIRS; i += TEAM) {
-            // Runs outermost: all threads of a warp then begin at the same word.
-            const int pair = i % PAIRS, rest = i / PAIRS, r = rest % RADIX, run = rest / RADIX;
-            const int offset = int((start + r * 2 * POINTS) * BITS & (FETCH * 8 - 1)) + run * 16 * BITS;
-            const uint8_t *even = raw + (r * 2 * PAIRS + pair) * RAW, *odd = even + PAIRS * RAW;
-            uint32_t a[WORDS + 1], b[WORDS + 1]; // from the word in which the run begins
-            if constexpr (FETCH == 16 && WORDS < 8) {
+        for (uint32_t i = tid; i < RADIX * (RUN / AT_ONCE) * 2 * BESIDE; i += TEAM) {
+            // Eight pairs and the eight 32 further on go to all banks. Runs outermost: all threads of a warp then begin at the
+            // same word.
+            const uint32_t second = i / 8 % 2, beside = i / 16 % (BESIDE / 8) * 8 + i % 8, pair = beside + 32 * second;
+            const uint32_t rest = i / (2 * BESIDE), r = rest % RADIX, run = rest / RADIX;
+            const uint32_t offset = (uint32_t(start) + r * 2 * POINTS) * BITS % (FETCH * 8) + run * AT_ONCE * BITS;
+            const uint8_t *even = raw + (r * PAIRS + pair) * RAW, *odd = even + RAW_BYTES / 2;
+            uint32_t a[WORDS + 1], b[WORDS + 1]; // bytes as they lie, from that in which the run begins
+            const uint32_t selector = 0x3210 + 0x1111 * (offset / 8 % 4);
+            if constexpr (WORDS < 8) {
                 // Sixteen bytes at a time, as they lie.
                 auto read = [&](auto first) {
                     constexpr int W = decltype(first)::value;
                     uint32_t line[2][(W + WORDS) / 4 * 4 + 4];
 #pragma unroll
                     for (int k = 0; k <= (W + WORDS) / 4; ++k) {
-                        *reinterpret_cast<uint4 *>(line[0] + 4 * k) = reinterpret_cast<const uint4 *>(even + offset / 128 * 16)[k];
-                        *reinterpret_cast<uint4 *>(line[1] + 4 * k) = reinterpret_cast<const uint4 *>(odd + offset / 128 * 16)[k];
+                        const uint32_t piece = (offset / 128 + k) ^ swizzle(pair);
+                        *reinterpret_cast<uint4 *>(line[0] + 4 * k) = reinterpret_cast<const uint4 *>(even)[piece];
+                        *reinterpret_cast<uint4 *>(line[1] + 4 * k) = reinterpret_cast<const uint4 *>(odd)[piece];
                     }
 #pragma unroll
-                    for (int k = 0; k <= WORDS; ++k) {
-                        a[k] = __byte_perm(line[0][W + k], 0, 0x0123);
-                        b[k] = __byte_perm(line[1][W + k], 0, 0x0123);
+                    for (int k = 0; k <= WORDS; ++k) { // of the last, one byte is wanted
+                        a[k] = __byte_perm(line[0][W + k], k < WORDS ? line[0][W + k + 1] : 0, selector);
+                        b[k] = __byte_perm(line[1][W + k], k < WORDS ? line[1][W + k + 1] : 0, selector);
                     }
                 };
                 switch (offset / 32 % 4) {
@@ -226,35 +251,31 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
                 default: read(Constant<3>()); break;
                 }
             } else {
+                auto word = [&](const uint8_t *row, int k) {
+                    return reinterpret_cast<const uint32_t *>(row)[(offset / 32 + k) ^ swizzle(pair) * 4];
+                };
 #pragma unroll
                 for (int k = 0; k <= WORDS; ++k) {
-                    a[k] = __byte_perm(reinterpret_cast<const uint32_t *>(even)[offset / 32 + k], 0, 0x0123);
-                    b[k] = __byte_perm(reinterpret_cast<const uint32_t *>(odd)[offset / 32 + k], 0, 0x0123);
+                    a[k] = __byte_perm(word(even, k), k < WORDS ? word(even, k + 1) : 0, selector);
+                    b[k] = __byte_perm(word(odd, k), k < WORDS ? word(odd, k + 1) : 0, selector);
                 }
             }
-#pragma unroll
-            for (int k = 0; k < WORDS; ++k) {
-                a[k] = __funnelshift_l(a[k + 1], a[k], offset);
-                b[k] = __funnelshift_l(b[k + 1], b[k], offset);
-            }
-            const int column = r * RUN + run * 16;
+            const uint32_t column = r * RUN + run * AT_ONCE;
             if constexpr (DIRECT) {
 #pragma unroll
-                for (int j = 0; j < 16; ++j)
+                for (int j = 0; j < AT_ONCE; ++j)
                     *reinterpret_cast<float2 *>(x + ((column + j) * PAIRS + pair) * 2) =
-                        make_float2(float(sample_of(a, j)), float(sample_of(b, j)));
+                        make_float2(float(sample_of(a, j, offset % 8)), float(sample_of(b, j, offset % 8)));
             } else {
-                // Pair 4 u + q lies beside pair 4 (u + 1) + q for even u: a thread reads both at once.
-                const int u = pair / 4;
-                unpack_run(x + column * PAIRS + ((u / 2 * 4) + pair % 4) * 2 + u % 2, a, b);
+                unpack_run(x + (column * BESIDE + beside) * 2 + second, a, b, offset % 8);
             }
             if constexpr (BITS > 10) {
-                const bool inside = pair < GROUP / 2;
+                const bool inside = beside < 32; // those that are there twice count once
                 const uint8_t *mine = segment_of + 2 * pair;
-                const bool first = inside && mine[0] == c.segment, second = inside && mine[1] == c.segment;
+                const bool even_counts = inside && mine[0] == c.segment, odd_counts = inside && mine[1] == c.segment;
 #pragma unroll
-                for (int j = 0; j < 16; ++j) {
-                    const Power v0 = first ? Power(sample_of(a, j)) : 0, v1 = second ? Power(sample_of(b, j)) : 0;
+                for (int j = 0; j < AT_ONCE; ++j) {
+                    const Power v0 = even_counts ? Power(sample_of(a, j, offset % 8)) : 0, v1 = odd_counts ? Power(sample_of(b, j, offset % 8)) : 0;
                     squares += v0 * v0 + v1 * v1; // modulo 2^64 also of negative numbers
                 }
             }
@@ -263,58 +284,61 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
     };
 
     auto load_weights = [&](int strip) {
-        const uint2 *from = weights + int64_t(strip) * (W_WORDS / 2);
-        if constexpr (WEIGHTS_SHARED)
-            for (int i = threadIdx.x; i < W_WORDS / 2; i += THREADS) reinterpret_cast<uint2 *>(kept)[i] = from[i];
-        else
-            strip_weights = from;
+        const uint32_t *from = weights + int64_t(strip) * (RUN * ENTRY_WORDS);
+        if constexpr (WEIGHTS_SHARED) {
+            constexpr int OF_LEG = RUN * ENTRY_WORDS;
+            for (int i = threadIdx.x; i < RADIX * OF_LEG / 4; i += THREADS) {
+                const int r = i / (OF_LEG / 4), k = i % (OF_LEG / 4);
+                reinterpret_cast<uint4 *>(kept)[i] = reinterpret_cast<const uint4 *>(from + int64_t(r) * (2 * POINTS * ENTRY_WORDS))[k];
+            }
+        } else {
+            column_weights = from;
+        }
         for (int i = threadIdx.x; i < TURNS_WORDS / 2; i += THREADS) turns[i] = radix_turns[strip * (TURNS_WORDS / 2) + i];
     };
 
-    // What this thread's spectra 16 g + 2 q, + 1, + 8, + 9 have of the segment: all (WHOLE), or what `wanted` says.
+    // What this thread's spectra 8 g + 2 q, + 1, + 64, + 65 have of the segment: all (WHOLE), or what `wanted` says.
     auto filter_and_store = [&](auto whole, const Pass &c, int strip, const bool (&wanted)[4]) {
         constexpr bool WHOLE = decltype(whole)::value;
         const uint32_t masks[2] = {(wanted[0] ? 0xffffu : 0) | (wanted[1] ? 0xffff0000u : 0),
                                    (wanted[2] ? 0xffffu : 0) | (wanted[3] ? 0xffff0000u : 0)};
         uint32_t squares = 0;
         // Spectrum s of the group goes to tile s / TILE, place s % TILE.
-        const int64_t tile = int64_t(c.slot) * (GROUP / TILE);
-        float2 *to[2];
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int s = 16 * g + 8 * half + 2 * q;
-            to[half] = y + ((tile + s / TILE) * CHANNELS + strip * STRIP + warp) * TILE + s % TILE;
-        }
+        const int s = 8 * g + 2 * q;
+        float2 *to = y + ((int64_t(c.slot) * (GROUP / TILE) + s / TILE) * CHANNELS + strip * STRIP + warp) * TILE + s % TILE;
 #pragma unroll 1
-        for (int point = warp; point < STRIP; point += WARPS, to[0] += WARPS * TILE, to[1] += WARPS * TILE) {
+        for (int point = warp; point < STRIP; point += WARPS, to += WARPS * TILE) {
             float part[RADIX][2][4];
             float sums[2][4];
+            const uint2 *mine = reinterpret_cast<const uint2 *>(x) + 2 * point * BESIDE + 4 * g + q; // of pairs of this thread's rows
+            const uint2 *mine_weights = reinterpret_cast<const uint2 *>(column_weights) + 2 * point * ENTRIES + 2 * q - g + 7;
 #pragma unroll
-            for (int r = 0; r < RADIX; ++r)
+            for (int r = 0; r < RADIX; ++r) {
+                if (r % 2 == 0) { // two at a time: each time costs instructions
+                    fetch_leg(r, point == warp);
+                    fetch_leg(r + 1, point == warp);
+                }
 #pragma unroll
                 for (int p = 0; p < 2; ++p) {
-                    const int column = r * RUN + 2 * point + p;
                     float(&d)[4] = part[r][p];
                     if constexpr (DIRECT) {
-                        const float *weight = (WEIGHTS_SHARED ? reinterpret_cast<const float *>(kept) : reinterpret_cast<const float *>(strip_weights)) + column * TAPS;
-                        const float *here = reinterpret_cast<const float *>(x) + column * (2 * PAIRS) + 16 * g + 2 * q;
+                        const float *weight = reinterpret_cast<const float *>(column_weights) + (r * LEG + 2 * point + p) * TAPS;
+                        const float *here = reinterpret_cast<const float *>(x) + (r * RUN + 2 * point + p) * (2 * PAIRS) + 8 * g + 2 * q;
 #pragma unroll
                         for (int e = 0; e < 4; ++e) d[e] = 0;
 #pragma unroll
                         for (int k = 0; k < TAPS; ++k)
 #pragma unroll
-                            for (int e = 0; e < 4; ++e) d[e] = fmaf(weight[k], here[k + e % 2 + e / 2 * 8], d[e]);
+                            for (int e = 0; e < 4; ++e) d[e] = fmaf(weight[k], here[k + e % 2 + e / 2 * 64], d[e]);
                     } else {
-                        uint32_t v[(KUNITS + 2) / 2 * 2]; // pairs of blocks 8 (2 g + i) + 2 q
+                        uint2 v[KUNITS]; // pairs of blocks 8 (g + h) + 2 q and of those 64 further on
 #pragma unroll
-                        for (int i = 0; i < KUNITS + 1; i += 2) {
-                            const uint2 two = *reinterpret_cast<const uint2 *>(x + column * PAIRS + 2 * lane + 4 * i);
-                            v[i] = two.x;
-                            v[i + 1] = two.y;
-                        }
+                        for (int h = 0; h < KUNITS; ++h)
+                            v[h] = mine[(r * RUN + p) * BESIDE + 4 * h];
                         uint2 b[KUNITS];
 #pragma unroll
-                        for (int h = 0; h < KUNITS; ++h) b[h] = weight_pair(column * ENTRIES + 2 * q - g + 7 + 8 * h);
+                        for (int h = 0; h < KUNITS; ++h)
+                            b[h] = mine_weights[(r * LEG + p) * ENTRIES + 8 * h];
                         // The small halves of the weights first. Matrices 8 deep, because those 16 deep need weights and samples
                         // in successive registers, and moving them there costs more than it saves.
 #pragma unroll
@@ -323,26 +347,27 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
                             for (int h = 0; h < KUNITS; ++h) {
                                 const uint32_t weight = level ? b[h].y : b[h].x;
                                 if (level == 1 && h == 0)
-                                    mma_16x8x8_f16_first(d, v[h], v[h + 1], weight);
+                                    mma_16x8x8_f16_first(d, v[h].x, v[h].y, weight);
                                 else
-                                    mma_16x8x8_f16(d, v[h], v[h + 1], weight);
+                                    mma_16x8x8_f16(d, v[h].x, v[h].y, weight);
                             }
                         if constexpr (BITS <= 10) {
                             // A row of samples times its own transpose: the diagonal is the sum of 8 squares. Eight columns of
                             // them stay below 2^24, where single precision is exact.
-                            const uint32_t b0 = WHOLE ? v[0] : v[0] & masks[0], b1 = WHOLE ? v[1] : v[1] & masks[1];
+                            const uint32_t b0 = WHOLE ? v[0].x : v[0].x & masks[0], b1 = WHOLE ? v[0].y : v[0].y & masks[1];
                             const int place = (2 * r + p) % 8;
                             if (place == 0) {
-                                mma_16x8x8_f16_first(sums[0], v[0], v[1], b0);
-                                mma_16x8x8_f16_first(sums[1], v[0], v[1], b1);
+                                mma_16x8x8_f16_first(sums[0], v[0].x, v[0].y, b0);
+                                mma_16x8x8_f16_first(sums[1], v[0].x, v[0].y, b1);
                             } else {
-                                mma_16x8x8_f16(sums[0], v[0], v[1], b0);
-                                mma_16x8x8_f16(sums[1], v[0], v[1], b1);
+                                mma_16x8x8_f16(sums[0], v[0].x, v[0].y, b0);
+                                mma_16x8x8_f16(sums[1], v[0].x, v[0].y, b1);
                             }
                             if (place == 7) squares += uint32_t(g & 1 ? sums[0][1] : sums[0][0]) + uint32_t(g & 1 ? sums[1][3] : sums[1][2]);
                         }
                     }
                 }
+            }
             const bool flip = COMPLEX && conjugated[c.stream];
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
@@ -362,7 +387,7 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     const float *re = part[r][0] + 2 * half, *im = part[r][1] + 2 * half;
-                    float2 *at = to[half] + r * (POINTS * TILE);
+                    float2 *at = to + half * (64 * CHANNELS) + r * (POINTS * TILE);
                     if constexpr (WHOLE) {
                         *reinterpret_cast<float4 *>(at) = make_float4(re[0], im[0], re[1], im[1]);
                     } else {
@@ -378,8 +403,8 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         }
     };
     auto work_on = [&](const Pass &c, int strip, const uint8_t *segment_of) {
-        const uint8_t *mine = segment_of + 16 * g + 2 * q;
-        const uint32_t low = *reinterpret_cast<const uint16_t *>(mine), high = *reinterpret_cast<const uint16_t *>(mine + 8);
+        const uint8_t *mine = segment_of + 8 * g + 2 * q;
+        const uint32_t low = *reinterpret_cast<const uint16_t *>(mine), high = *reinterpret_cast<const uint16_t *>(mine + 64);
         const uint32_t which = uint32_t(c.segment);
         const bool wanted[4] = {(low & 255) == which, low >> 8 == which, (high & 255) == which, high >> 8 == which};
         if (__all_sync(~0u, wanted[0] && wanted[1] && wanted[2] && wanted[3]))
@@ -394,7 +419,10 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         load_weights(strip);
         if (tid < 2 && begin + tid * TEAMS < end) ahead[tid] = passes[1 + begin + tid * TEAMS];
         __syncthreads();
+        coming = nullptr;
         if (begin < end) fetch(ahead[0], strip, segments);
+#pragma unroll
+        for (int r = 0; r < RADIX; ++r) fetch_leg(r, true);
         copy_async_commit();
 #pragma unroll 1
         for (int k = begin, here = 0, odd = 0; k < end; k += TEAMS, here = here == 2 ? 0 : here + 1, odd ^= 1) {
@@ -403,12 +431,13 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
             wait_for_team(); // samples are here, and the next pass is known; nobody reads x any more
             unpack(ahead[here], strip, segments + odd * GROUP);
             wait_for_team(); // x is complete; nobody reads raw any more
+            coming = nullptr;
             if (k + TEAMS < end) fetch(ahead[next], strip, segments + (odd ^ 1) * GROUP);
             if (tid < 2 && k + 2 * TEAMS < end)
                 copy_async<16>(reinterpret_cast<uint8_t *>(ahead + third) + 16 * tid,
                                reinterpret_cast<const uint8_t *>(passes + 1 + k + 2 * TEAMS) + 16 * tid, true);
-            copy_async_commit();
             work_on(ahead[here], strip, segments + odd * GROUP);
+            copy_async_commit();
         }
     }
 }

@@ -75,6 +75,12 @@ template <int BYTES> DEVICE void copy_async(void *shared, const void *global, bo
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(size)
                      : "memory");
 }
+// The same with 16 bytes, or nothing at all. Other accesses to memory may move over it: nobody may use this piece of shared
+// memory between the barriers before and after.
+DEVICE void copy_async_if(bool wanted, void *shared, const void *global) {
+    const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p cp.async.cg.shared.global [%1], [%2], 16; }" ::"r"(uint32_t(wanted)), "r"(to), "l"(global));
+}
 DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Wait until at most PENDING committed groups of this thread are still under way.
 template <int PENDING> DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }

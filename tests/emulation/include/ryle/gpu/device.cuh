@@ -97,6 +97,9 @@ DEVICE void copy_async(void* shared, const void* global, bool wanted, EMULATED_P
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16);
     emulation::issue_copy(shared, global, BYTES, wanted, place);
 }
+DEVICE void copy_async_if(bool wanted, void* shared, const void* global, EMULATED_PLACE) {
+    if (wanted) emulation::issue_copy(shared, global, 16, true, place);
+}
 DEVICE void copy_async_commit() { emulation::commit_copies(); }
 template <int PENDING>
 DEVICE void copy_async_wait() {
