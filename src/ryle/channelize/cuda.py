@@ -123,8 +123,8 @@ class CudaChannelizer:
         conjugated = np.zeros(config.inputs, np.uint8)
         conjugated[list(config.conjugated)] = 1
         self._conjugated = self.gpu.array(conjugated)
-        last = self.plan.passes[-1]
-        self._gains = self.gpu.empty((config.inputs, config.channels // last, last // 4, 4), np.complex64)
+        order = by_butterfly(self.plan, np.empty((config.inputs, config.channels), np.complex64))
+        self._gains = self.gpu.empty(order.shape, order.dtype)
         self.set_gains(1.0)
         self._calls = CallQueue(self, _ALIGN)
         self._asked: deque[tuple[int, int, Layout]] = deque()
@@ -413,7 +413,7 @@ def transform_defines(
         "CHANNELS": config.channels,
         "RADIX": plan.radix,
         "MIDDLE": plan.middle,
-        "FIRST": plan.passes[0] if len(plan.passes) > 1 else 1,
+        "FIRST": plan.first,
         "LAST": plan.passes[-1],
         "THREADS": plan.transform_threads,
         "BLOCKS_PER_SM": plan.transform_blocks,

@@ -69,10 +69,14 @@ class Plan:
         return strips * (blocks // strips) if strips <= blocks else -(-strips // -(-strips // blocks))
 
     @property
+    def first(self) -> int:
+        """First radix of the transform kernel, or 1: none; butterflies of a row in its last pass."""
+        return self.passes[0] if len(self.passes) > 1 else 1
+
+    @property
     def transform_threads(self) -> int:
         """Threads of a block of the transform kernel: each has one task in its last pass."""
-        first = self.passes[0] if len(self.passes) > 1 else 1
-        return max(32, first * TILE // (2 if self.passes[-1] == 8 else 1))
+        return max(32, self.first * TILE // (2 if self.passes[-1] == 8 and self.first >= 4 else 1))
 
     def transform_shared(self, config: ChannelizerConfig) -> int:
         """Shared memory of a block of the transform kernel in bytes."""
@@ -97,11 +101,11 @@ class _Transform:
 
 #: By channels, the fastest first; the others are for devices with less shared memory, and for wide samples.
 _TRANSFORMS: dict[int, list[_Transform]] = {
-    64: [_Transform(8, 1, (8,), 8), _Transform(4, 1, (2, 8), 8)],
-    128: [_Transform(8, 1, (2, 8), 8), _Transform(4, 1, (4, 8), 8)],
-    256: [_Transform(8, 1, (4, 8), 8), _Transform(4, 1, (8, 8), 6)],
-    512: [_Transform(8, 1, (8, 8), 6), _Transform(4, 1, (16, 8), 3)],
-    1024: [_Transform(8, 1, (16, 8), 3), _Transform(4, 1, (32, 8), 2)],
+    64: [_Transform(8, 1, (8,), 16), _Transform(4, 1, (2, 8), 16)],
+    128: [_Transform(8, 1, (2, 8), 16), _Transform(4, 1, (4, 8), 12)],
+    256: [_Transform(8, 1, (4, 8), 12), _Transform(4, 1, (8, 8), 8)],
+    512: [_Transform(8, 1, (8, 8), 8), _Transform(4, 1, (16, 8), 4)],
+    1024: [_Transform(8, 1, (16, 8), 4), _Transform(4, 1, (32, 8), 2)],
     2048: [_Transform(8, 1, (32, 8), 2), _Transform(4, 2, (32, 8), 2)],
     4096: [_Transform(16, 1, (32, 8), 2), _Transform(8, 2, (32, 8), 2), _Transform(4, 4, (32, 8), 2)],
     8192: [
@@ -141,7 +145,7 @@ def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a"
     if config.taps > 32:
         raise ValueError(f"taps is {config.taps}; the CUDA channelizer does 1 to 32 (backend 'cpu' does 256)")
     hopper = arch.startswith("sm_90")
-    # Elsewhere the assembler needs more registers than 512 threads, or a radix of 16, leave.
+    # Elsewhere the assembler needs more registers than 512 threads, or a radix of 16, or other blocks leave.
     for transform in sorted(_TRANSFORMS[config.channels], key=lambda t: not hopper and t.radix == 16):
         filters = [(8, 256, 1)] if transform.radix == 16 else [(16, 512, 1), (16, 256, 1), (8, 256, 1)][not hopper :]
         for shared in (True, False):
@@ -154,7 +158,7 @@ def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a"
                     threads,
                     blocks,
                     shared,
-                    transform.blocks,
+                    transform.blocks if hopper else 1,
                 )
                 fits = max(plan.filter_shared(config), plan.transform_shared(config)) <= shared_bytes
                 if fits and strip <= config.channels // transform.radix:

@@ -82,13 +82,15 @@ def point_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:
 
 
 def by_butterfly(plan: Plan, values: NDArray[Any]) -> NDArray[Any]:
-    """Bring values by channel (..., n) into the order in which the last pass has channels.
+    """Bring values by channel (..., n) into the order in which the transform kernel's last pass has channels.
 
-    Channel (t·last/4 + i)·n/last + b of them goes to [b, i, t], shape (..., n/last, last/4, 4).
+    Output t·last/4 + i of butterfly p of row k is the channel k + rows·(p + first·(t·last/4 + i)), and goes to [k, i, h, p, l]
+    with t = 1, 2 (h = 0, l = 0, 1) or t = 0, 3 (h = 1); shape (..., rows, last/4, 2, first, 2).
     """
-    last = plan.passes[-1]
-    parts = values.reshape(*values.shape[:-1], 4, last // 4, values.shape[-1] // last)
-    return np.ascontiguousarray(np.moveaxis(parts, (-3, -2, -1), (-1, -2, -3)))
+    rows, first, last = plan.radix * plan.middle, plan.first, plan.passes[-1]
+    parts = values.reshape(*values.shape[:-1], 4, last // 4, first, rows)
+    parts = parts[..., [1, 2, 0, 3], :, :, :].reshape(*values.shape[:-1], 2, 2, last // 4, first, rows)
+    return np.ascontiguousarray(np.moveaxis(parts, (-5, -4, -3, -2, -1), (-3, -1, -4, -2, -5)))
 
 
 def mirror_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:

@@ -13,8 +13,9 @@ struct Spectrum {
     float2 eighth, three_eighths; // e^{j angle n/8}, e^{j angle 3n/8}
 };
 
-DEVICE Spectrum read_spectrum(const float4 *two) {
-    const float4 a = two[0], b = two[1];
+// Of a tile of 16 spectra, in the order that windows.cu leaves.
+DEVICE Spectrum read_spectrum(const float4 *tile, int s) {
+    const float4 a = tile[s % 2 * 8 + s / 2], b = tile[16 + s % 2 * 8 + s / 2];
     return {make_float2(a.x, a.y), a.z, a.w, make_float2(b.x, b.y), make_float2(b.z, b.w)};
 }
 

@@ -23,7 +23,7 @@ constexpr int GROUP = 128, TILE = 16, TILES = GROUP / TILE;
 constexpr int ROWS = RADIX * MIDDLE;          // from the filter, and from the pass between the two kernels
 constexpr int POINTS = CHANNELS / ROWS;
 constexpr int P = POINTS / LAST;              // butterflies of the last pass in a row
-constexpr int WIDE = LAST == 8 ? 2 : 1;       // spectra of a thread in the last pass
+constexpr int WIDE = LAST == 8 && P >= 4 ? 2 : 1; // spectra of a thread in the last pass
 constexpr int LANES = TILE / WIDE;
 constexpr int Q = LAST / 4;
 constexpr int STRIDE = CHANNELS / LAST;       // channels from one output of the last pass to the next
@@ -87,9 +87,9 @@ DEVICE float2 amplified(float2 gain, float2 value, float2 noise) {
 KERNEL(THREADS, BLOCKS_PER_SM)
 transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX][MIDDLE][POINTS][TILE]: row k1 + RADIX·k2 at (k1, k2)
           const float2 *__restrict__ turns,    // [P][LAST/2]: of a butterfly's inputs, as dft_of_turned takes them
-          const float2 *__restrict__ mirror,   // [CHANNELS] -j e^{-jπc/n}; channel (4 w + i) n/LAST + b at [b][i][w]
+          const float2 *__restrict__ mirror,   // [CHANNELS] -j e^{-jπc/n}: [row][i][h][p][2], see by_butterfly in cuda_tables.py
           const float2 *__restrict__ gains,    // [stream][CHANNELS] in the same order, times 1/2 for real samples, over the weights' scale
-          const float4 *__restrict__ spectra,  // [stream·groups][128][2]: Spectrum
+          const float4 *__restrict__ spectra,  // [stream·groups·8][32]: 16 times Spectrum, see windows.cu
           void *__restrict__ out,              // K-blocks, heaps or complex float [stream][spectrum][CHANNELS]
           unsigned long long *__restrict__ output_power, // [stream][CHANNELS] sum of squares of quantized values
           unsigned long long *__restrict__ counters,     // [stream][2]: first, complex values clamped
@@ -209,21 +209,20 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
 #pragma unroll
                 for (int j = 0; j < LAST; ++j) write_point(v[side], j, edge + (side * LAST + j) * TILE + s);
         } else if (index < P) {
-            Spectrum spectrum[WIDE];
-#pragma unroll
-            for (int w = 0; w < WIDE; ++w) spectrum[w] = read_spectrum(spectrum_of + 2 * (s + w));
             // Channels of output 0, and where these are in `staged`.
             const int base[2] = {(row[0] ? k1[1] : k1[0]) + ROWS * p[0], (row[1] ? k1[1] : k1[0]) + ROWS * p[1]};
             uint8_t *staged_at[2] = {staged + (row[0] * POINTS + p[0]) * (2 * TILE) + s, staged + (row[1] * POINTS + p[1]) * (2 * TILE) + s};
-            const float2 *gain_of[2] = {gain + base[0] * LAST, gain + base[1] * LAST}, *mirror_of = mirror + base[0] * LAST;
+            const int entry[2] = {2 * ((row[0] ? k1[1] : k1[0]) * (POINTS / 2) + p[0]), 2 * ((row[1] ? k1[1] : k1[0]) * (POINTS / 2) + p[1])};
 #pragma unroll
             for (int i = 0; i < Q; ++i) {
                 // Channels base[0] + i·STRIDE + t·n/4, t = 0 to 3, and images base[1] + (Q - 1 - i)·STRIDE + (3 - t)·n/4.
                 uint4 noise[2][WIDE];
                 Turns centre[WIDE];
-                float2 gain0[4], gain1[4], mirrored[4];
+                Spectrum spectrum[WIDE];
+                forget();
 #pragma unroll
                 for (int w = 0; w < WIDE; ++w) {
+                    spectrum[w] = read_spectrum(spectrum_of, s + w);
                     const uint64_t at = first_index + uint32_t(s + w);
                     if constexpr (DITHER) {
                         noise[0][w] = philox4x32(base[0] + i * STRIDE, uint32_t(at), uint32_t(at >> 32), first_input + stream, key0, key1);
@@ -231,19 +230,21 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
                     }
                     centre[w] = turns_at(spectrum[w], base[0] + i * STRIDE - CHANNELS / 8);
                 }
-                read_table(gain0, gain_of[0] + 4 * i);
-                read_table(gain1, gain_of[1] + 4 * (Q - 1 - i));
-                if constexpr (!COMPLEX) read_table(mirrored, mirror_of + 4 * i);
                 float2 value[4][2][WIDE];
                 float largest = 0;
 #pragma unroll
                 for (int order = 0; order < 4; ++order) {
                     const int t = order == 0 ? 1 : order == 1 ? 2 : order == 2 ? 0 : 3; // two that share half of their turns
                     const int j = i + t * Q;
+                    float2 gain0[2], gain1[2], mirrored[2];
+                    const int up = (2 * i + order / 2) * (2 * P), down = (2 * (Q - 1 - i) + order / 2) * (2 * P);
+                    read_table(gain0, gain + entry[0] + up);
+                    read_table(gain1, gain + entry[1] + down);
+                    if constexpr (!COMPLEX) read_table(mirrored, mirror + entry[0] + up);
 #pragma unroll
                     for (int w = 0; w < WIDE; ++w) {
                         float2 a = v[0][w][j], b = v[1][w][LAST - 1 - j];
-                        if constexpr (!COMPLEX) separate(a, b, mirrored[t]);
+                        if constexpr (!COMPLEX) separate(a, b, mirrored[order % 2]);
                         const Turns turn = turned(centre[w], order < 2 ? spectrum[w].eighth : spectrum[w].three_eighths, t > 1);
                         float2 dither0 = make_float2(0, 0), dither1 = make_float2(0, 0);
                         if constexpr (DITHER) {
@@ -251,8 +252,8 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
                             dither0 = dither_of(t == 0 ? up.x : t == 1 ? up.y : t == 2 ? up.z : up.w);
                             dither1 = dither_of(t == 0 ? down.w : t == 1 ? down.z : t == 2 ? down.y : down.x);
                         }
-                        a = amplified(gain0[t], a * turn.channel, dither0);
-                        b = amplified(gain1[3 - t], b * turn.image, dither1);
+                        a = amplified(gain0[order % 2], a * turn.channel, dither0);
+                        b = amplified(gain1[1 - order % 2], b * turn.image, dither1);
                         largest = fmaxf(largest, fmaxf(fmaxf(fabsf(a.x), fabsf(a.y)), fmaxf(fabsf(b.x), fabsf(b.y))));
                         value[t][0][w] = a;
                         value[t][1][w] = b;
@@ -307,12 +308,13 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
             for (int task = tid; task < 2 * LAST * TILE; task += THREADS) {
                 const int s = task % TILE, j = task / TILE % LAST, half = task / TILE / LAST, t = j / Q, i = j % Q;
                 const int base = half * (STRIDE / 2) + i * STRIDE, channel = base + t * (CHANNELS / 4);
-                const int entry = half * (STRIDE / 2) * LAST + 4 * i + t;
-                const Spectrum spectrum = read_spectrum(spectrum_of + 2 * s);
+                const int row = P == 1 ? half * (ROWS / 2) : 0, p = P == 1 ? 0 : half * (P / 2), outer = t == 0 || t == 3;
+                const int entry = ((row * Q + i) * 2 + outer) * (2 * P) + 2 * p + (t > 1);
+                const Spectrum spectrum = read_spectrum(spectrum_of, s);
                 float2 a = edge[(half * LAST + j) * TILE + s], b = edge[(half * LAST + (half ? LAST - 1 - j : (LAST - j) % LAST)) * TILE + s];
                 if constexpr (!COMPLEX) separate(a, b, __ldg(mirror + entry));
                 const Turns centre = turns_at(spectrum, base - CHANNELS / 8);
-                const float2 turn = turned(centre, t == 0 || t == 3 ? spectrum.three_eighths : spectrum.eighth, t > 1).channel;
+                const float2 turn = turned(centre, outer ? spectrum.three_eighths : spectrum.eighth, t > 1).channel;
                 float2 noise = make_float2(0, 0);
                 if constexpr (DITHER) {
                     const uint64_t at = first_index + uint32_t(s);

@@ -38,8 +38,8 @@ KERNEL(SCAN, 1) count_missing(const uint8_t *__restrict__ present, int *__restri
 // One block a group and stream.
 // coarse, fine, phase [stream][spectra]: delays of the spectra asked for; spectrum 0 of group 0 is number `before` of them (it
 // may be negative). first_value: where it would start without delay, in values counted from the chunk's first.
-// -> turns [stream][groups·128][2]: e^{i phase} (x, y; NaN if not valid), angle per channel (z, radians), 1 if valid (w), then
-//    the turns of channels 1/8 (x, y) and 3/8 of the band apart (z, w);
+// -> turns [stream][groups·8][2: these, those][2: even, odd][8], of tiles of 16 spectra: e^{i phase} (x, y; NaN if not valid),
+//    angle per channel (z, radians), 1 if valid (w); and the turns of channels 1/8 (x, y) and 3/8 of the band apart (z, w);
 //    segment [stream][groups·128]: number of the segment, or NO_SEGMENT;
 //    passes [any]: a pass of the filter over each segment, in any order, and their number in passes[0].
 KERNEL(GROUP, 1)
@@ -99,8 +99,9 @@ place_windows(const int64_t *__restrict__ coarse, const double *__restrict__ fin
     __syncthreads();
     int number = 0;
     for (int j = 0; j < leader; ++j) number += leads[j];
-    turns[2 * (at * GROUP + i)] = turn;
-    turns[2 * (at * GROUP + i) + 1] = apart;
+    float4 *to = turns + (at * GROUP + i / 16 * 16) * 2 + i % 2 * 8 + i % 16 / 2;
+    to[0] = turn;
+    to[16] = apart;
     segment[at * GROUP + i] = valid ? uint8_t(number) : NO_SEGMENT;
     int *base = good; // no longer needed
     __syncthreads();

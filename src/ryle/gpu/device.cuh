@@ -129,6 +129,18 @@ DEVICE void fill_wait(uint64_t *arrival, uint32_t parity) {
 #endif
 }
 
+// The two halves of a register as floats, the high one first. Each is one conversion, whereas shifts would come beside.
+DEVICE float2 floats_from_u16_pair(uint32_t pair) {
+    float2 values;
+    asm("{ .reg .u16 low, high; mov.b32 {low, high}, %2; cvt.rn.f32.u16 %0, high; cvt.rn.f32.u16 %1, low; }"
+        : "=f"(values.x), "=f"(values.y)
+        : "r"(pair));
+    return values;
+}
+
+// Values of memory read before this are not kept in registers to be used again behind it.
+DEVICE void forget() { asm volatile("" ::: "memory"); }
+
 // Two halves in one register.
 DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {
     uint32_t sum;

@@ -164,6 +164,11 @@ DEVICE uint32_t int8_pair(float low, float high) {
     return static_cast<uint32_t>((round_to_int8(low) & 255) | (round_to_int8(high) & 255) << 8);
 }
 
+DEVICE float2 floats_from_u16_pair(uint32_t pair) {
+    return make_float2(static_cast<float>(pair >> 16), static_cast<float>(pair & 0xFFFF));
+}
+DEVICE void forget() {}
+
 DEVICE void barrier(int id, int threads, EMULATED_PLACE) {
     if (id < 1 || id > 15 || threads < 32 || threads % 32)
         emulation::fail("line %d: barrier(%d, %d): the number must be 1 to 15, the threads a multiple of 32",
