@@ -293,8 +293,13 @@ def test_values_do_not_depend_on_how_many_spectra_are_asked_for(cases, cuda_form
 
 
 def test_other_divisions_of_the_work(cases, cuda_form, rng):
-    """Every size of a tile, weights not kept in shared memory, another first radix, samples fetched without a spare."""
-    for changes in ({"tile": 8}, {"tile": 2, "weights_shared": False}, {"radix": 4, "passes": (8, 8), "tile": 4}):
+    """Other radices, with and without a pass between the kernels, and weights not kept in shared memory."""
+    for changes in (
+        {"passes": (2, 16), "weights_shared": False},
+        {"passes": (16,), "middle": 2},
+        {"radix": 4, "passes": (8, 8)},
+        {"radix": 4, "passes": (8,), "middle": 8},
+    ):
         shape = {"channels": 256, "complex_input": False, "bits": int(rng.choice([9, 10])), "taps": 5}
         case = random_case(cases, rng, shape, Blocks(), loss=1)
         plan = replace(make_plan(case.config, DEVICES["sm_90a"]), **changes)

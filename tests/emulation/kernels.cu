@@ -160,6 +160,10 @@ KERNEL(32, 1) language(const uint32_t* x, const uint32_t* y, uint32_t* out) {
     put(ryle::half2_add(a & 0x3FFF3FFF, b & 0x3FFF3FFF));
     put(ryle::half2_from_floats(static_cast<float>(a), 1.0f / b));
     put(static_cast<uint32_t>(ryle::round_to_int8(static_cast<int>(a % 1024 - 512) * 0.5f)));
+    put(ryle::int8_pair(static_cast<int>(a % 1024 - 512) * 0.5f, NAN));
+    put(ryle::int8_pair(1, static_cast<int>(a % 1024 - 512) * 0.5f));
+    put(static_cast<uint32_t>(ryle::floats_from_u16_pair(a).x));
+    put(static_cast<uint32_t>(ryle::floats_from_u16_pair(a).y));
     float sine, cosine;
     sincospif(static_cast<int>(a) * 0x1p-24f, &sine, &cosine);
     put(__float_as_uint(sine));

@@ -183,7 +183,7 @@ def test_endless_loops_end():
 
 def test_language(gpu, random):
     x, y = random.integers(0, 1 << 32, (2, 32), dtype=np.uint32)
-    out = gpu.empty((23, 32), np.uint32)
+    out = gpu.empty((27, 32), np.uint32)
     gpu.kernel(KERNELS, "language", {}).launch(1, 32, gpu.array(x), gpu.array(y), out)
     results = iter(out.get())
     a, b, lane = x.astype(object), y.astype(object), np.arange(32)
@@ -221,7 +221,12 @@ def test_language(gpu, random):
     with np.errstate(over="ignore", divide="ignore"):
         pairs = np.stack([x.astype(np.float32), np.float32(1) / y.astype(np.float32)], 1).astype(np.float16)
     check(pairs.view(np.uint32)[:, 0])
-    check(np.clip(np.rint((a % 1024 - 512).astype(float) * 0.5), -128, 127))
+    rounded = np.clip(np.rint((a % 1024 - 512).astype(float) * 0.5), -128, 127).astype(int)
+    check(rounded)
+    check(rounded & 0xFF)
+    check((rounded & 0xFF) << 8 | 1)
+    check(a >> 16)
+    check(a & 0xFFFF)
     angle = x.view(np.int32).astype(np.float32).astype(np.float64) * 2.0**-24
     for exact in (np.sin(np.pi * (angle % 2)), np.cos(np.pi * (angle % 2))):
         np.testing.assert_allclose(next(results).view(np.float32), exact, rtol=1e-6, atol=1e-9)

@@ -502,17 +502,22 @@ def test_asynchronous_copies_and_conversions(gpu, rng):
     values = rng.uniform(-200, 200, 128).astype(np.float32)
     values[:8] = [0.5, 1.5, 2.5, -0.5, -1.5, 127.5, -128.5, 300.0]
     out, halves, rounded = gpu.empty((64, 16), np.uint8), gpu.empty(128, np.uint32), gpu.empty(128, np.int32)
+    both, numbers = gpu.empty(128, np.int8), gpu.empty(128, np.float32)
     for wanted in (0, 1, 40, 64):
         source = gpu.array(data[:wanted]) if wanted else gpu.empty((1, 16), np.uint8)
-        args = (source, out, np.int32(wanted), gpu.array(values), halves, rounded)
+        args = (source, out, np.int32(wanted), gpu.array(values), halves, rounded, both.view(64, np.uint16), numbers)
         kernel(gpu, "copies").launch(1, 64, *args, shared=1024)
         expected = np.where(np.arange(64)[:, None] < wanted, data, 0)[::-1]
         np.testing.assert_array_equal(out.get(), expected)
     pairs = values.astype(np.float16).view(np.uint32)
     np.testing.assert_array_equal(halves.get()[::2], pairs)
+    np.testing.assert_array_equal(numbers.get(), pairs.view(np.uint16))
     sums = (values.astype(np.float16) + values.astype(np.float16)).view(np.uint32)
     np.testing.assert_array_equal(halves.get()[1::2], sums)
-    np.testing.assert_array_equal(rounded.get(), np.clip(np.rint(values), -128, 127))
+    nearest = np.clip(np.rint(values), -128, 127)
+    np.testing.assert_array_equal(rounded.get(), nearest)
+    nearest[1] = 0  # of what is not a number
+    np.testing.assert_array_equal(both.get(), nearest)
 
 
 # Energy

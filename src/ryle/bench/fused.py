@@ -38,7 +38,9 @@ class FusedMeasured:
         config, folder = config_of(case), Path(cuda.__file__).parent
         plan = make_plan(config, self.gpu.shared_bytes, self.gpu.arch)
         packet_bytes = PACKET * case.bits // 8 if case.policy == "table" else 0
+        middle = [(folder / "middle.cu", cuda.middle_defines(config, plan))] if plan.middle > 1 else []
         return [
+            *middle,
             (folder / "filter.cu", cuda.filter_defines(config, plan, packet_bytes)),
             (folder / "transform.cu", cuda.transform_defines(config, plan, Blocks())),
             (folder / "windows.cu", {"STEP": config.step, "TAPS": config.taps, "PARTS": 1}),

@@ -3,7 +3,7 @@
 Three kernels: `windows.cu` finds which samples each spectrum reads and whether they are all there, `filter.cu` unpacks
 and filters them on the matrix units and does the first radix of the Fourier transform, `transform.cu` does the rest and
 everything after it up to the layout of the output. Between the last two lies the only intermediate array, in single
-precision. docs/explanation/channelizer.md has the reasons and the measurements.
+precision; of many channels, `middle.cu` does another radix there, in place. docs/explanation/channelizer.md has the reasons and the measurements.
 
 Spectra are filtered in groups aligned since sync and every value is computed the same way wherever it falls, so that a
 stream cut into chunks gives the same bits as the whole.
@@ -32,16 +32,24 @@ from ryle.channelize.channelizer import (
     output_shape,
     prepared_output,
 )
-from ryle.channelize.cuda_plan import GROUP, Plan, make_plan
+from ryle.channelize.cuda_plan import GROUP, TILE, Plan, make_plan
 from ryle.channelize.cuda_stream import CallQueue, Finished
-from ryle.channelize.cuda_tables import filter_weights, mirror_turns, point_turns, radix_turns
+from ryle.channelize.cuda_tables import (
+    by_butterfly,
+    filter_weights,
+    middle_turns,
+    mirror_turns,
+    point_turns,
+    radix_turns,
+)
 from ryle.channelize.payloads import Payloads
 from ryle.chunk import SampleChunk
-from ryle.gpu import DeviceArray, Event, Gpu, Kernel, KernelVariant, Stream, open_gpu
+from ryle.gpu import DeviceArray, Gpu, Kernel, KernelVariant, Stream, open_gpu
 from ryle.wire.samples import packed_bytes
 
 _HERE = Path(__file__).parent
 _ALIGN = 16  # spectra: groups begin at its multiples since sync
+MIDDLE_THREADS = 256  # of a block of middle.cu
 _INTERMEDIATE = 1 << 30  # bytes of the intermediate array at most
 
 
@@ -75,8 +83,8 @@ class Work:
     phase: DeviceArray
     turns: DeviceArray
     segment: DeviceArray
-    passes: list[DeviceArray]
-    intermediate: list[DeviceArray]
+    passes: DeviceArray
+    intermediate: DeviceArray
     out: DeviceArray
     counters: DeviceArray
     output_power: DeviceArray
@@ -110,13 +118,14 @@ class CudaChannelizer:
         self._weights = self.gpu.array(weights)
         self._radix_turns = self.gpu.array(radix_turns(config, self.plan))
         self._turns = self.gpu.array(point_turns(config, self.plan))
-        self._mirror = self.gpu.array(mirror_turns(config))
+        self._middle_turns = self.gpu.array(middle_turns(config, self.plan))
+        self._mirror = self.gpu.array(mirror_turns(config, self.plan))
         conjugated = np.zeros(config.inputs, np.uint8)
         conjugated[list(config.conjugated)] = 1
         self._conjugated = self.gpu.array(conjugated)
-        self._gains = self.gpu.empty((config.inputs, config.channels), np.complex64)
+        order = by_butterfly(self.plan, np.empty((config.inputs, config.channels), np.complex64))
+        self._gains = self.gpu.empty(order.shape, order.dtype)
         self.set_gains(1.0)
-        self._side = self.gpu.stream()
         self._calls = CallQueue(self, _ALIGN)
         self._asked: deque[tuple[int, int, Layout]] = deque()
         self.slab_bytes = _INTERMEDIATE
@@ -129,7 +138,7 @@ class CudaChannelizer:
         """Set the complex gains, broadcast to (input, channel)."""
         self.gains = checked_gains(self.config, gains)
         half = 1.0 if self.config.complex_input else 0.5  # of the transform from pairs of real samples
-        self._gains.set((self.gains * np.float32(half / self._scale)).astype(np.complex64))
+        self._gains.set(by_butterfly(self.plan, (self.gains * np.float32(half / self._scale)).astype(np.complex64)))
 
     def process(
         self,
@@ -229,10 +238,10 @@ class CudaChannelizer:
             coarse=empty((inputs, spectra), np.int64),
             fine=empty((inputs, spectra), np.float64),
             phase=empty((inputs, spectra), np.float64),
-            turns=empty((*padded, 4), np.float32),
+            turns=empty((*padded, 8), np.float32),
             segment=empty(padded, np.uint8),
-            passes=[empty((1 + inputs * self._slab(groups) * GROUP, 32), np.uint8) for _ in range(2)],
-            intermediate=[empty((self._slab(groups) * inputs * GROUP * n,), np.complex64) for _ in range(2)],
+            passes=empty((1 + inputs * self._slab(groups) * GROUP, 32), np.uint8),
+            intermediate=empty((self._slab(groups) * inputs * GROUP * n,), np.complex64),
             out=empty(shape, dtype),
             counters=empty((inputs, 2), np.uint64),
             output_power=empty((inputs, n), np.uint64),
@@ -281,42 +290,40 @@ class CudaChannelizer:
         row = work.packets * work.packet_samples * config.bits * parts // 8
         heap, pols = (layout.spectra, layout.pols) if isinstance(layout, Heaps) else (1, 1)
         slab = self._slab(work.groups)
-        # The two kernels may overlap on successive slabs, where a multiprocessor has room for both.
         main = self.gpu.default_stream if stream is None else stream
-        self._side.wait(main.record())
-        done: list[Event] = []
-        for number, group in enumerate(range(0, work.groups, slab)):
+        for group in range(0, work.groups, slab):
             here = min(slab, work.groups - group)
-            passes, intermediate = work.passes[number % 2], work.intermediate[number % 2]
-            if number > 1:
-                main.wait(done[number - 2])
-            passes.view(32, np.uint8).fill(0, main)
+            work.passes.view(32, np.uint8).fill(0, main)
             place.launch(
                 (here, inputs, 1), GROUP,
-                work.coarse, work.fine, work.phase, work.missing, work.turns, work.segment, passes,
+                work.coarse, work.fine, work.phase, work.missing, work.turns, work.segment, work.passes,
                 i32(work.spectra), i32(before), i32(work.groups), i32(group), i32(work.packets),
                 i32(work.packet_samples), i64(first),
                 shared=GROUP * 16, stream=main,
             )  # fmt: skip
             filter_.launch(
                 plan.filter_grid(config, self.gpu.multiprocessors * resident), plan.filter_threads,
-                work.samples, self._weights, self._radix_turns, work.segment, passes, self._conjugated,
-                intermediate, work.counters, i64(stride), i64(row),
+                work.samples, self._weights, self._radix_turns, work.segment, work.passes, self._conjugated,
+                work.intermediate, work.counters, i64(stride), i64(row),
                 shared=filter_shared, stream=main,
             )  # fmt: skip
-            self._side.wait(main.record())
+            if plan.middle > 1:
+                tiles = here * inputs * GROUP // TILE
+                self._kernel("middle.cu", "middle", middle_defines(config, plan)).launch(
+                    -(-tiles * TILE * config.channels // (2 * plan.middle * MIDDLE_THREADS)), MIDDLE_THREADS,
+                    work.intermediate, self._middle_turns, i32(tiles),
+                    stream=main,
+                )  # fmt: skip
             transform.launch(
-                plan.transform_grid(self.gpu.multiprocessors * transform_resident), plan.transform_threads,
-                intermediate, self._turns, self._mirror, self._gains, work.turns,
+                self.gpu.multiprocessors * transform_resident, plan.transform_threads,
+                work.intermediate, self._turns, self._mirror, self._gains, work.turns,
                 work.out, work.output_power, work.counters,
                 i32(work.groups), i32(group), i32(here), i32(inputs), i32(before), i32(work.spectra),
                 i32(heap), i32(pols), np.uint32(config.seed & 0xFFFFFFFF), np.uint32(config.seed >> 32),
                 np.uint32(work.first_spectrum & 0xFFFFFFFF), np.uint32(work.first_spectrum >> 32),
                 i32(config.input_offset),
-                shared=transform_shared, stream=self._side,
+                shared=transform_shared, stream=main,
             )  # fmt: skip
-            done.append(self._side.record())
-        main.wait(done[-1])
 
     def _kernel(self, source: str, name: str, defines: dict[str, int | str]) -> Kernel:
         return self.gpu.kernel(_HERE / source, name, defines)
@@ -383,7 +390,7 @@ def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0)
         "BITS": config.bits,
         "COMPLEX": int(config.complex_input),
         "TEAMS": plan.teams,
-        "TILE": plan.tile,
+        "TILE": TILE,
         "THREADS": plan.filter_threads,
         "BLOCKS_PER_SM": plan.filter_blocks,
         "WEIGHTS_SHARED": int(plan.weights_shared),
@@ -392,20 +399,21 @@ def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0)
     }
 
 
+def middle_defines(config: ChannelizerConfig, plan: Plan) -> dict[str, int | str]:
+    """Give the macros of middle.cu."""
+    return {"CHANNELS": config.channels, "RADIX": plan.radix, "MIDDLE": plan.middle}
+
+
 def transform_defines(
     config: ChannelizerConfig, plan: Plan, layout: Layout | None, *, dithered: bool = True
 ) -> dict[str, int | str]:
     """Definitions that transform.cu is compiled with; without a layout it writes complex floats."""
-    *others, last = plan.passes
-    first, middle = (*others, 1, 1)[:2]
     return {
         "CHANNELS": config.channels,
         "RADIX": plan.radix,
-        "FIRST": first,
-        "MIDDLE": middle,
-        "LAST": last,
-        "TILE": plan.tile,
-        "PREFETCH": int(plan.prefetch),
+        "MIDDLE": plan.middle,
+        "FIRST": plan.first,
+        "LAST": plan.passes[-1],
         "THREADS": plan.transform_threads,
         "BLOCKS_PER_SM": plan.transform_blocks,
         "COMPLEX": int(config.complex_input),
@@ -416,27 +424,30 @@ def transform_defines(
     }
 
 
-#: Architectures that the tests compile for, shared memory of a block there, and most channels with 16 taps of 10 bits
-#: (65536 of them, on Hopper, spill some twenty bytes of registers, which the tests would not let pass).
+#: Architectures that the tests compile for, and shared memory of a block there.
 _DEVICES = (
-    ("sm_80", 166912, 16384),
-    ("sm_86", 101376, 8192),
-    ("sm_89", 101376, 8192),
-    ("sm_90a", 232448, 32768),
-    ("sm_100", 232448, 32768),
-    ("sm_120", 101376, 8192),
+    ("sm_80", 166912),
+    ("sm_86", 101376),
+    ("sm_89", 101376),
+    ("sm_90a", 232448),
+    ("sm_100", 232448),
+    ("sm_120", 101376),
 )
 
 
 def compile_variants() -> list[KernelVariant]:
     """List the variants of the kernels that the tests compile (see `ryle.gpu.kernels`)."""
     variants = [KernelVariant(_HERE / "windows.cu", {"STEP": 2048, "TAPS": 16, "PARTS": 1})]
-    for arch, shared, largest in _DEVICES:
-        for channels in (64, 1024, 4096, largest):
+    for arch, shared in _DEVICES:
+        for channels in (64, 1024, 4096, 8192, 32768):
             config = ChannelizerConfig(1, channels)
-            defines = transform_defines(config, make_plan(config, shared, arch), Blocks())
-            variants.append(KernelVariant(_HERE / "transform.cu", defines, (arch,)))
-        for channels, bits, taps in ((1024, 10, 16), (largest, 10, 16), (256, 12, 4), (512, 16, 8), (64, 32, 4)):
+            plan = make_plan(config, shared, arch)
+            variants.append(
+                KernelVariant(_HERE / "transform.cu", transform_defines(config, plan, Blocks()), (arch,))
+            )
+            if plan.middle > 1:
+                variants.append(KernelVariant(_HERE / "middle.cu", middle_defines(config, plan), (arch,)))
+        for channels, bits, taps in ((1024, 10, 16), (8192, 10, 16), (256, 12, 4), (512, 16, 8), (64, 32, 4)):
             config = ChannelizerConfig(1, channels, bits=bits, taps=taps)
             defines = filter_defines(config, make_plan(config, shared, arch))
             variants.append(KernelVariant(_HERE / "filter.cu", defines, (arch,)))

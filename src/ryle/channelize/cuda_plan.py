@@ -7,24 +7,25 @@ from dataclasses import dataclass
 from ryle.channelize.channelizer import ChannelizerConfig
 
 GROUP = 128  # spectra filtered together
+TILE = 16  # spectra side by side in the intermediate array, and of one block of the transform kernel
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Compile-time choices of the two kernels (see filter.cu and transform.cu).
+    """Compile-time choices of the kernels (see filter.cu, middle.cu and transform.cu).
 
     Parameters
     ----------
     radix : int
         First radix of the Fourier transform, carried out by the filter kernel.
+    middle : int
+        Radix of a pass between the kernels, or 1: none.
     passes : tuple of int
-        Radices of the other passes, at most three; the last is 8 or 16.
-    tile : int
-        Spectra side by side in the intermediate array, and of one block of the transform kernel.
+        One or two radices of the transform kernel, the first at most 32, the last 8 or 16.
     strip : int
         Complex points (times `radix`) of one block of the filter kernel.
-    filter_threads, transform_threads : int
-        Threads of a block.
+    filter_threads : int
+        Threads of a block of the filter kernel.
     filter_blocks, transform_blocks : int
         Blocks that should fit on a multiprocessor.
     weights_shared : bool
@@ -32,16 +33,18 @@ class Plan:
     """
 
     radix: int
+    middle: int
     passes: tuple[int, ...]
-    tile: int
     strip: int
     filter_threads: int
     filter_blocks: int
     weights_shared: bool
-    transform_threads: int
     transform_blocks: int
-    prefetch: bool = False
     teams: int = 1
+
+    def points(self, config: ChannelizerConfig) -> int:
+        """Points of a row of the transform kernel."""
+        return config.channels // self.radix // self.middle
 
     def filter_shared(self, config: ChannelizerConfig) -> int:
         """Shared memory of a block of the filter kernel in bytes."""
@@ -63,19 +66,20 @@ class Plan:
         strips = config.channels // self.radix // self.strip
         return strips * (blocks // strips) if strips <= blocks else -(-strips // -(-strips // blocks))
 
-    def transform_grid(self, blocks: int) -> int:
-        """Blocks of the transform kernel to launch where `blocks` fit on the device."""
-        sides = max(1, 16 // self.tile)
-        return max(1, blocks // sides) * sides
+    @property
+    def first(self) -> int:
+        """First radix of the transform kernel, or 1: none; butterflies of a row in its last pass."""
+        return self.passes[0] if len(self.passes) > 1 else 1
+
+    @property
+    def transform_threads(self) -> int:
+        """Threads of a block of the transform kernel: each has one task in its last pass."""
+        return max(32, self.first * TILE // (2 if self.passes[-1] == 8 and self.first >= 4 else 1))
 
     def transform_shared(self, config: ChannelizerConfig) -> int:
         """Shared memory of a block of the transform kernel in bytes."""
-        points, last = config.channels // self.radix, self.passes[-1]
-        row = points
-        if self.tile < 16:
-            row += points // last + (self.passes[0] if len(self.passes) == 3 else 0)
-        landing = 2 * points * self.tile * 8 + 16 if self.prefetch else 0
-        return landing + (2 * row * self.tile * 8 if len(self.passes) > 1 else 0) + 4 * points * self.tile + 8 * points
+        points = self.points(config)
+        return 2 * points * TILE * 8 + 4 * points * TILE + 16 * points + 16 * self.passes[-1] * TILE + 64 * TILE + 16
 
 
 def matrix_units(taps: int) -> int:
@@ -85,41 +89,32 @@ def matrix_units(taps: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Transform:
-    """Divisions of the transform for a number of channels, and blocks that fit its registers."""
+    """Divisions of the transform for a number of channels, and blocks that fit a multiprocessor."""
 
     radix: int
+    middle: int
     passes: tuple[int, ...]
-    tile: int
-    threads: int
     blocks: int
-    prefetch: bool
 
 
 #: By channels, the fastest first; the others are for devices with less shared memory, and for wide samples.
 _TRANSFORMS: dict[int, list[_Transform]] = {
-    64: [_Transform(8, (8,), 16, 128, 4, False), _Transform(4, (2, 8), 16, 128, 4, False)],
-    128: [_Transform(8, (2, 8), 16, 128, 4, False), _Transform(4, (4, 8), 16, 128, 4, False)],
-    256: [_Transform(8, (4, 8), 16, 128, 4, False), _Transform(4, (8, 8), 16, 128, 4, False)],
-    512: [_Transform(8, (8, 8), 16, 128, 4, False), _Transform(4, (16, 8), 16, 128, 4, False)],
-    1024: [_Transform(8, (16, 8), 16, 128, 4, False), _Transform(4, (4, 8, 8), 16, 256, 1, False)],
-    2048: [
-        _Transform(8, (4, 8, 8), 16, 512, 1, True),
-        _Transform(8, (4, 8, 8), 16, 256, 2, False),
-        _Transform(4, (8, 8, 8), 8, 256, 1, False),
-    ],
-    4096: [_Transform(8, (8, 8, 8), 8, 512, 1, True), _Transform(4, (16, 8, 8), 4, 256, 1, False)],
+    64: [_Transform(8, 1, (8,), 16), _Transform(4, 1, (2, 8), 16)],
+    128: [_Transform(8, 1, (2, 8), 16), _Transform(4, 1, (4, 8), 12)],
+    256: [_Transform(8, 1, (4, 8), 12), _Transform(4, 1, (8, 8), 8)],
+    512: [_Transform(8, 1, (8, 8), 8), _Transform(4, 1, (16, 8), 4)],
+    1024: [_Transform(8, 1, (16, 8), 4), _Transform(4, 1, (32, 8), 2)],
+    2048: [_Transform(8, 1, (32, 8), 2), _Transform(4, 2, (32, 8), 2)],
+    4096: [_Transform(16, 1, (32, 8), 2), _Transform(8, 2, (32, 8), 2), _Transform(4, 4, (32, 8), 2)],
     8192: [
-        _Transform(16, (8, 8, 8), 8, 512, 1, True),
-        _Transform(8, (16, 8, 8), 4, 512, 1, True),
-        _Transform(4, (16, 16, 8), 2, 256, 1, False),
+        _Transform(16, 1, (32, 16), 1),
+        _Transform(16, 2, (32, 8), 2),
+        _Transform(8, 4, (32, 8), 2),
+        _Transform(4, 8, (32, 8), 2),
     ],
-    16384: [
-        _Transform(16, (16, 8, 8), 4, 512, 1, True),
-        _Transform(8, (16, 16, 8), 4, 512, 1, False),
-        _Transform(4, (16, 16, 16), 2, 256, 1, False),
-    ],
-    32768: [_Transform(16, (16, 16, 8), 4, 512, 1, False), _Transform(8, (16, 16, 16), 2, 256, 1, False)],
-    65536: [_Transform(16, (16, 16, 16), 2, 256, 1, False)],
+    16384: [_Transform(16, 8, (16, 8), 3), _Transform(8, 16, (16, 8), 3), _Transform(4, 16, (32, 8), 2)],
+    32768: [_Transform(16, 16, (16, 8), 3), _Transform(8, 16, (32, 8), 2)],
+    65536: [_Transform(16, 16, (32, 8), 2)],
 }
 
 
@@ -148,28 +143,24 @@ def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a"
     if config.taps > 32:
         raise ValueError(f"taps is {config.taps}; the CUDA channelizer does 1 to 32 (backend 'cpu' does 256)")
     hopper = arch.startswith("sm_90")
-    # Elsewhere the assembler needs more registers than 512 threads, or a radix of 16, leave.
+    # Elsewhere the assembler needs more registers than 512 threads, or a radix of 16, or other blocks leave.
     for transform in sorted(_TRANSFORMS[config.channels], key=lambda t: not hopper and t.radix == 16):
         filters = [(8, 256, 1)] if transform.radix == 16 else [(16, 512, 1), (16, 256, 1), (8, 256, 1)][not hopper :]
-        tiles = [(transform.prefetch, transform.tile), *((False, t) for t in (16, 8, 4, 2) if t <= transform.tile)]
-        for prefetch, tile in tiles:
-            for shared in (True, False):
-                for strip, threads, blocks in filters:
-                    plan = Plan(
-                        transform.radix,
-                        transform.passes,
-                        tile,
-                        strip,
-                        threads,
-                        blocks,
-                        shared,
-                        transform.threads,
-                        transform.blocks,
-                        prefetch,
-                    )
-                    fits = max(plan.filter_shared(config), plan.transform_shared(config)) <= shared_bytes
-                    if fits and strip <= config.channels // transform.radix:
-                        return plan
+        for shared in (True, False):
+            for strip, threads, blocks in filters:
+                plan = Plan(
+                    transform.radix,
+                    transform.middle,
+                    transform.passes,
+                    strip,
+                    threads,
+                    blocks,
+                    shared,
+                    transform.blocks if hopper else 1,
+                )
+                fits = max(plan.filter_shared(config), plan.transform_shared(config)) <= shared_bytes
+                if fits and strip <= config.channels // transform.radix:
+                    return plan
     raise ValueError(
         f"{config.channels} channels and {config.taps} taps of {config.bits} bits do not fit the {shared_bytes} bytes "
         "of shared memory of this device; use fewer taps, channels or bits"

@@ -211,7 +211,7 @@ class CallQueue:
             samples, packets, chunk.packet_samples, chunk.timestamp, first_spectrum, spectra, shape, dtype
         )
         for other in self._lanes:  # kernels of one call follow those of another, so this need not be there twice
-            if [a.shape for a in other.work.intermediate] == [a.shape for a in work.intermediate]:
+            if other.work.intermediate.shape == work.intermediate.shape:
                 work.intermediate = other.work.intermediate
         given, results = (
             {name: self._gpu.pinned(getattr(work, name).shape, getattr(work, name).dtype) for name in names}

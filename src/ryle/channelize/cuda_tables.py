@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,22 +51,47 @@ def radix_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:
     return turns
 
 
+def middle_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:
+    """W_(n/radix)^(a·k2) of the pass between the kernels, shape (points of a row after it, middle)."""
+    length = config.channels // plan.radix
+    product = np.outer(np.arange(length // plan.middle), np.arange(plan.middle))
+    turns: NDArray[np.complex64] = np.exp(-2j * np.pi * product / length).astype(np.complex64)
+    return turns
+
+
 def point_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:
-    """Give the turns between the transform kernel's passes, one table after the other.
+    """Turns of the inputs of the transform kernel's last pass, shape (butterfly p, last / 2).
 
-    With m = n / radix points in a row and passes of f, (g,) l points: W_m^(a·j), (m/f, f), then W_(g·l)^(a·j), (l, g).
+    Input a is to be turned by w^a, w = W_points^p. What dft_of_turned takes: w^(l/2), w^(l/4), then for r = 8, ... l (the
+    last radix) w^(l/r)·W_r^k with k below r/4.
     """
-    points, tables = config.channels // plan.radix, []
-    for radix in plan.passes[:-1]:
-        product = np.outer(np.arange(points // radix), np.arange(radix))
-        tables.append(np.exp(-2j * np.pi * product / points).ravel())
-        points //= radix
-    turns: NDArray[np.complex64] = np.concatenate([*tables, np.ones(2)]).astype(np.complex64)
+    last = plan.passes[-1]
+    butterflies = plan.points(config) // last
+    exponents = [last / 2, last / 4]  # of e^{-2jπ p / points}, and offsets in circles
+    offsets = [0.0, 0.0]
+    r = 8
+    while r <= last:
+        exponents += [last / r] * (r // 4)
+        offsets += [k / r for k in range(r // 4)]
+        r *= 2
+    circles = np.outer(np.arange(butterflies) / plan.points(config), exponents) + np.array(offsets)
+    turns: NDArray[np.complex64] = np.exp(-2j * np.pi * circles).astype(np.complex64)
     return turns
 
 
-def mirror_turns(config: ChannelizerConfig) -> NDArray[np.complex64]:
-    """-j·W_2n^c of the step from pairs of real samples to real samples, shape (n,)."""
+def by_butterfly(plan: Plan, values: NDArray[Any]) -> NDArray[Any]:
+    """Bring values by channel (..., n) into the order in which the transform kernel's last pass has channels.
+
+    Output t·last/4 + i of butterfly p of row k is the channel k + rows·(p + first·(t·last/4 + i)), and goes to [k, i, h, p, l]
+    with t = 1, 2 (h = 0, l = 0, 1) or t = 0, 3 (h = 1); shape (..., rows, last/4, 2, first, 2).
+    """
+    rows, first, last = plan.radix * plan.middle, plan.first, plan.passes[-1]
+    parts = values.reshape(*values.shape[:-1], 4, last // 4, first, rows)
+    parts = parts[..., [1, 2, 0, 3], :, :, :].reshape(*values.shape[:-1], 2, 2, last // 4, first, rows)
+    return np.ascontiguousarray(np.moveaxis(parts, (-5, -4, -3, -2, -1), (-3, -1, -4, -2, -5)))
+
+
+def mirror_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:
+    """-j·e^(-jπc/n) of the step from pairs of real samples to real samples, as `by_butterfly` orders channels."""
     angle = np.pi * np.arange(config.channels) / config.channels
-    turns: NDArray[np.complex64] = (-1j * np.exp(-1j * angle)).astype(np.complex64)
-    return turns
+    return by_butterfly(plan, (-1j * np.exp(-1j * angle)).astype(np.complex64))

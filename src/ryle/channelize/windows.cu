@@ -38,7 +38,8 @@ KERNEL(SCAN, 1) count_missing(const uint8_t *__restrict__ present, int *__restri
 // One block a group and stream.
 // coarse, fine, phase [stream][spectra]: delays of the spectra asked for; spectrum 0 of group 0 is number `before` of them (it
 // may be negative). first_value: where it would start without delay, in values counted from the chunk's first.
-// -> turns [stream][groups·128]: e^{i phase} (x, y), angle per channel (z, radians), 1 if valid (w);
+// -> turns [stream][groups·8][2: these, those][2: even, odd][8], of tiles of 16 spectra: e^{i phase} (x, y; NaN if not valid),
+//    angle per channel (z, radians), 1 if valid (w); and the turns of channels 1/8 (x, y) and 3/8 of the band apart (z, w);
 //    segment [stream][groups·128]: number of the segment, or NO_SEGMENT;
 //    passes [any]: a pass of the filter over each segment, in any order, and their number in passes[0].
 KERNEL(GROUP, 1)
@@ -56,7 +57,8 @@ place_windows(const int64_t *__restrict__ coarse, const double *__restrict__ fin
     const int64_t samples = int64_t(packets) * packet_samples;
     bool valid = s >= 0 && s < spectra;
     int64_t d = 0;
-    float4 turn = make_float4(0, 0, 0, 0);
+    const float nan = __uint_as_float(0x7fc00000u);
+    float4 turn = make_float4(nan, nan, 0, 0), apart = make_float4(1, 0, 1, 0);
     if (valid) {
         const int64_t from = int64_t(stream) * spectra + s;
         d = coarse[from];
@@ -74,6 +76,13 @@ place_windows(const int64_t *__restrict__ coarse, const double *__restrict__ fin
             sincos(angle, &sine, &cosine);
             constexpr double SLOPE = -6.283185307179586 / STEP; // of a fine delay of one sample, radians a channel
             turn = make_float4(float(cosine), float(sine), float(SLOPE * fine[from]), 1.0f);
+            angle = SLOPE * fine[from] * (STEP * PARTS / 16); // of channels 1/8 of the band apart
+            sincos(angle, &sine, &cosine);
+            apart.x = float(cosine);
+            apart.y = float(sine);
+            sincos(3 * angle, &sine, &cosine);
+            apart.z = float(cosine);
+            apart.w = float(sine);
         }
     }
     delay[i] = d;
@@ -90,7 +99,9 @@ place_windows(const int64_t *__restrict__ coarse, const double *__restrict__ fin
     __syncthreads();
     int number = 0;
     for (int j = 0; j < leader; ++j) number += leads[j];
-    turns[at * GROUP + i] = turn;
+    float4 *to = turns + (at * GROUP + i / 16 * 16) * 2 + i % 2 * 8 + i % 16 / 2;
+    to[0] = turn;
+    to[16] = apart;
     segment[at * GROUP + i] = valid ? uint8_t(number) : NO_SEGMENT;
     int *base = good; // no longer needed
     __syncthreads();

@@ -85,7 +85,7 @@ DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "mem
 // Wait until at most PENDING committed groups of this thread are still under way.
 template <int PENDING> DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
 
-// Fill shared memory from global memory without waiting (both 16-byte aligned, `bytes` a multiple of 16), called by all threads
+// Fill N pieces of shared memory from global memory without waiting (16-byte aligned, `bytes` multiples of 16), called by all threads
 // of a block; nobody may read it before fill_wait, which all threads call, alternating `parity` from 0. `arrival` is a word of
 // shared memory that fill_init has prepared. The copy engine does it where there is one.
 DEVICE void fill_init(uint64_t *arrival) {
@@ -97,21 +97,24 @@ DEVICE void fill_init(uint64_t *arrival) {
     }
 #endif
 }
-DEVICE void fill(void *const (&shared)[2], const void *const (&global)[2], uint32_t bytes, uint64_t *arrival) {
+template <int N>
+DEVICE void fill(void *const (&shared)[N], const void *const (&global)[N], const uint32_t (&bytes)[N], uint64_t *arrival) {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0) {
         const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+        uint32_t sum = 0;
+        for (int i = 0; i < N; ++i) sum += bytes[i];
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); // earlier reads come before
-        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(at), "r"(2 * bytes) : "memory");
-        for (int i = 0; i < 2; ++i)
+        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(at), "r"(sum) : "memory");
+        for (int i = 0; i < N; ++i)
             asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                              static_cast<uint32_t>(__cvta_generic_to_shared(shared[i]))),
-                         "l"(global[i]), "r"(bytes), "r"(at)
+                         "l"(global[i]), "r"(bytes[i]), "r"(at)
                          : "memory");
     }
 #else
-    for (int i = 0; i < 2; ++i)
-        for (uint32_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16)
+    for (int i = 0; i < N; ++i)
+        for (uint32_t at = threadIdx.x * 16; at < bytes[i]; at += blockDim.x * 16)
             copy_async<16>(static_cast<uint8_t *>(shared[i]) + at, static_cast<const uint8_t *>(global[i]) + at, true);
     copy_async_commit();
 #endif
@@ -131,6 +134,18 @@ DEVICE void fill_wait(uint64_t *arrival, uint32_t parity) {
     __syncthreads();
 #endif
 }
+
+// The two halves of a register as floats, the high one first. Each is one conversion, whereas shifts would come beside.
+DEVICE float2 floats_from_u16_pair(uint32_t pair) {
+    float2 values;
+    asm("{ .reg .u16 low, high; mov.b32 {low, high}, %2; cvt.rn.f32.u16 %0, high; cvt.rn.f32.u16 %1, low; }"
+        : "=f"(values.x), "=f"(values.y)
+        : "r"(pair));
+    return values;
+}
+
+// Values of memory read before this are not kept in registers to be used again behind it.
+DEVICE void forget() { asm volatile("" ::: "memory"); }
 
 // Two halves in one register.
 DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {
@@ -155,6 +170,17 @@ DEVICE int round_to_int8(float value) {
     int rounded;
     asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(rounded) : "f"(value));
     return rounded;
+}
+
+// Two values as bytes, the first in the low one of a register's lower half: nearest integers, ties to even, clamped to
+// [-128, 127]; NaN becomes 0.
+DEVICE uint32_t int8_pair(float low, float high) {
+    int a, b;
+    uint32_t pair;
+    asm("cvt.rni.s32.f32 %0, %1;" : "=r"(a) : "f"(low));
+    asm("cvt.rni.s32.f32 %0, %1;" : "=r"(b) : "f"(high));
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, 0;" : "=r"(pair) : "r"(b), "r"(a));
+    return pair;
 }
 
 // Add one to `count` where value >= limit.

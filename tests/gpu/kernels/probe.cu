@@ -75,9 +75,9 @@ KERNEL(32, 1) matrix(const uint32_t *a, const uint32_t *b, float *halves, int *b
 }
 
 // 16-byte asynchronous copies, zeros where not wanted; then conversions: two halves of two floats, sums of halves,
-// rounding to bytes.
+// rounding to bytes, one and two at a time, halves of a word.
 KERNEL(64, 1) copies(const unsigned char *in, unsigned char *out, int wanted, const float *values, uint32_t *halves,
-                     int *rounded) {
+                     int *rounded, uint16_t *both, float *numbers) {
     SHARED_BYTES(memory);
     const int t = threadIdx.x;
     ryle::copy_async<16>(memory + 16 * t, in + 16 * t, t < wanted);
@@ -90,6 +90,10 @@ KERNEL(64, 1) copies(const unsigned char *in, unsigned char *out, int wanted, co
     halves[2 * t + 1] = ryle::half2_add(pair, pair);
     rounded[2 * t] = ryle::round_to_int8(values[2 * t]);
     rounded[2 * t + 1] = ryle::round_to_int8(values[2 * t + 1]);
+    both[t] = ryle::int8_pair(values[2 * t], t == 0 ? __uint_as_float(0x7fc00000) : values[2 * t + 1]); // not a number
+    const float2 high_first = ryle::floats_from_u16_pair(pair);
+    numbers[2 * t] = high_first.y;
+    numbers[2 * t + 1] = high_first.x;
 }
 
 // Read where no memory is.

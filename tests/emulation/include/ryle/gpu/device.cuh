@@ -112,10 +112,12 @@ struct Constant {
 };
 
 DEVICE void fill_init(uint64_t* arrival) { (void)arrival; }
-DEVICE void fill(void* const (&shared)[2], const void* const (&global)[2], uint32_t bytes, uint64_t* arrival) {
+template <int N>
+DEVICE void fill(void* const (&shared)[N], const void* const (&global)[N], const uint32_t (&bytes)[N],
+                 uint64_t* arrival) {
     (void)arrival;
-    for (int i = 0; i < 2; ++i)
-        for (uint32_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16)
+    for (int i = 0; i < N; ++i)
+        for (uint32_t at = threadIdx.x * 16; at < bytes[i]; at += blockDim.x * 16)
             copy_async<16>(static_cast<uint8_t*>(shared[i]) + at, static_cast<const uint8_t*>(global[i]) + at, true);
     copy_async_commit();
 }
@@ -161,6 +163,14 @@ DEVICE int round_to_int8(float value) {
     const float rounded = rintf(value);
     return value != value ? 0 : rounded < -128 ? -128 : rounded > 127 ? 127 : static_cast<int>(rounded);
 }
+DEVICE uint32_t int8_pair(float low, float high) {
+    return static_cast<uint32_t>((round_to_int8(low) & 255) | (round_to_int8(high) & 255) << 8);
+}
+
+DEVICE float2 floats_from_u16_pair(uint32_t pair) {
+    return make_float2(static_cast<float>(pair >> 16), static_cast<float>(pair & 0xFFFF));
+}
+DEVICE void forget() {}
 
 DEVICE void barrier(int id, int threads, EMULATED_PLACE) {
     if (id < 1 || id > 15 || threads < 32 || threads % 32)
