@@ -50,14 +50,15 @@ class Plan:
         """Shared memory of a block of the filter kernel in bytes."""
         run, bits, direct = 2 * self.strip, config.bits, config.bits > 12
         kunits = matrix_units(config.taps)
-        pairs = (16 + kunits) // 2 * 2 * 4
-        at_once = min(16, run)
-        read = 4 * ((127 + (run - at_once) * bits) // 32 + -(-at_once * bits // 32) + 1)
-        pieces = -(-max(15 + (7 + run * bits + 7) // 8, read) // 16)
+        pairs = 4 * (15 + kunits)
+        at_once, size = min(16, run), (7 + run * bits + 7) // 8
+        fetch = 8 if size + 7 <= 32 < size + 15 else 16
+        read = 4 * ((fetch * 8 - 1 + (run - at_once) * bits) // 32 + -(-at_once * bits // 32) + 1)
+        pieces = -(-max(-(-(fetch - 1 + size) // fetch) * fetch, read) // 16)
         raw = (pieces if pieces in (2, 4, 8) else pieces | 1) * 16
         columns = self.radix * run
         weights = columns * (config.taps if direct else (8 * kunits + 6) * 2) if self.weights_shared else 0
-        x = columns * (2 * pairs if direct else 2 * (pairs - 32))
+        x = columns * pairs * (2 if direct else 1)
         team = self.radix * 2 * pairs * raw + 4 * x + 3 * 32 + 2 * GROUP
         return self.teams * team + 4 * (weights + self.strip * self.radix * 2)
 

@@ -64,6 +64,14 @@ DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// Fetch four matrices of 8 x 8 halves from shared memory: thread t gives the address of row t % 8 (16 bytes, aligned) of matrix
+// t / 8, and gets elements 2q, 2q + 1 of row g of each. A barrier must lie between writing and this.
+DEVICE void load_matrices(uint32_t (&matrices)[4], const void *row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row))));
+}
+
 // Copy BYTES (4, 8 or 16; both addresses multiples of it) from global to shared memory without waiting; where `wanted` is
 // false, zeros are written and nothing is read.
 template <int BYTES> DEVICE void copy_async(void *shared, const void *global, bool wanted) {
@@ -75,11 +83,14 @@ template <int BYTES> DEVICE void copy_async(void *shared, const void *global, bo
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(size)
                      : "memory");
 }
-// The same with 16 bytes, or nothing at all. Other accesses to memory may move over it: nobody may use this piece of shared
-// memory between the barriers before and after.
-DEVICE void copy_async_if(bool wanted, void *shared, const void *global) {
+// The same with 8 or 16 bytes, or nothing at all. Other accesses to memory may move over it: nobody may use this piece of
+// shared memory between the barriers before and after.
+template <int BYTES> DEVICE void copy_async_if(bool wanted, void *shared, const void *global) {
     const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p cp.async.cg.shared.global [%1], [%2], 16; }" ::"r"(uint32_t(wanted)), "r"(to), "l"(global));
+    if constexpr (BYTES == 16)
+        asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p cp.async.cg.shared.global [%1], [%2], 16; }" ::"r"(uint32_t(wanted)), "r"(to), "l"(global));
+    else
+        asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p cp.async.ca.shared.global [%1], [%2], %3; }" ::"r"(uint32_t(wanted)), "r"(to), "l"(global), "n"(BYTES));
 }
 DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Wait until at most PENDING committed groups of this thread are still under way.

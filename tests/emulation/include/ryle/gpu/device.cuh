@@ -92,13 +92,35 @@ DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
     emulation::multiply<signed char, 4, 4, uint32_t>("mma_16x8x32_s8", place, d, {{a[0], a[1], a[2], a[3]}, {b0, b1}});
 }
 
+DEVICE void load_matrices(uint32_t (&matrices)[4], const void* row, EMULATED_PLACE) {
+    struct All {
+        const unsigned char* rows[32];
+    };
+    const All all = emulation::meet(
+        "load_matrices", place, true, emulation::ALL, row, [](auto) {},
+        [](auto values) {
+            All taken;
+            for (int lane = 0; lane < 32; ++lane) memcpy(&taken.rows[lane], values[lane], sizeof taken.rows[lane]);
+            return taken;
+        });
+    const unsigned lane = emulation::state.current->lane;
+    for (unsigned m = 0; m < 4; ++m) {
+        const unsigned char* from = all.rows[8 * m + lane / 4];
+        const ptrdiff_t at = from - emulation::state.shared;
+        if (at % 16 || at < 0 || at + 16 > static_cast<ptrdiff_t>(emulation::state.shared_bytes))
+            emulation::fail("load_matrices, line %d: a row at shared byte %td", place.line, at);
+        memcpy(&matrices[m], from + 4 * (lane % 4), 4);
+    }
+}
+
 template <int BYTES>
 DEVICE void copy_async(void* shared, const void* global, bool wanted, EMULATED_PLACE) {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16);
     emulation::issue_copy(shared, global, BYTES, wanted, place);
 }
+template <int BYTES>
 DEVICE void copy_async_if(bool wanted, void* shared, const void* global, EMULATED_PLACE) {
-    if (wanted) emulation::issue_copy(shared, global, 16, true, place);
+    if (wanted) emulation::issue_copy(shared, global, BYTES, true, place);
 }
 DEVICE void copy_async_commit() { emulation::commit_copies(); }
 template <int PENDING>
