@@ -294,13 +294,14 @@ def test_values_do_not_depend_on_how_many_spectra_are_asked_for(cases, cuda_form
 
 def test_other_divisions_of_the_work(cases, cuda_form, rng):
     """Other radices, with and without a pass between the kernels, and weights not kept in shared memory."""
-    for changes in (
-        {"passes": (2, 16), "weights_shared": False},
-        {"passes": (16,), "middle": 2},
-        {"radix": 4, "passes": (8, 8)},
-        {"radix": 4, "passes": (8,), "middle": 8},
+    for channels, changes in (
+        (256, {"passes": (2, 16), "weights_shared": False}),
+        (256, {"passes": (16,), "middle": 2}),
+        (256, {"radix": 4, "passes": (8, 8)}),
+        (256, {"radix": 4, "passes": (8,), "middle": 8}),
+        (1024, {"radix": 4, "passes": (8,), "middle": 32}),
     ):
-        shape = {"channels": 256, "complex_input": False, "bits": int(rng.choice([9, 10])), "taps": 5}
+        shape = {"channels": channels, "complex_input": False, "bits": int(rng.choice([9, 10])), "taps": 5}
         case = random_case(cases, rng, shape, Blocks(), loss=1)
         plan = replace(make_plan(case.config, DEVICES["sm_90a"]), **changes)
         tested = cases.form(case.config, cuda_form, plan)
@@ -315,7 +316,8 @@ def test_what_this_form_cannot_do_is_refused(cases):
     for shape, message in (
         ({"channels": 66}, "channels is 66; the CUDA channelizer does powers of two from 64 to 65536"),
         ({"channels": 64, "taps": 33}, "taps is 33; the CUDA channelizer does 1 to 32"),
-        ({"channels": 65536, "taps": 32, "bits": 32}, "do not fit the 232448 bytes"),
     ):
         with pytest.raises(ValueError, match=message):
             cases.form(ChannelizerConfig(2, **shape), EMULATED)
+    with pytest.raises(ValueError, match="65536 channels and 32 taps of 32 bits do not fit the 49152 bytes"):
+        make_plan(ChannelizerConfig(2, 65536, taps=32, bits=32), 49152)

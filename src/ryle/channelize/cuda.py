@@ -3,7 +3,8 @@
 Three kernels: `windows.cu` finds which samples each spectrum reads and whether they are all there, `filter.cu` unpacks
 and filters them on the matrix units and does the first radix of the Fourier transform, `transform.cu` does the rest and
 everything after it up to the layout of the output. Between the last two lies the only intermediate array, in single
-precision; of many channels, `middle.cu` does another radix there, in place. docs/explanation/channelizer.md has the reasons and the measurements.
+precision; of many channels, `middle.cu` does another radix there, in place. docs/explanation/channelizer.md has the
+reasons and the measurements.
 
 Spectra are filtered in groups aligned since sync and every value is computed the same way wherever it falls, so that a
 stream cut into chunks gives the same bits as the whole.
@@ -49,7 +50,6 @@ from ryle.wire.samples import packed_bytes
 
 _HERE = Path(__file__).parent
 _ALIGN = 16  # spectra: groups begin at its multiples since sync
-MIDDLE_THREADS = 256  # of a block of middle.cu
 _INTERMEDIATE = 1 << 30  # bytes of the intermediate array at most
 
 
@@ -310,7 +310,7 @@ class CudaChannelizer:
             if plan.middle > 1:
                 tiles = here * inputs * GROUP // TILE
                 self._kernel("middle.cu", "middle", middle_defines(config, plan)).launch(
-                    -(-tiles * TILE * config.channels // (2 * plan.middle * MIDDLE_THREADS)), MIDDLE_THREADS,
+                    -(-tiles * TILE * config.channels // (plan.middle_values * 256)), 256,
                     work.intermediate, self._middle_turns, i32(tiles),
                     stream=main,
                 )  # fmt: skip
@@ -439,12 +439,10 @@ def compile_variants() -> list[KernelVariant]:
     """List the variants of the kernels that the tests compile (see `ryle.gpu.kernels`)."""
     variants = [KernelVariant(_HERE / "windows.cu", {"STEP": 2048, "TAPS": 16, "PARTS": 1})]
     for arch, shared in _DEVICES:
-        for channels in (64, 1024, 4096, 8192, 32768):
+        for channels in (64, 1024, 4096, 8192, 32768, 65536):
             config = ChannelizerConfig(1, channels)
             plan = make_plan(config, shared, arch)
-            variants.append(
-                KernelVariant(_HERE / "transform.cu", transform_defines(config, plan, Blocks()), (arch,))
-            )
+            variants.append(KernelVariant(_HERE / "transform.cu", transform_defines(config, plan, Blocks()), (arch,)))
             if plan.middle > 1:
                 variants.append(KernelVariant(_HERE / "middle.cu", middle_defines(config, plan), (arch,)))
         for channels, bits, taps in ((1024, 10, 16), (8192, 10, 16), (256, 12, 4), (512, 16, 8), (64, 32, 4)):

@@ -19,7 +19,7 @@ class Plan:
     radix : int
         First radix of the Fourier transform, carried out by the filter kernel.
     middle : int
-        Radix of a pass between the kernels, or 1: none.
+        Radix of a pass between the kernels, at most 32, or 1: none.
     passes : tuple of int
         One or two radices of the transform kernel, the first at most 32, the last 8 or 16.
     strip : int
@@ -73,6 +73,11 @@ class Plan:
         return self.passes[0] if len(self.passes) > 1 else 1
 
     @property
+    def middle_values(self) -> int:
+        """Complex values of a thread of the pass between the kernels."""
+        return self.middle * (1 if self.middle > 16 else 2)
+
+    @property
     def transform_threads(self) -> int:
         """Threads of a block of the transform kernel: each has one task in its last pass."""
         return max(32, self.first * TILE // (2 if self.passes[-1] == 8 and self.first >= 4 else 1))
@@ -114,8 +119,8 @@ _TRANSFORMS: dict[int, list[_Transform]] = {
         _Transform(4, 8, (32, 8), 2),
     ],
     16384: [_Transform(16, 8, (16, 8), 3), _Transform(8, 16, (16, 8), 3), _Transform(4, 16, (32, 8), 2)],
-    32768: [_Transform(16, 16, (16, 8), 3), _Transform(8, 16, (32, 8), 2)],
-    65536: [_Transform(16, 16, (32, 8), 2)],
+    32768: [_Transform(16, 16, (16, 8), 3), _Transform(8, 16, (32, 8), 2), _Transform(4, 32, (32, 8), 2)],
+    65536: [_Transform(16, 16, (32, 8), 2), _Transform(8, 32, (32, 8), 2)],
 }
 
 
@@ -157,7 +162,7 @@ def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a"
                     threads,
                     blocks,
                     shared,
-                    transform.blocks if hopper else 1,
+                    transform.blocks if hopper else -(-transform.blocks // 2),
                 )
                 fits = max(plan.filter_shared(config), plan.transform_shared(config)) <= shared_bytes
                 if fits and strip <= config.channels // transform.radix:

@@ -60,9 +60,9 @@ def middle_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]
 
 
 def point_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:
-    """Turns of the inputs of the transform kernel's last pass, shape (butterfly p, last / 2).
+    """Give the turns of the inputs of the transform kernel's last pass, shape (butterfly p, last / 2).
 
-    Input a is to be turned by w^a, w = W_points^p. What dft_of_turned takes: w^(l/2), w^(l/4), then for r = 8, ... l (the
+    Input a is to be turned by w^a, w = W_points^p. What dft_of_turned takes: w^(l/2), w^(l/4), then for r = 8 to l (the
     last radix) w^(l/r)·W_r^k with k below r/4.
     """
     last = plan.passes[-1]
@@ -82,8 +82,8 @@ def point_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:
 def by_butterfly(plan: Plan, values: NDArray[Any]) -> NDArray[Any]:
     """Bring values by channel (..., n) into the order in which the transform kernel's last pass has channels.
 
-    Output t·last/4 + i of butterfly p of row k is the channel k + rows·(p + first·(t·last/4 + i)), and goes to [k, i, h, p, l]
-    with t = 1, 2 (h = 0, l = 0, 1) or t = 0, 3 (h = 1); shape (..., rows, last/4, 2, first, 2).
+    Output t·last/4 + i of butterfly p of row k is the channel k + rows·(p + first·(t·last/4 + i)). It goes to
+    [k, i, h, p, l] with t = 1, 2 (h = 0, l = 0, 1) or t = 0, 3 (h = 1); shape (..., rows, last/4, 2, first, 2).
     """
     rows, first, last = plan.radix * plan.middle, plan.first, plan.passes[-1]
     parts = values.reshape(*values.shape[:-1], 4, last // 4, first, rows)

@@ -1,42 +1,41 @@
 // A pass of the Fourier transform of many channels between the two kernels, in place: rows of CHANNELS/RADIX points, too long for
 // a block of the last kernel, become MIDDLE rows each.
 #include "butterflies.cuh"
+#include "points.cuh"
 #include "ryle/gpu/device.cuh"
 
 using namespace ryle;
 
-constexpr int TILE = 16, WIDE = 2, THREADS = 256; // spectra side by side, those of a thread
+constexpr int TILE = 16, WIDE = MIDDLE > 16 ? 1 : 2; // spectra side by side, those of a thread
+constexpr int LANES = TILE / WIDE;
 constexpr int LENGTH = CHANNELS / RADIX, POINTS = LENGTH / MIDDLE;
 
-// A thread for each pair of spectra and MIDDLE points that are POINTS apart.
-KERNEL(THREADS, MIDDLE > 8 ? 2 : 4)
+// A thread for each WIDE spectra and MIDDLE points that are POINTS apart.
+KERNEL(256, MIDDLE > 8 ? 2 : 4)
 middle(float2 *__restrict__ y,           // [tile][RADIX][MIDDLE][POINTS][TILE]: points of a row, then row k2 of POINTS points
        const float2 *__restrict__ turns, // [POINTS][MIDDLE] W_LENGTH^(a·k2)
        int tiles) {
-    const int64_t task = int64_t(blockIdx.x) * THREADS + threadIdx.x;
-    const int a = int(task / (TILE / WIDE) % POINTS);
-    const int64_t row = task / (TILE / WIDE) / POINTS;
+    const int64_t task = int64_t(blockIdx.x) * 256 + threadIdx.x;
+    const int a = int(task / LANES % POINTS);
+    const int64_t row = task / LANES / POINTS;
     if (row >= int64_t(tiles) * RADIX) return;
-    float4 *at = reinterpret_cast<float4 *>(y + (row * LENGTH + a) * TILE + task % (TILE / WIDE) * WIDE);
-    constexpr int APART = POINTS * TILE / WIDE;
+    float2 *at = y + (row * LENGTH + a) * TILE + task % LANES * WIDE;
+    constexpr int APART = POINTS * TILE;
     float2 v[WIDE][MIDDLE];
 #pragma unroll
-    for (int b = 0; b < MIDDLE; ++b) {
-        const float4 two = __ldcs(at + b * APART);
-        v[0][b] = make_float2(two.x, two.y);
-        v[1][b] = make_float2(two.z, two.w);
-    }
-    dft(v[0]);
-    dft(v[1]);
+    for (int b = 0; b < MIDDLE; ++b) read_point(v, b, at + b * APART);
+#pragma unroll
+    for (int w = 0; w < WIDE; ++w) dft(v[w]);
 #pragma unroll
     for (int k = 0; k < MIDDLE; k += 2) {
-        const float4 turn = __ldg(reinterpret_cast<const float4 *>(turns + a * MIDDLE + k));
+        float2 two[2];
+        read_table(two, turns + a * MIDDLE + k);
 #pragma unroll
-        for (int w = 0; w < WIDE; ++w) {
-            if (k > 0) v[w][k] = v[w][k] * make_float2(turn.x, turn.y);
-            v[w][k + 1] = v[w][k + 1] * make_float2(turn.z, turn.w);
+        for (int i = 0; i < 2; ++i) {
+#pragma unroll
+            for (int w = 0; w < WIDE; ++w)
+                if (k + i > 0) v[w][k + i] = v[w][k + i] * two[i];
+            write_point(v, k + i, at + (k + i) * APART);
         }
-#pragma unroll
-        for (int i = k; i < k + 2; ++i) __stcs(at + i * APART, make_float4(v[0][i].x, v[0][i].y, v[1][i].x, v[1][i].y));
     }
 }

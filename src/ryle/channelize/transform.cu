@@ -11,6 +11,7 @@
 // themselves; these two (EDGE) are put aside and finished value by value.
 #include "finish.cuh"
 #include "philox.cuh"
+#include "points.cuh"
 #include "ryle/gpu/device.cuh"
 
 using namespace ryle;
@@ -37,33 +38,6 @@ constexpr int SUM_BYTES = 2 * POINTS * 2 * 4;
 constexpr int EDGE_BYTES = 2 * LAST * TILE * 8;
 constexpr int SPECTRA_BYTES = TILE * 32;
 static_assert(Z_BYTES + OUT_BYTES + SUM_BYTES + EDGE_BYTES + 2 * SPECTRA_BYTES + 16 == SHARED, "the host's plan and the kernel differ");
-
-// Point `i` of W neighbouring spectra.
-template <int W, int N> DEVICE void read_point(float2 (&v)[W][N], int i, const float2 *from) {
-    if constexpr (W == 2) {
-        const float4 two = *reinterpret_cast<const float4 *>(from);
-        v[0][i] = make_float2(two.x, two.y);
-        v[1][i] = make_float2(two.z, two.w);
-    } else {
-        v[0][i] = *from;
-    }
-}
-template <int W, int N> DEVICE void write_point(const float2 (&v)[W][N], int i, float2 *to) {
-    if constexpr (W == 2)
-        *reinterpret_cast<float4 *>(to) = make_float4(v[0][i].x, v[0][i].y, v[1][i].x, v[1][i].y);
-    else
-        *to = v[0][i];
-}
-
-// 2 N numbers of a table that all spectra share.
-template <int N> DEVICE void read_table(float2 (&to)[N], const float2 *from) {
-#pragma unroll
-    for (int i = 0; i < N; i += 2) {
-        const float4 two = __ldg(reinterpret_cast<const float4 *>(from + i));
-        to[i] = make_float2(two.x, two.y);
-        to[i + 1] = make_float2(two.z, two.w);
-    }
-}
 
 // The limit by which values are clamped, which NaN passes.
 DEVICE float clamped(float value) {
@@ -99,20 +73,21 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
     SHARED_BYTES(shared);
     float2 *z = reinterpret_cast<float2 *>(shared);                     // [2][POINTS][TILE]
     uint8_t *staged = shared + Z_BYTES;                                 // [2 POINTS][2: re, im][TILE]
-    uint32_t *sums = reinterpret_cast<uint32_t *>(staged + OUT_BYTES);  // [2 POINTS][2: re, im] power, of at most 2^16 spectra
+    uint32_t *sums = reinterpret_cast<uint32_t *>(staged + OUT_BYTES);  // [2 POINTS][2: re, im] power of a group
     float2 *edge = reinterpret_cast<float2 *>(staged + OUT_BYTES + SUM_BYTES); // [2][LAST][TILE]
     uint8_t *described = staged + OUT_BYTES + SUM_BYTES + EDGE_BYTES;   // [2: by turns][TILE] Spectrum
     uint64_t *arrival = reinterpret_cast<uint64_t *>(described + 2 * SPECTRA_BYTES);
     const int tid = threadIdx.x;
     const int tiles = slab * TILES, items = tiles * (ROWS / 2) * streams;
 
-    // Tile, pair of rows and stream. A block takes items that follow one another: tiles of the same channels, whose power it can
-    // add up by itself.
+    // Tile, pair of rows and stream. A block takes items that follow one another: the tiles of a group, whose power it can add up
+    // by itself, of one pair of rows after the other, so that all blocks have their share of pair 0, which takes longer.
     struct Item {
         int tile, pair, stream;
     };
     const int begin = int(int64_t(items) * blockIdx.x / gridDim.x), end = int(int64_t(items) * (blockIdx.x + 1) / gridDim.x);
-    Item item = {begin % tiles, begin / tiles % (ROWS / 2), begin / tiles / (ROWS / 2)};
+    const int begin_group = begin / (TILES * (ROWS / 2));
+    Item item = {begin_group % slab * TILES + begin % TILES, begin / TILES % (ROWS / 2), begin_group / slab};
     auto image_row = [&](int pair) { return pair ? ROWS - pair : ROWS / 2; };
     uint32_t parity = 0;
     auto prefetch = [&](const Item &item, uint32_t parity) {
@@ -141,11 +116,15 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
         fill_wait(arrival, parity);
         parity ^= 1;
         Item next = item;
-        if (++next.tile == tiles) {
-            next.tile = 0;
+        if (++next.tile % TILES == 0) {
+            next.tile -= TILES;
             if (++next.pair == ROWS / 2) {
                 next.pair = 0;
-                ++next.stream;
+                next.tile += TILES;
+                if (next.tile == tiles) {
+                    next.tile = 0;
+                    ++next.stream;
+                }
             }
         }
 
@@ -305,33 +284,37 @@ transform(const float2 *__restrict__ y,        // [stream·slab·128/TILE][RADIX
 
         if (pair == 0) { // channels j·STRIDE, and (j + 1/2)·STRIDE
 #pragma unroll 1
-            for (int task = tid; task < 2 * LAST * TILE; task += THREADS) {
-                const int s = task % TILE, j = task / TILE % LAST, half = task / TILE / LAST, t = j / Q, i = j % Q;
-                const int base = half * (STRIDE / 2) + i * STRIDE, channel = base + t * (CHANNELS / 4);
-                const int row = P == 1 ? half * (ROWS / 2) : 0, p = P == 1 ? 0 : half * (P / 2), outer = t == 0 || t == 3;
-                const int entry = ((row * Q + i) * 2 + outer) * (2 * P) + 2 * p + (t > 1);
+            for (int task = tid; task < 2 * Q * TILE; task += THREADS) {
+                const int s = task % TILE, i = task / TILE % Q, half = task / TILE / Q;
+                const int row = P == 1 ? half : 0, p = P == 1 ? 0 : half * (P / 2); // of `staged`
+                const int base = half * (STRIDE / 2) + i * STRIDE;
+                const int entry = row * (ROWS / 2) * POINTS + i * (4 * P) + 2 * p;
                 const Spectrum spectrum = read_spectrum(spectrum_of, s);
-                float2 a = edge[(half * LAST + j) * TILE + s], b = edge[(half * LAST + (half ? LAST - 1 - j : (LAST - j) % LAST)) * TILE + s];
-                if constexpr (!COMPLEX) separate(a, b, __ldg(mirror + entry));
                 const Turns centre = turns_at(spectrum, base - CHANNELS / 8);
-                const float2 turn = turned(centre, outer ? spectrum.three_eighths : spectrum.eighth, t > 1).channel;
-                float2 noise = make_float2(0, 0);
+                uint4 noise = make_uint4(0, 0, 0, 0);
                 if constexpr (DITHER) {
                     const uint64_t at = first_index + uint32_t(s);
-                    const uint4 words = philox4x32(base, uint32_t(at), uint32_t(at >> 32), first_input + stream, key0, key1);
-                    noise = dither_of(t == 0 ? words.x : t == 1 ? words.y : t == 2 ? words.z : words.w);
+                    noise = philox4x32(base, uint32_t(at), uint32_t(at >> 32), first_input + stream, key0, key1);
                 }
-                a = amplified(__ldg(gain + entry), a * turn, noise);
-                if constexpr (OUTPUT == TO_FLOATS)
-                    if (first + s >= 0 && first + s < count)
-                        static_cast<float2 *>(out)[(int64_t(stream) * count + first + s) * CHANNELS + channel] =
-                            spectrum.valid != 0 ? a : make_float2(0, 0);
-                count_at_least(over, fmaxf(fabsf(a.x), fabsf(a.y)), LIMIT + 0.5f);
-                const uint32_t both = int8_pair(clamped(a.x), clamped(a.y));
-                const int place = P == 1 ? half * POINTS + j : half * (P / 2) + P * j;
-                uint8_t *to = staged + place * (2 * TILE) + s;
-                to[0] = uint8_t(both);
-                to[TILE] = uint8_t(both >> 8);
+#pragma unroll
+                for (int t = 0; t < 4; ++t) {
+                    const int j = i + t * Q, outer = t == 0 || t == 3, at = entry + outer * (2 * P) + (t > 1);
+                    float2 a = edge[(half * LAST + j) * TILE + s], b = edge[(half * LAST + (half ? LAST - 1 - j : (LAST - j) % LAST)) * TILE + s];
+                    if constexpr (!COMPLEX) separate(a, b, __ldg(mirror + at));
+                    const float2 turn = turned(centre, outer ? spectrum.three_eighths : spectrum.eighth, t > 1).channel;
+                    float2 dither = make_float2(0, 0);
+                    if constexpr (DITHER) dither = dither_of(t == 0 ? noise.x : t == 1 ? noise.y : t == 2 ? noise.z : noise.w);
+                    a = amplified(__ldg(gain + at), a * turn, dither);
+                    if constexpr (OUTPUT == TO_FLOATS)
+                        if (first + s >= 0 && first + s < count)
+                            static_cast<float2 *>(out)[(int64_t(stream) * count + first + s) * CHANNELS + base + t * (CHANNELS / 4)] =
+                                spectrum.valid != 0 ? a : make_float2(0, 0);
+                    count_at_least(over, fmaxf(fabsf(a.x), fabsf(a.y)), LIMIT + 0.5f);
+                    const uint32_t both = int8_pair(clamped(a.x), clamped(a.y));
+                    uint8_t *to = staged + (row * POINTS + p + P * j) * (2 * TILE) + s;
+                    to[0] = uint8_t(both);
+                    to[TILE] = uint8_t(both >> 8);
+                }
             }
             __syncthreads();
         }
