@@ -33,7 +33,7 @@ from ryle.channelize.channelizer import (
     output_shape,
     prepared_output,
 )
-from ryle.channelize.cuda_plan import GROUP, TILE, Plan, make_plan
+from ryle.channelize.cuda_plan import GROUP, TILE, Plan, filter_pairs, make_plan, row_bytes
 from ryle.channelize.cuda_stream import CallQueue, Finished
 from ryle.channelize.cuda_tables import (
     by_butterfly,
@@ -61,6 +61,8 @@ class Work:
     ----------
     samples : DeviceArray
         uint8 (input, stride), packets one after the other; or uint64 (input, packet), addresses of payloads.
+    map : DeviceArray
+        Description of them for the copy engine, if the plan makes use of it.
     packets, packet_samples : int
         Packets of an input, samples in one.
     first_spectrum, spectra : int
@@ -70,6 +72,7 @@ class Work:
     """
 
     samples: DeviceArray
+    map: DeviceArray
     packets: int
     packet_samples: int
     timestamp: int
@@ -227,6 +230,7 @@ class CudaChannelizer:
         empty = self.gpu.empty
         return Work(
             samples=samples,
+            map=self._map(samples),
             packets=packets,
             packet_samples=packet_samples,
             timestamp=timestamp,
@@ -245,6 +249,20 @@ class CudaChannelizer:
             out=empty(shape, dtype),
             counters=empty((inputs, 2), np.uint64),
             output_power=empty((inputs, n), np.uint64),
+        )
+
+    def _map(self, samples: DeviceArray) -> DeviceArray:
+        """Describe samples in one buffer as filter.cu fetches them: (input, leg, row of two, pair of rows, byte)."""
+        config, plan = self.config, self.plan
+        if samples.dtype == np.uint64 or not plan.engine_legs:
+            return samples
+        row, stride, box = row_bytes(config), samples.shape[1], plan.filter_row(config)
+        return self.gpu.array_map(
+            samples,
+            (row + box, stride // (2 * row) + 2, 2, plan.radix, config.inputs),
+            (1, 2 * row, row, row // plan.radix, stride),
+            (box, filter_pairs(config), 1, plan.engine_legs, 1),
+            swizzled=box in (32, 64, 128),
         )
 
     def _slab(self, groups: int) -> int:
@@ -303,7 +321,7 @@ class CudaChannelizer:
             )  # fmt: skip
             filter_.launch(
                 plan.filter_grid(config, self.gpu.multiprocessors * resident), plan.filter_threads,
-                work.samples, self._weights, self._radix_turns, work.segment, work.passes, self._conjugated,
+                work.samples, work.map, self._weights, self._radix_turns, work.segment, work.passes, self._conjugated,
                 work.intermediate, work.counters, i64(stride), i64(row),
                 shared=filter_shared, stream=main,
             )  # fmt: skip
@@ -389,7 +407,7 @@ def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0)
         "TAPS": config.taps,
         "BITS": config.bits,
         "COMPLEX": int(config.complex_input),
-        "TEAMS": plan.teams,
+        "ENGINE_LEGS": 0 if packet_bytes else plan.engine_legs,
         "TILE": TILE,
         "THREADS": plan.filter_threads,
         "BLOCKS_PER_SM": plan.filter_blocks,

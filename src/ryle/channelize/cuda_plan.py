@@ -30,6 +30,9 @@ class Plan:
         Blocks that should fit on a multiprocessor.
     weights_shared : bool
         Whether a block of the filter kernel keeps its weights in shared memory.
+    engine_legs : int
+        Legs of the first radix whose samples the copy engine fetches for the filter kernel, out of one buffer; threads fetch
+        the others.
     """
 
     radix: int
@@ -40,27 +43,27 @@ class Plan:
     filter_blocks: int
     weights_shared: bool
     transform_blocks: int
-    teams: int = 1
+    engine_legs: int = 0
 
     def points(self, config: ChannelizerConfig) -> int:
         """Points of a row of the transform kernel."""
         return config.channels // self.radix // self.middle
 
+    def filter_row(self, config: ChannelizerConfig) -> int:
+        """Bytes of a row of a strip in shared memory (RAW in filter.cu)."""
+        run, bits = 2 * self.strip, config.bits
+        at_once = min(16, run)
+        read = 4 * ((127 + (run - at_once) * bits) // 32 + -(-at_once * bits // 32) + 1)
+        pieces = -(-max(15 + (7 + run * bits + 7) // 8, read) // 16)
+        return 16 * (pieces if pieces in (2, 4, 8) else pieces | 1)
+
     def filter_shared(self, config: ChannelizerConfig) -> int:
         """Shared memory of a block of the filter kernel in bytes."""
-        run, bits, direct = 2 * self.strip, config.bits, config.bits > 12
-        kunits = matrix_units(config.taps)
-        pairs = 4 * (15 + kunits)
-        at_once, size = min(16, run), (7 + run * bits + 7) // 8
-        fetch = 8 if size + 7 <= 32 < size + 15 else 16
-        read = 4 * ((fetch * 8 - 1 + (run - at_once) * bits) // 32 + -(-at_once * bits // 32) + 1)
-        pieces = -(-max(-(-(fetch - 1 + size) // fetch) * fetch, read) // 16)
-        raw = (pieces if pieces in (2, 4, 8) else pieces | 1) * 16
-        columns = self.radix * run
-        weights = columns * (config.taps if direct else (8 * kunits + 6) * 2) if self.weights_shared else 0
-        x = columns * pairs * (2 if direct else 1)
-        team = self.radix * 2 * pairs * raw + 4 * x + 3 * 32 + 2 * GROUP
-        return self.teams * team + 4 * (weights + self.strip * self.radix * 2)
+        direct, run = config.bits > 12, 2 * self.strip
+        columns, pairs = self.radix * run, filter_pairs(config)
+        weights = columns * (config.taps if direct else (8 * matrix_units(config.taps) + 6) * 2) if self.weights_shared else 0
+        raw, x = self.radix * 2 * pairs * self.filter_row(config), columns * (2 * pairs if direct else 2 * (pairs - 32))
+        return raw + 4 * (x + weights + self.strip * self.radix * 2) + 3 * 32 + 2 * GROUP + 32
 
     def filter_grid(self, config: ChannelizerConfig, blocks: int) -> int:
         """Blocks of the filter kernel to launch where `blocks` fit on the device."""
@@ -86,6 +89,16 @@ class Plan:
         """Shared memory of a block of the transform kernel in bytes."""
         points = self.points(config)
         return 2 * points * TILE * 8 + 4 * points * TILE + 16 * points + 16 * self.passes[-1] * TILE + 64 * TILE + 16
+
+
+def row_bytes(config: ChannelizerConfig) -> int:
+    """Bytes of a step of one input."""
+    return config.channels * 2 * config.bits // 8
+
+
+def filter_pairs(config: ChannelizerConfig) -> int:
+    """Pairs of rows that a group of spectra reads, made a multiple of 8 (PAIRS in filter.cu)."""
+    return (16 + matrix_units(config.taps)) // 2 * 2 * 4
 
 
 def matrix_units(taps: int) -> int:

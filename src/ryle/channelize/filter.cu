@@ -28,33 +28,35 @@ constexpr int POINTS = CHANNELS / RADIX;      // complex points after the first 
 constexpr int STRIPS = POINTS / STRIP;
 constexpr int RUN = 2 * STRIP;                // values of a strip that follow one another
 constexpr int KUNITS = (TAPS + 7 + 7) / 8;    // eighths of the matrices' inner dimension: 8 spectra read TAPS + 7 blocks
-constexpr int UNITS = 15 + KUNITS;            // groups of 8 blocks that are read
+constexpr int UNITS = (16 + KUNITS) / 2 * 2;  // groups of 8 blocks that are unpacked, made even
 constexpr int BLOCKS = GROUP + TAPS - 1;      // blocks that are read
 constexpr int PAIRS = UNITS * 4;              // pairs of blocks
 constexpr int ENTRIES = 8 * KUNITS + 6;       // pairs of weights of a column
 constexpr bool DIRECT = BITS == 16 || BITS == 32;
-constexpr int TEAM = THREADS / TEAMS; // threads of a team, which works on passes of its own with the weights of all
-constexpr int WARPS = TEAM / 32;
+constexpr int WARPS = THREADS / 32;
 constexpr int ROW_BYTES = COLUMNS * BITS / 8, LEG_BYTES = 2 * POINTS * BITS / 8; // of a block; between columns of a transform
 
 // A fetched run of RUN values begins anywhere within its first FETCH bytes, and is read in words, AT_ONCE values and one word
-// at a time. So that eight rows lie in all banks, they are an odd number of pieces of 16 bytes long, or swizzled.
-constexpr int FETCH = (7 + RUN * BITS + 7) / 8 + 7 <= 32 && (7 + RUN * BITS + 7) / 8 + 15 > 32 ? 8 : 16; // saves a third of 48 bytes
+// at a time. So that eight rows lie in all banks, they are an odd number of pieces of FETCH bytes long, or swizzled.
+constexpr int FETCH = 16;
 constexpr int AT_ONCE = RUN < 16 ? RUN : 16;
 constexpr int CHUNKS = (FETCH - 1 + (7 + RUN * BITS + 7) / 8 + FETCH - 1) / FETCH;
 constexpr int WORDS = (AT_ONCE * BITS + 31) / 32;
-constexpr int READ = 4 * ((FETCH * 8 - 1 + (RUN - AT_ONCE) * BITS) / 32 + WORDS + 1);
-constexpr int PIECES = ((CHUNKS * FETCH > READ ? CHUNKS * FETCH : READ) + 15) / 16; // of 16 bytes
-constexpr bool SWIZZLED = PIECES == 2 || PIECES == 4 || PIECES == 8;
-constexpr int RAW = (SWIZZLED ? PIECES : PIECES | 1) * 16;
+constexpr int READ = (4 * ((FETCH * 8 - 1 + (RUN - AT_ONCE) * BITS) / 32 + WORDS + 1) + FETCH - 1) / FETCH;
+constexpr int LONG = CHUNKS > READ ? CHUNKS : READ;
+constexpr bool SWIZZLED = LONG == 2 || LONG == 4 || LONG == 8;
+constexpr int RAW = (SWIZZLED ? LONG : LONG | 1) * FETCH;
 constexpr int RAW_BYTES = RADIX * 2 * PAIRS * RAW;
-DEVICE constexpr uint32_t swizzle(uint32_t pair) { return SWIZZLED ? pair / (8 / PIECES) % PIECES : 0; } // of a piece's number, by xor
-constexpr int X_WORDS = RADIX * RUN * PAIRS * (DIRECT ? 2 : 1);
+static_assert(ENGINE_LEGS == 0 || RAW == CHUNKS * FETCH, "rows of a box follow one another");
+DEVICE constexpr uint32_t swizzle(uint32_t pair) { return SWIZZLED ? pair / (8 / LONG) % LONG : 0; } // of a piece's number, by xor
+// Of a column, pair p lies beside pair p + 32, since a thread has rows g and g + 8; some pairs are there twice.
+constexpr int BESIDE = PAIRS - 32;
+constexpr int X_PAIRS = DIRECT ? PAIRS : 2 * BESIDE;
+constexpr int X_WORDS = RADIX * RUN * X_PAIRS * (DIRECT ? 2 : 1);
 constexpr int W_WORDS = RADIX * RUN * (DIRECT ? TAPS : ENTRIES * 2);
 constexpr int TURNS_WORDS = STRIP * RADIX * 2;
-constexpr int ACCOUNT_BYTES = 3 * 32 + 2 * GROUP;
-constexpr int TEAM_BYTES = RAW_BYTES + 4 * X_WORDS + ACCOUNT_BYTES;
-static_assert(TEAMS * TEAM_BYTES + 4 * ((WEIGHTS_SHARED ? W_WORDS : 0) + TURNS_WORDS) == SHARED, "the host's plan and the kernel differ");
+constexpr int ACCOUNT_BYTES = 3 * 32 + 2 * GROUP + 32; // a multiple of 128
+static_assert(RAW_BYTES + 4 * X_WORDS + ACCOUNT_BYTES + 4 * ((WEIGHTS_SHARED ? W_WORDS : 0) + TURNS_WORDS) == SHARED, "the host's plan and the kernel differ");
 static_assert(RUN % 8 == 0 && POINTS % STRIP == 0);
 
 template <bool CHOICE, class A, class B> struct Conditional { using type = A; };
@@ -87,7 +89,7 @@ template <int J, int O, int SIZE> DEVICE uint32_t extract(const uint32_t (&even)
 template <int O, int J = 0, int SIZE>
 DEVICE void unpack_from(uint32_t *to, const uint32_t (&even)[SIZE], const uint32_t (&odd)[SIZE]) {
     if constexpr (J < AT_ONCE) {
-        to[J * PAIRS] = extract<J, O>(even, odd);
+        to[J * X_PAIRS] = extract<J, O>(even, odd);
         unpack_from<O, J + 1>(to, even, odd);
     }
 }
@@ -125,6 +127,7 @@ DEVICE void add_power(Power sum, Power *to) {
 
 KERNEL(THREADS, BLOCKS_PER_SM)
 filter(const void *__restrict__ samples,              // uint8 [stream][stride]; or const uint8* [stream][packets]
+       const void *__restrict__ map,                  // of samples: [stream][RADIX legs][2 rows][pairs of rows][bytes]
        const uint32_t *__restrict__ weights,          // [RADIX][2 POINTS][ENTRIES][2] pairs of halves: high, low;
                                                       // DIRECT: float [RADIX][2 POINTS][TAPS]
        const float2 *__restrict__ radix_turns,        // [POINTS][RADIX] W_n^(point·k1)
@@ -135,12 +138,12 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
        Power *__restrict__ counters,                  // [stream][2]: second, sum of squares of samples
        int64_t stride, int64_t bytes) {               // of a stream: distance (in packets with POINTERS) and size
     SHARED_BYTES(shared);
-    const int team = threadIdx.x / TEAM, tid = threadIdx.x % TEAM, warp = tid / 32, lane = tid % 32, g = lane / 4, q = lane % 4;
-    uint8_t *raw = shared + team * TEAM_BYTES;                                   // [2: even, odd block][RADIX][PAIRS][RAW]
-    uint32_t *x = reinterpret_cast<uint32_t *>(raw + RAW_BYTES);        // [RADIX][RUN][PAIRS] pairs of halves
+    const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, g = lane / 4, q = lane % 4;
+    uint8_t *raw = shared;                                   // [2: even, odd block][RADIX][PAIRS][RAW]
+    uint32_t *x = reinterpret_cast<uint32_t *>(raw + RAW_BYTES);        // [RADIX][RUN][BESIDE][2] pairs of halves
     Pass *ahead = reinterpret_cast<Pass *>(x + X_WORDS);                // [3] the pass under way and the next two, by turns
     uint8_t *segments = reinterpret_cast<uint8_t *>(ahead + 3);         // [2][128] segments of their spectra
-    uint32_t *kept = reinterpret_cast<uint32_t *>(shared + TEAMS * TEAM_BYTES); // [RADIX][RUN][ENTRIES][2], as in `weights`
+    uint32_t *kept = reinterpret_cast<uint32_t *>(segments + 2 * GROUP + 32); // [RADIX][RUN][ENTRIES][2], as in `weights`
     float2 *turns = reinterpret_cast<float2 *>(kept + (WEIGHTS_SHARED ? W_WORDS : 0)); // [STRIP][RADIX]
     constexpr int ENTRY_WORDS = DIRECT ? TAPS : 2 * ENTRIES;
     const uint32_t *column_weights = kept; // of column 0; of leg r, LEG columns further on
@@ -150,24 +153,25 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
     // lines is read from memory once.
     const int lanes = min(STRIPS, int(gridDim.x)), parts = gridDim.x / lanes, part = blockIdx.x / lanes;
     const int count = passes[0].count;
-    const int begin = int(int64_t(count) * part / parts) + team, end = int(int64_t(count) * (part + 1) / parts);
-    auto wait_for_team = [&] {
-        if constexpr (TEAMS == 1)
-            __syncthreads();
-        else
-            barrier(1 + team, TEAM);
-    };
+    const int begin = int(int64_t(count) * part / parts), end = int(int64_t(count) * (part + 1) / parts);
 
+    uint64_t *arrival = reinterpret_cast<uint64_t *>(segments + 2 * GROUP);
+    if (ENGINE_LEGS && tid == 0) {
+        map_acquire(map);
+        boxes_init(arrival);
+    }
+    bool flying = false; // whether the copy engine is at work
+    uint32_t parity = 0;
     // A thread fetches a piece of FETCH bytes of every ROWS'th row.
-    constexpr int SLOTS = CHUNKS <= 2 ? 2 : CHUNKS <= 4 ? 4 : (CHUNKS + 3) / 4 * 4, ROWS = TEAM / SLOTS;
+    constexpr int SLOTS = CHUNKS <= 2 ? 2 : CHUNKS <= 4 ? 4 : (CHUNKS + 3) / 4 * 4, ROWS = THREADS / SLOTS;
     static_assert(ROWS / 2 % 8 == 0, "a thread's rows must all be even or all odd, and have the same swizzle");
     const uint32_t slot = uint32_t(tid) % SLOTS, top = uint32_t(tid) / SLOTS;
-    uint8_t *const landing = raw + (top & 1) * (RAW_BYTES / 2) + top / 2 * RAW + (slot * FETCH ^ swizzle(top / 2) * 16);
+    uint8_t *const landing = raw + (top & 1) * (RAW_BYTES / 2) + top / 2 * RAW + (slot ^ swizzle(top / 2)) * FETCH;
     // The usual case is spread over the work on the group before: legs begin at the same place within FETCH bytes, and all is in
     // one buffer. Null if this piece is not needed.
     const uint8_t *coming = nullptr;
     auto fetch_leg = [&](int r, bool now) {
-        copy_async_if<FETCH>(now && coming && top < BLOCKS, landing + r * (PAIRS * RAW), coming + r * LEG_BYTES);
+        if (r >= ENGINE_LEGS) copy_async_if<FETCH>(now && coming && top < BLOCKS, landing + r * (PAIRS * RAW), coming + r * LEG_BYTES);
     };
     // Begin to fetch what a pass needs: in the usual case only the rows that fetch_leg leaves.
     auto fetch = [&](const Pass &c, int strip, uint8_t *segment_to) {
@@ -176,13 +180,22 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         coming = nullptr;
         if constexpr (!POINTERS && LEG_BYTES % FETCH == 0) {
             const int64_t at = (bit >> 3) & ~int64_t(FETCH - 1);
-            if (at >= 0 && at + CHUNKS * FETCH + int64_t(BLOCKS) * ROW_BYTES <= bytes) {
+            if (at >= 0 && at + CHUNKS * FETCH + int64_t(2 * PAIRS) * ROW_BYTES <= bytes) {
+                if constexpr (ENGINE_LEGS > 0) {
+                    flying = true;
+                    if (tid == 0) {
+                        const int row = int(uint64_t(at) / ROW_BYTES), byte = int(at - int64_t(row) * ROW_BYTES);
+                        fetch_boxes({raw, raw + RAW_BYTES / 2}, map,
+                                    {{byte, row / 2, row % 2, 0, c.stream}, {byte, (row + 1) / 2, (row + 1) % 2, 0, c.stream}},
+                                    ENGINE_LEGS * PAIRS * RAW, arrival);
+                    }
+                }
                 if (slot * FETCH * 8 < int(bit & (FETCH * 8 - 1)) + RUN * BITS)
                     coming = static_cast<const uint8_t *>(samples) + c.stream * stride + at + slot * FETCH + top * ROW_BYTES;
 #pragma unroll 1
                 for (uint32_t row = top + ROWS; row < BLOCKS; row += ROWS)
 #pragma unroll
-                    for (int r = 0; r < RADIX; ++r)
+                    for (int r = ENGINE_LEGS; r < RADIX; ++r)
                         copy_async_if<FETCH>(coming, landing + r * (PAIRS * RAW) + (row - top) / 2 * RAW,
                                       coming + r * LEG_BYTES + (row - top) * ROW_BYTES);
                 return;
@@ -215,9 +228,11 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         const int64_t start = c.start + strip * RUN; // modulo 2^32 will do
         Power squares = 0;
 #pragma unroll 1
-        for (uint32_t i = tid; i < RADIX * (RUN / AT_ONCE) * PAIRS; i += TEAM) {
-            // Runs outermost: all threads of a warp then begin at the same word.
-            const uint32_t pair = i % PAIRS, rest = i / PAIRS, r = rest % RADIX, run = rest / RADIX;
+        for (uint32_t i = tid; i < RADIX * (RUN / AT_ONCE) * 2 * BESIDE; i += THREADS) {
+            // Eight pairs and the eight 32 further on go to all banks. Runs outermost: all threads of a warp then begin at the
+            // same word.
+            const uint32_t second = i / 8 % 2, beside = i / 16 % (BESIDE / 8) * 8 + i % 8, pair = beside + 32 * second;
+            const uint32_t rest = i / (2 * BESIDE), r = rest % RADIX, run = rest / RADIX;
             const uint32_t offset = (uint32_t(start) + r * 2 * POINTS) * BITS % (FETCH * 8) + run * AT_ONCE * BITS;
             const uint8_t *even = raw + (r * PAIRS + pair) * RAW, *odd = even + RAW_BYTES / 2;
             uint32_t a[WORDS + 1], b[WORDS + 1]; // bytes as they lie, from that in which the run begins
@@ -262,10 +277,10 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
                     *reinterpret_cast<float2 *>(x + ((column + j) * PAIRS + pair) * 2) =
                         make_float2(float(sample_of(a, j, offset % 8)), float(sample_of(b, j, offset % 8)));
             } else {
-                unpack_run(x + column * PAIRS + pair, a, b, offset % 8);
+                unpack_run(x + (column * BESIDE + beside) * 2 + second, a, b, offset % 8);
             }
             if constexpr (BITS > 10) {
-                const bool inside = pair < GROUP / 2;
+                const bool inside = beside < 32; // those that are there twice count once
                 const uint8_t *mine = segment_of + 2 * pair;
                 const bool even_counts = inside && mine[0] == c.segment, odd_counts = inside && mine[1] == c.segment;
 #pragma unroll
@@ -292,10 +307,6 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         for (int i = threadIdx.x; i < TURNS_WORDS / 2; i += THREADS) turns[i] = radix_turns[strip * (TURNS_WORDS / 2) + i];
     };
 
-    // Samples of rows 0 to 7 and 8 to 15 of matrices, eighth by eighth: units row + h and row + h + 8 of 8 blocks. Of four such
-    // quarters this thread names one row.
-    constexpr int MATRICES = 2 * KUNITS;
-    const uint32_t row_of_lane = lane % 8 + lane / 8 % 2 * 8 + lane / 16;
     // What this thread's spectra 8 g + 2 q, + 1, + 64, + 65 have of the segment: all (WHOLE), or what `wanted` says.
     auto filter_and_store = [&](auto whole, const Pass &c, int strip, const bool (&wanted)[4]) {
         constexpr bool WHOLE = decltype(whole)::value;
@@ -309,7 +320,7 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         for (int point = warp; point < STRIP; point += WARPS, to += WARPS * TILE) {
             float part[RADIX][2][4];
             float sums[2][4];
-            const uint32_t *mine = x + 2 * point * PAIRS + row_of_lane * 4;
+            const uint2 *mine = reinterpret_cast<const uint2 *>(x) + 2 * point * BESIDE + 4 * g + q; // of pairs of this thread's rows
             const uint2 *mine_weights = reinterpret_cast<const uint2 *>(column_weights) + 2 * point * ENTRIES + 2 * q - g + 7;
 #pragma unroll
             for (int r = 0; r < RADIX; ++r) {
@@ -330,12 +341,10 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
 #pragma unroll
                             for (int e = 0; e < 4; ++e) d[e] = fmaf(weight[k], here[k + e % 2 + e / 2 * 64], d[e]);
                     } else {
-                        uint32_t v[(MATRICES + 3) / 4 * 4]; // pairs of blocks 8 unit + 2 q
+                        uint2 v[KUNITS]; // pairs of blocks 8 (g + h) + 2 q and of those 64 further on
 #pragma unroll
-                        for (int m = 0; m < MATRICES; m += 4) { // two at the end may be of the next column
-                            uint32_t(&four)[4] = *reinterpret_cast<uint32_t(*)[4]>(v + m);
-                            load_matrices(four, mine + (r * RUN + p) * PAIRS + 4 * (m / 2));
-                        }
+                        for (int h = 0; h < KUNITS; ++h)
+                            v[h] = mine[(r * RUN + p) * BESIDE + 4 * h];
                         uint2 b[KUNITS];
 #pragma unroll
                         for (int h = 0; h < KUNITS; ++h)
@@ -348,21 +357,21 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
                             for (int h = 0; h < KUNITS; ++h) {
                                 const uint32_t weight = level ? b[h].y : b[h].x;
                                 if (level == 1 && h == 0)
-                                    mma_16x8x8_f16_first(d, v[2 * h], v[2 * h + 1], weight);
+                                    mma_16x8x8_f16_first(d, v[h].x, v[h].y, weight);
                                 else
-                                    mma_16x8x8_f16(d, v[2 * h], v[2 * h + 1], weight);
+                                    mma_16x8x8_f16(d, v[h].x, v[h].y, weight);
                             }
                         if constexpr (BITS <= 10) {
                             // A row of samples times its own transpose: the diagonal is the sum of 8 squares. Eight columns of
                             // them stay below 2^24, where single precision is exact.
-                            const uint32_t b0 = WHOLE ? v[0] : v[0] & masks[0], b1 = WHOLE ? v[1] : v[1] & masks[1];
+                            const uint32_t b0 = WHOLE ? v[0].x : v[0].x & masks[0], b1 = WHOLE ? v[0].y : v[0].y & masks[1];
                             const int place = (2 * r + p) % 8;
                             if (place == 0) {
-                                mma_16x8x8_f16_first(sums[0], v[0], v[1], b0);
-                                mma_16x8x8_f16_first(sums[1], v[0], v[1], b1);
+                                mma_16x8x8_f16_first(sums[0], v[0].x, v[0].y, b0);
+                                mma_16x8x8_f16_first(sums[1], v[0].x, v[0].y, b1);
                             } else {
-                                mma_16x8x8_f16(sums[0], v[0], v[1], b0);
-                                mma_16x8x8_f16(sums[1], v[0], v[1], b1);
+                                mma_16x8x8_f16(sums[0], v[0].x, v[0].y, b0);
+                                mma_16x8x8_f16(sums[1], v[0].x, v[0].y, b1);
                             }
                             if (place == 7) squares += uint32_t(g & 1 ? sums[0][1] : sums[0][0]) + uint32_t(g & 1 ? sums[1][3] : sums[1][2]);
                         }
@@ -418,7 +427,7 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
     for (int strip = blockIdx.x % lanes; strip < STRIPS; strip += lanes) {
         __syncthreads(); // nobody reads the weights of the strip before
         load_weights(strip);
-        if (tid < 2 && begin + tid * TEAMS < end) ahead[tid] = passes[1 + begin + tid * TEAMS];
+        if (tid < 2 && begin + tid < end) ahead[tid] = passes[1 + begin + tid];
         __syncthreads();
         coming = nullptr;
         if (begin < end) fetch(ahead[0], strip, segments);
@@ -426,17 +435,22 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         for (int r = 0; r < RADIX; ++r) fetch_leg(r, true);
         copy_async_commit();
 #pragma unroll 1
-        for (int k = begin, here = 0, odd = 0; k < end; k += TEAMS, here = here == 2 ? 0 : here + 1, odd ^= 1) {
+        for (int k = begin, here = 0, odd = 0; k < end; ++k, here = here == 2 ? 0 : here + 1, odd ^= 1) {
             const int next = here == 2 ? 0 : here + 1, third = here == 0 ? 2 : here - 1;
             copy_async_wait<0>();
-            wait_for_team(); // samples are here, and the next pass is known; nobody reads x any more
+            if (flying) {
+                boxes_wait(arrival, parity);
+                parity ^= 1;
+                flying = false;
+            }
+            __syncthreads(); // samples are here, and the next pass is known; nobody reads x any more
             unpack(ahead[here], strip, segments + odd * GROUP);
-            wait_for_team(); // x is complete; nobody reads raw any more
+            __syncthreads(); // x is complete; nobody reads raw any more
             coming = nullptr;
-            if (k + TEAMS < end) fetch(ahead[next], strip, segments + (odd ^ 1) * GROUP);
-            if (tid < 2 && k + 2 * TEAMS < end)
+            if (k + 1 < end) fetch(ahead[next], strip, segments + (odd ^ 1) * GROUP);
+            if (tid < 2 && k + 2 < end)
                 copy_async<16>(reinterpret_cast<uint8_t *>(ahead + third) + 16 * tid,
-                               reinterpret_cast<const uint8_t *>(passes + 1 + k + 2 * TEAMS) + 16 * tid, true);
+                               reinterpret_cast<const uint8_t *>(passes + 1 + k + 2) + 16 * tid, true);
             work_on(ahead[here], strip, segments + odd * GROUP);
             copy_async_commit();
         }

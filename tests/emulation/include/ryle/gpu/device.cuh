@@ -151,6 +151,8 @@ DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
 
 DEVICE void count_at_least(int& count, float value, float limit) { count += value >= limit; }
 
+DEVICE int anew(int value) { return value; }
+
 DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {
     _Float16 x[2], y[2];
     memcpy(x, &a, 4);
