@@ -33,11 +33,11 @@ def test_a_gpu_that_can(observed):
 
 
 def test_a_gpu_that_cannot(observed):
-    o = observed(RTX, channels=32768)
+    o = observed(RTX, channels=65536, taps=32)
     (caution,) = [c for c in cautions(o) if c.key == "fengine.backend"]
-    assert "shared memory" in caution.remedy and "32768" in caution.remedy
+    assert "shared memory" in caution.remedy and "65536" in caution.remedy
     assert "H100, H200" in gpu.needs(o) and "RTX" not in gpu.needs(o)
-    assert gpu.here(observed(A100, channels=16384))[1] is None
+    assert gpu.here(observed(A100, channels=65536))[1] is None
 
 
 def test_no_gpu(observed):

@@ -267,8 +267,7 @@ class CudaChannelizer:
 
     def _slab(self, groups: int) -> int:
         """Give the number of groups of each input to work on at a time."""
-        # No more than 2^16 spectra, so that sums of their squares fit in 32 bits.
-        return min(groups, 512, max(1, self.slab_bytes // (self.config.inputs * GROUP * self.config.channels * 8)))
+        return min(groups, max(1, self.slab_bytes // (self.config.inputs * GROUP * self.config.channels * 8)))
 
     def launch(self, work: Work, layout: Layout | None, *, dithered: bool = True, stream: Stream | None = None) -> None:
         """Enqueue the kernels.

@@ -131,8 +131,8 @@ _TRANSFORMS: dict[int, list[_Transform]] = {
         _Transform(8, 4, (32, 8), 2),
         _Transform(4, 8, (32, 8), 2),
     ],
-    16384: [_Transform(16, 8, (16, 8), 3), _Transform(8, 16, (16, 8), 3), _Transform(4, 16, (32, 8), 2)],
-    32768: [_Transform(16, 16, (16, 8), 3), _Transform(8, 16, (32, 8), 2), _Transform(4, 32, (32, 8), 2)],
+    16384: [_Transform(16, 8, (16, 8), 4), _Transform(8, 16, (16, 8), 4), _Transform(4, 16, (32, 8), 2)],
+    32768: [_Transform(16, 16, (16, 8), 4), _Transform(8, 16, (32, 8), 2), _Transform(4, 32, (32, 8), 2)],
     65536: [_Transform(16, 16, (32, 8), 2), _Transform(8, 32, (32, 8), 2)],
 }
 

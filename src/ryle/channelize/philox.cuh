@@ -21,11 +21,6 @@ DEVICE uint4 philox4x32(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint
 // Dither of the real (high half of a word) and imaginary part (low half): (r + 1/2) / 65536 - 1/2, exactly.
 DEVICE float2 dither_of(uint32_t word) {
     constexpr float SCALE = 1.0f / 65536, HALF = 0.5f / 65536;
-#ifdef DITHER_PRMT
-    const float re = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7432)) - 8421376.0f;
-    const float im = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7410)) - 8421376.0f;
-    return make_float2(fmaf(re, SCALE, HALF), fmaf(im, SCALE, HALF));
-#endif
     const float2 halves = floats_from_u16_pair(word);
     return make_float2(fmaf(halves.x, SCALE, HALF - 0.5f), fmaf(halves.y, SCALE, HALF - 0.5f));
 }
