@@ -221,12 +221,13 @@ class EmulatedGpu:
         return self._built[key][name]
 
     def array_map(
-        self, data: DeviceArray, extents: Sequence[int], strides: Sequence[int], box: Sequence[int]
+        self, data: DeviceArray, extents: Sequence[int], strides: Sequence[int], box: Sequence[int], *, swizzled: bool
     ) -> DeviceArray:
         """What stands for a tensor map in the emulated ``ryle/gpu/device.cuh``."""
         assert len(extents) == len(strides) == len(box) == 5 and strides[0] == 1
         assert max(box) <= 256 and box[0] % 16 == 0 and not any(n % 16 for n in strides[1:])
-        return self.array(np.array([data.pointer, *extents, *strides, *box], np.uint64))
+        assert not swizzled or box[0] in (32, 64, 128)
+        return self.array(np.array([data.pointer, *extents, *strides, *box, swizzled], np.uint64))
 
     def encode_rows(self, data: DeviceArray, rows: int) -> NDArray[np.uint8]:
         """What stands for a tensor map in the emulated ``ryle/correlate/hopper.cuh``."""

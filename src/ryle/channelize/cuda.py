@@ -80,7 +80,6 @@ class Work:
     spectra: int
     groups: int
     present: DeviceArray
-    missing: DeviceArray
     coarse: DeviceArray
     fine: DeviceArray
     phase: DeviceArray
@@ -238,7 +237,6 @@ class CudaChannelizer:
             spectra=spectra,
             groups=groups,
             present=empty((inputs, packets), np.uint8),
-            missing=empty((inputs, packets + 1), np.int32),
             coarse=empty((inputs, spectra), np.int64),
             fine=empty((inputs, spectra), np.float64),
             phase=empty((inputs, spectra), np.float64),
@@ -289,12 +287,11 @@ class CudaChannelizer:
         before = -(work.first_spectrum % _ALIGN)
         first = parts * (config.step * (work.first_spectrum + before) - work.timestamp)
         windows: dict[str, int | str] = {"STEP": config.step, "TAPS": config.taps, "PARTS": parts}
-        self._kernel("windows.cu", "count_missing", windows).launch(
-            inputs, 512, work.present, work.missing, i32(work.packets), shared=2048, stream=stream
-        )
+        self._kernel("windows.cu", "clear", windows).launch(
+            self.gpu.multiprocessors, 256,
+            work.counters, work.output_power, work.passes, i32(inputs), i32(config.channels), stream=stream,
+        )  # fmt: skip
         place = self._kernel("windows.cu", "place_windows", windows)
-        work.counters.fill(0, stream)
-        work.output_power.fill(0, stream)
         filter_ = self._kernel("filter.cu", "filter", filter_defines(config, plan, packet_bytes(config, work)))
         transform = self._kernel(
             "transform.cu", "transform", transform_defines(config, plan, layout, dithered=dithered)
@@ -310,10 +307,11 @@ class CudaChannelizer:
         main = self.gpu.default_stream if stream is None else stream
         for group in range(0, work.groups, slab):
             here = min(slab, work.groups - group)
-            work.passes.view(32, np.uint8).fill(0, main)
+            if group:
+                work.passes.view(32, np.uint8).fill(0, main)
             place.launch(
                 (here, inputs, 1), GROUP,
-                work.coarse, work.fine, work.phase, work.missing, work.turns, work.segment, work.passes,
+                work.coarse, work.fine, work.phase, work.present, work.turns, work.segment, work.passes,
                 i32(work.spectra), i32(before), i32(work.groups), i32(group), i32(work.packets),
                 i32(work.packet_samples), i64(first),
                 shared=GROUP * 16, stream=main,

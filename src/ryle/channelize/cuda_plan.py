@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ryle.channelize.channelizer import ChannelizerConfig
 
@@ -68,7 +68,7 @@ class Plan:
     def filter_grid(self, config: ChannelizerConfig, blocks: int) -> int:
         """Blocks of the filter kernel to launch where `blocks` fit on the device."""
         strips = config.channels // self.radix // self.strip
-        return strips * (blocks // strips) if strips <= blocks else -(-strips // -(-strips // blocks))
+        return blocks if strips <= blocks else -(-strips // -(-strips // blocks))
 
     @property
     def first(self) -> int:
@@ -116,14 +116,15 @@ class _Transform:
     blocks: int
 
 
-#: By channels, the fastest first; the others are for devices with less shared memory, and for wide samples.
+#: By channels, the fastest on Hopper first; the others are for devices with less shared memory or registers in a block, and for
+#: wide samples.
 _TRANSFORMS: dict[int, list[_Transform]] = {
-    64: [_Transform(8, 1, (8,), 16), _Transform(4, 1, (2, 8), 16)],
-    128: [_Transform(8, 1, (2, 8), 16), _Transform(4, 1, (4, 8), 12)],
-    256: [_Transform(8, 1, (4, 8), 12), _Transform(4, 1, (8, 8), 8)],
-    512: [_Transform(8, 1, (8, 8), 8), _Transform(4, 1, (16, 8), 4)],
-    1024: [_Transform(8, 1, (16, 8), 4), _Transform(4, 1, (32, 8), 2)],
-    2048: [_Transform(8, 1, (32, 8), 2), _Transform(4, 2, (32, 8), 2)],
+    64: [_Transform(4, 1, (2, 8), 16), _Transform(8, 1, (8,), 16)],
+    128: [_Transform(4, 1, (4, 8), 12), _Transform(8, 1, (2, 8), 16)],
+    256: [_Transform(4, 1, (8, 8), 8), _Transform(8, 1, (4, 8), 12)],
+    512: [_Transform(4, 1, (16, 8), 4), _Transform(8, 1, (8, 8), 8)],
+    1024: [_Transform(4, 1, (32, 8), 2), _Transform(8, 1, (16, 8), 4)],
+    2048: [_Transform(16, 1, (16, 8), 4), _Transform(8, 1, (32, 8), 2), _Transform(4, 2, (32, 8), 2)],
     4096: [_Transform(16, 1, (32, 8), 2), _Transform(8, 2, (32, 8), 2), _Transform(4, 4, (32, 8), 2)],
     8192: [
         _Transform(16, 1, (32, 16), 1),
@@ -135,6 +136,12 @@ _TRANSFORMS: dict[int, list[_Transform]] = {
     32768: [_Transform(16, 16, (16, 8), 4), _Transform(8, 16, (32, 8), 2), _Transform(4, 32, (32, 8), 2)],
     65536: [_Transform(16, 16, (32, 8), 2), _Transform(8, 32, (32, 8), 2)],
 }
+#: By radix: points of a strip and threads of a block of the filter kernel, on Hopper and elsewhere, whose assembler needs more
+#: registers.
+_FILTERS = {4: [(32, 512), (16, 256), (8, 256)], 8: [(8, 256)], 16: [(8, 256)]}
+_OTHER_FILTERS = {4: [(16, 256), (8, 256)], 8: [(16, 256), (8, 256)], 16: [(8, 256)]}
+_OTHERS = ("sm_7", "sm_8", "sm_10", "sm_12")  # architectures that are not Hopper
+_ENGINE_LEGS = 12  # of 16: so many the copy engine fetches in time
 
 
 def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a") -> Plan:
@@ -161,24 +168,20 @@ def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a"
         )
     if config.taps > 32:
         raise ValueError(f"taps is {config.taps}; the CUDA channelizer does 1 to 32 (backend 'cpu' does 256)")
-    hopper = arch.startswith("sm_90")
-    # Elsewhere the assembler needs more registers than 512 threads, or a radix of 16, or other blocks leave.
-    for transform in sorted(_TRANSFORMS[config.channels], key=lambda t: not hopper and t.radix == 16):
-        filters = [(8, 256, 1)] if transform.radix == 16 else [(16, 512, 1), (16, 256, 1), (8, 256, 1)][not hopper :]
+    hopper = not arch.startswith(_OTHERS)
+    # Elsewhere a radix of 16 comes last, then 4.
+    order = (lambda t: 0) if hopper else (lambda t: (8, 4, 16).index(t.radix))
+    for transform in sorted(_TRANSFORMS[config.channels], key=order):
+        radix = transform.radix
         for shared in (True, False):
-            for strip, threads, blocks in filters:
-                plan = Plan(
-                    transform.radix,
-                    transform.middle,
-                    transform.passes,
-                    strip,
-                    threads,
-                    blocks,
-                    shared,
-                    transform.blocks if hopper else -(-transform.blocks // 2),
-                )
+            for strip, threads in (_FILTERS if hopper else _OTHER_FILTERS)[radix]:
+                blocks = transform.blocks if hopper else -(-transform.blocks // 2)
+                plan = Plan(radix, transform.middle, transform.passes, strip, threads, 1, shared, blocks)
+                # The copy engine writes rows that follow one another, from addresses that are multiples of 16.
+                if hopper and radix == 16 and row_bytes(config) % (16 * radix) == 0 and plan.filter_row(config) in (32, 48, 80):
+                    plan = replace(plan, engine_legs=_ENGINE_LEGS)
                 fits = max(plan.filter_shared(config), plan.transform_shared(config)) <= shared_bytes
-                if fits and strip <= config.channels // transform.radix:
+                if fits and strip <= config.channels // radix:
                     return plan
     raise ValueError(
         f"{config.channels} channels and {config.taps} taps of {config.bits} bits do not fit the {shared_bytes} bytes "

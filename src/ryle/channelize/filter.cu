@@ -22,6 +22,12 @@ using namespace ryle;
 #define POINTERS 0 // whether samples lie where a table of packet payloads points to, not in one buffer
 #define PACKET_BYTES 1
 #endif
+#ifndef LEFT
+#define LEFT 1
+#endif
+#ifndef ONE
+#define ONE 1
+#endif
 constexpr int GROUP = 128;
 constexpr int COLUMNS = 2 * CHANNELS;         // values of a step
 constexpr int POINTS = CHANNELS / RADIX;      // complex points after the first radix
@@ -138,7 +144,7 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
        Power *__restrict__ counters,                  // [stream][2]: second, sum of squares of samples
        int64_t stride, int64_t bytes) {               // of a stream: distance (in packets with POINTERS) and size
     SHARED_BYTES(shared);
-    const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, g = lane / 4, q = lane % 4;
+    const int tid = threadIdx.x;
     uint8_t *raw = shared;                                   // [2: even, odd block][RADIX][PAIRS][RAW]
     uint32_t *x = reinterpret_cast<uint32_t *>(raw + RAW_BYTES);        // [RADIX][RUN][BESIDE][2] pairs of halves
     Pass *ahead = reinterpret_cast<Pass *>(x + X_WORDS);                // [3] the pass under way and the next two, by turns
@@ -151,11 +157,22 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
 
     // Neighbouring blocks work on neighbouring strips of the same groups at the same time, so that what they fetch from the same
     // lines is read from memory once.
-    const int lanes = min(STRIPS, int(gridDim.x)), parts = gridDim.x / lanes, part = blockIdx.x / lanes;
-    const int count = passes[0].count;
-    const int begin = int(int64_t(count) * part / parts), end = int(int64_t(count) * (part + 1) / parts);
-
+    // Blocks that are left over do the last groups of several strips.
+    const int count = passes[0].count, blocks = gridDim.x, block = blockIdx.x;
+    const int lanes = min(STRIPS, blocks), parts = blocks / lanes, part = block / lanes, left = LEFT ? blocks - lanes * parts : 0;
+    const int64_t share = left ? parts * ((lanes + left - 1) / left) : 1;
+    const int split = left ? int(count * share / (share + 1)) : count;
+    const bool regular = part < parts;
+    const int begin = regular ? int(int64_t(split) * part / parts) : split;
+    const int end = regular ? int(int64_t(split) * (part + 1) / parts) : LEFT ? count : split;
     uint64_t *arrival = reinterpret_cast<uint64_t *>(segments + 2 * GROUP);
+    int *bounds = reinterpret_cast<int *>(arrival + 2); // first and last pass, step of strips, strips at a time: kept out of registers
+    if (tid == 0) {
+        bounds[0] = begin;
+        bounds[1] = end;
+        bounds[2] = regular ? lanes : left;
+        bounds[3] = lanes;
+    }
     if (ENGINE_LEGS && tid == 0) {
         map_acquire(map);
         boxes_init(arrival);
@@ -165,19 +182,20 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
     // A thread fetches a piece of FETCH bytes of every ROWS'th row.
     constexpr int SLOTS = CHUNKS <= 2 ? 2 : CHUNKS <= 4 ? 4 : (CHUNKS + 3) / 4 * 4, ROWS = THREADS / SLOTS;
     static_assert(ROWS / 2 % 8 == 0, "a thread's rows must all be even or all odd, and have the same swizzle");
-    const uint32_t slot = uint32_t(tid) % SLOTS, top = uint32_t(tid) / SLOTS;
-    uint8_t *const landing = raw + (top & 1) * (RAW_BYTES / 2) + top / 2 * RAW + (slot ^ swizzle(top / 2)) * FETCH;
     // The usual case is spread over the work on the group before: legs begin at the same place within FETCH bytes, and all is in
     // one buffer. Null if this piece is not needed.
     const uint8_t *coming = nullptr;
+    uint8_t *landing = nullptr;
     auto fetch_leg = [&](int r, bool now) {
-        if (r >= ENGINE_LEGS) copy_async_if<FETCH>(now && coming && top < BLOCKS, landing + r * (PAIRS * RAW), coming + r * LEG_BYTES);
+        if (r >= ENGINE_LEGS) copy_async_if<FETCH>(now && coming, landing + r * (PAIRS * RAW), coming + r * LEG_BYTES);
     };
     // Begin to fetch what a pass needs: in the usual case only the rows that fetch_leg leaves.
     auto fetch = [&](const Pass &c, int strip, uint8_t *segment_to) {
         if (tid < GROUP / 16) copy_async<16>(segment_to + 16 * tid, segment + int64_t(c.group) * GROUP + 16 * tid, true);
         const int64_t bit = (c.start + strip * RUN) * BITS;
+        const uint32_t thread = tid, slot = thread % SLOTS, top = thread / SLOTS;
         coming = nullptr;
+        landing = raw + (top & 1) * (RAW_BYTES / 2) + top / 2 * RAW + (slot ^ swizzle(top / 2)) * FETCH;
         if constexpr (!POINTERS && LEG_BYTES % FETCH == 0) {
             const int64_t at = (bit >> 3) & ~int64_t(FETCH - 1);
             if (at >= 0 && at + CHUNKS * FETCH + int64_t(2 * PAIRS) * ROW_BYTES <= bytes) {
@@ -190,7 +208,7 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
                                     ENGINE_LEGS * PAIRS * RAW, arrival);
                     }
                 }
-                if (slot * FETCH * 8 < int(bit & (FETCH * 8 - 1)) + RUN * BITS)
+                if (top < BLOCKS && slot * FETCH * 8 < int(bit & (FETCH * 8 - 1)) + RUN * BITS)
                     coming = static_cast<const uint8_t *>(samples) + c.stream * stride + at + slot * FETCH + top * ROW_BYTES;
 #pragma unroll 1
                 for (uint32_t row = top + ROWS; row < BLOCKS; row += ROWS)
@@ -297,14 +315,14 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         const uint32_t *from = weights + int64_t(strip) * (RUN * ENTRY_WORDS);
         if constexpr (WEIGHTS_SHARED) {
             constexpr int OF_LEG = RUN * ENTRY_WORDS;
-            for (int i = threadIdx.x; i < RADIX * OF_LEG / 4; i += THREADS) {
+            for (int i = anew(tid); i < RADIX * OF_LEG / 4; i += THREADS) {
                 const int r = i / (OF_LEG / 4), k = i % (OF_LEG / 4);
                 reinterpret_cast<uint4 *>(kept)[i] = reinterpret_cast<const uint4 *>(from + int64_t(r) * (2 * POINTS * ENTRY_WORDS))[k];
             }
         } else {
             column_weights = from;
         }
-        for (int i = threadIdx.x; i < TURNS_WORDS / 2; i += THREADS) turns[i] = radix_turns[strip * (TURNS_WORDS / 2) + i];
+        for (int i = anew(tid); i < TURNS_WORDS / 2; i += THREADS) turns[i] = radix_turns[strip * (TURNS_WORDS / 2) + i];
     };
 
     // What this thread's spectra 8 g + 2 q, + 1, + 64, + 65 have of the segment: all (WHOLE), or what `wanted` says.
@@ -313,11 +331,13 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         const uint32_t masks[2] = {(wanted[0] ? 0xffffu : 0) | (wanted[1] ? 0xffff0000u : 0),
                                    (wanted[2] ? 0xffffu : 0) | (wanted[3] ? 0xffff0000u : 0)};
         uint32_t squares = 0;
+        const int warp = tid / 32, lane = tid % 32, g = lane / 4, q = lane % 4;
         // Spectrum s of the group goes to tile s / TILE, place s % TILE.
         const int s = 8 * g + 2 * q;
         float2 *to = y + ((int64_t(c.slot) * (GROUP / TILE) + s / TILE) * CHANNELS + strip * STRIP + warp) * TILE + s % TILE;
+        constexpr bool ONCE = ONE && WARPS == STRIP;
 #pragma unroll 1
-        for (int point = warp; point < STRIP; point += WARPS, to += WARPS * TILE) {
+        for (int point = warp; ONCE || point < STRIP; point += WARPS, to += WARPS * TILE) {
             float part[RADIX][2][4];
             float sums[2][4];
             const uint2 *mine = reinterpret_cast<const uint2 *>(x) + 2 * point * BESIDE + 4 * g + q; // of pairs of this thread's rows
@@ -325,8 +345,8 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
 #pragma unroll
             for (int r = 0; r < RADIX; ++r) {
                 if (r % 2 == 0) { // two at a time: each time costs instructions
-                    fetch_leg(r, point == warp);
-                    fetch_leg(r + 1, point == warp);
+                    fetch_leg(r, ONCE || point == warp);
+                    fetch_leg(r + 1, ONCE || point == warp);
                 }
 #pragma unroll
                 for (int p = 0; p < 2; ++p) {
@@ -405,6 +425,7 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
                         if (wanted[2 * half + 1]) at[1] = make_float2(re[1], im[1]);
                     }
                 }
+            if constexpr (ONCE) break;
         }
         if constexpr (BITS <= 10) {
             static_assert(BITS > 10 || (STRIP + WARPS - 1) / WARPS * 2 * RADIX * 128.0 * (1ll << (2 * BITS - 2)) < 4294967296.0);
@@ -413,7 +434,8 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         }
     };
     auto work_on = [&](const Pass &c, int strip, const uint8_t *segment_of) {
-        const uint8_t *mine = segment_of + 8 * g + 2 * q;
+        const int lane = tid % 32;
+        const uint8_t *mine = segment_of + lane / 4 * 8 + lane % 4 * 2;
         const uint32_t low = *reinterpret_cast<const uint16_t *>(mine), high = *reinterpret_cast<const uint16_t *>(mine + 64);
         const uint32_t which = uint32_t(c.segment);
         const bool wanted[4] = {(low & 255) == which, low >> 8 == which, (high & 255) == which, high >> 8 == which};
@@ -423,20 +445,21 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
             filter_and_store(Constant<false>(), c, strip, wanted);
     };
 
+    __syncthreads();
 #pragma unroll 1
-    for (int strip = blockIdx.x % lanes; strip < STRIPS; strip += lanes) {
+    for (int strip = int(blockIdx.x) % bounds[3]; strip < STRIPS; strip += bounds[2]) {
         __syncthreads(); // nobody reads the weights of the strip before
         load_weights(strip);
-        if (tid < 2 && begin + tid < end) ahead[tid] = passes[1 + begin + tid];
+        const int passes_here = bounds[1] - bounds[0];
+        if (tid < 2 && tid < passes_here) ahead[tid] = passes[1 + bounds[0] + tid];
         __syncthreads();
         coming = nullptr;
-        if (begin < end) fetch(ahead[0], strip, segments);
+        if (passes_here > 0) fetch(ahead[0], strip, segments);
 #pragma unroll
         for (int r = 0; r < RADIX; ++r) fetch_leg(r, true);
         copy_async_commit();
 #pragma unroll 1
-        for (int k = begin, here = 0, odd = 0; k < end; ++k, here = here == 2 ? 0 : here + 1, odd ^= 1) {
-            const int next = here == 2 ? 0 : here + 1, third = here == 0 ? 2 : here - 1;
+        for (int k = 0; k < bounds[1] - bounds[0]; ++k) {
             copy_async_wait<0>();
             if (flying) {
                 boxes_wait(arrival, parity);
@@ -444,14 +467,15 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
                 flying = false;
             }
             __syncthreads(); // samples are here, and the next pass is known; nobody reads x any more
-            unpack(ahead[here], strip, segments + odd * GROUP);
+            unpack(ahead[k % 3], strip, segments + k % 2 * GROUP);
             __syncthreads(); // x is complete; nobody reads raw any more
             coming = nullptr;
-            if (k + 1 < end) fetch(ahead[next], strip, segments + (odd ^ 1) * GROUP);
-            if (tid < 2 && k + 2 < end)
-                copy_async<16>(reinterpret_cast<uint8_t *>(ahead + third) + 16 * tid,
-                               reinterpret_cast<const uint8_t *>(passes + 1 + k + 2) + 16 * tid, true);
-            work_on(ahead[here], strip, segments + odd * GROUP);
+            const int first = bounds[0], last = bounds[1];
+            if (first + k + 1 < last) fetch(ahead[(k + 1) % 3], strip, segments + (k + 1) % 2 * GROUP);
+            if (tid < 2 && first + k + 2 < last)
+                copy_async<16>(reinterpret_cast<uint8_t *>(ahead + (k + 2) % 3) + 16 * tid,
+                               reinterpret_cast<const uint8_t *>(passes + 1 + first + k + 2) + 16 * tid, true);
+            work_on(ahead[k % 3], strip, segments + k % 2 * GROUP);
             copy_async_commit();
         }
     }

@@ -7,36 +7,20 @@
 
 // STEP: samples from one spectrum to the next; TAPS; PARTS: values of a sample, 2 if they are complex. A coarse delay of one
 // sample turns the centre of a real band by a quarter.
-constexpr int GROUP = 128, SCAN = 512;
+constexpr int GROUP = 128, CLEAR = 256;
 constexpr uint8_t NO_SEGMENT = 255;
 
-// Missing packets before each packet: present [stream][packets] (1 or 0) -> missing [stream][packets + 1]. One block a stream.
-KERNEL(SCAN, 1) count_missing(const uint8_t *__restrict__ present, int *__restrict__ missing, int packets) {
-    SHARED_BYTES(shared);
-    int *sums = reinterpret_cast<int *>(shared); // [SCAN]
-    const uint8_t *here = present + int64_t(blockIdx.x) * packets;
-    int *before = missing + int64_t(blockIdx.x) * (packets + 1);
-    const int share = (packets + SCAN - 1) / SCAN, first = min(packets, int(threadIdx.x) * share), last = min(packets, first + share);
-    int sum = 0;
-    for (int packet = first; packet < last; ++packet) sum += here[packet] == 0;
-    sums[threadIdx.x] = sum;
-    __syncthreads();
-    for (int reach = 1; reach < SCAN; reach *= 2) {
-        const int other = int(threadIdx.x) >= reach ? sums[threadIdx.x - reach] : 0;
-        __syncthreads();
-        sums[threadIdx.x] += other;
-        __syncthreads();
-    }
-    sum = sums[threadIdx.x] - sum;
-    for (int packet = first; packet < last; ++packet) {
-        before[packet] = sum;
-        sum += here[packet] == 0;
-    }
-    if (threadIdx.x == SCAN - 1) before[packets] = sums[SCAN - 1];
+// Set what is counted to zero: counters [streams][2], output_power [streams][channels] and the number of passes.
+KERNEL(CLEAR, 1) clear(uint64_t *__restrict__ counters, uint64_t *__restrict__ output_power, Pass *__restrict__ passes, int streams,
+                       int channels) {
+    const int i = blockIdx.x * CLEAR + threadIdx.x;
+    for (int64_t k = i; k < int64_t(streams) * channels; k += gridDim.x * CLEAR) output_power[k] = 0;
+    for (int k = i; k < 2 * streams; k += gridDim.x * CLEAR) counters[k] = 0;
+    if (i == 0) passes[0] = {};
 }
 
 // One block a group and stream.
-// coarse, fine, phase [stream][spectra]: delays of the spectra asked for; spectrum 0 of group 0 is number `before` of them (it
+// present [stream][packets]: 1 or 0. coarse, fine, phase [stream][spectra]: delays of the spectra asked for; spectrum 0 of group 0 is number `before` of them (it
 // may be negative). first_value: where it would start without delay, in values counted from the chunk's first.
 // -> turns [stream][groups·8][2: these, those][2: even, odd][8], of tiles of 16 spectra: e^{i phase} (x, y; NaN if not valid),
 //    angle per channel (z, radians), 1 if valid (w); and the turns of channels 1/8 (x, y) and 3/8 of the band apart (z, w);
@@ -44,7 +28,7 @@ KERNEL(SCAN, 1) count_missing(const uint8_t *__restrict__ present, int *__restri
 //    passes [any]: a pass of the filter over each segment, in any order, and their number in passes[0].
 KERNEL(GROUP, 1)
 place_windows(const int64_t *__restrict__ coarse, const double *__restrict__ fine, const double *__restrict__ phase,
-              const int *__restrict__ missing, float4 *__restrict__ turns, uint8_t *__restrict__ segment,
+              const uint8_t *__restrict__ present, float4 *__restrict__ turns, uint8_t *__restrict__ segment,
               Pass *__restrict__ passes, int spectra, int before, int groups, int first_group, int packets,
               int packet_samples, int64_t first_value) {
     SHARED_BYTES(shared);
@@ -66,8 +50,12 @@ place_windows(const int64_t *__restrict__ coarse, const double *__restrict__ fin
         const int64_t last = start + int64_t(TAPS) * STEP - 1;
         valid = start >= 0 && last < samples;
         if (valid) {
-            const int *before = missing + int64_t(stream) * (packets + 1);
-            valid = before[last / packet_samples + 1] == before[start / packet_samples];
+            const uint8_t *here = present + int64_t(stream) * packets;
+            int all = 1;
+            const int end = int(last / packet_samples);
+#pragma unroll 8
+            for (int packet = int(start / packet_samples); packet <= end; ++packet) all &= here[packet] != 0;
+            valid = all;
         }
         if (valid) {
             double angle = phase[from];
@@ -103,13 +91,9 @@ place_windows(const int64_t *__restrict__ coarse, const double *__restrict__ fin
     to[0] = turn;
     to[16] = apart;
     segment[at * GROUP + i] = valid ? uint8_t(number) : NO_SEGMENT;
-    int *base = good; // no longer needed
-    __syncthreads();
-    if (i == 0) {
-        int count = 0;
-        for (int j = 0; j < GROUP; ++j) count += leads[j];
-        *base = count ? atomicAdd(&passes[0].count, count) : 0;
-    }
+    int *base = good; // no longer needed after the next barrier
+    const int count = __syncthreads_count(leads[i]);
+    if (i == 0) *base = count ? atomicAdd(&passes[0].count, count) : 0;
     __syncthreads();
     if (leads[i]) {
         Pass pass = {};
