@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ryle.gpu.interface import Gpu, Stream
+from ryle.gpu.power import EnergyMeter
+
+_BATCH = 0.03  # seconds of launches between two looks at the clock
 
 Launch = Callable[[Stream], None]
 
@@ -92,6 +95,63 @@ def interleave(
         for name, launch in ready.items():
             times[name].append(seconds_of(launch, stream, repeats[name]))
     return {name: Times(values, repeats[name]) for name, values in times.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Sustained:
+    """What a launch takes when it runs again and again until power and clock have settled.
+
+    Parameters
+    ----------
+    seconds : float
+        Of one launch.
+    joules : float
+        Of one launch, of the whole board; NaN where there is no counter.
+    clock : float
+        Of the multiprocessors, Hz; NaN where it cannot be read.
+    """
+
+    seconds: float
+    joules: float
+    clock: float
+
+
+def sustain(launch: Launch, stream: Stream, seconds: float, meter: EnergyMeter | None = None) -> Sustained:
+    """Run a launch again and again for so many seconds; the second half of them counts.
+
+    Parameters
+    ----------
+    launch : callable
+        What is run; the GPU always has some of it to do.
+    stream : Stream
+        Where.
+    seconds : float
+        For how long, at least.
+    meter : EnergyMeter, optional
+        Made anew if not given.
+    """
+    meter = EnergyMeter() if meter is None else meter
+    batch = max(1, round(_BATCH / max(seconds_of(launch, stream), 1e-6)))
+
+    def run(until: float) -> int:
+        launches, waited = 0, None
+        while launches == 0 or time.perf_counter() < until:
+            for _ in range(batch):
+                launch(stream)
+            launches += batch
+            if waited is not None:
+                waited.synchronize()  # one batch is always under way
+            waited = stream.record()
+        return launches
+
+    run(time.perf_counter() + seconds / 2)
+    stream.synchronize()
+    meter.start()
+    begin = stream.record()
+    launches = run(time.perf_counter() + seconds / 2)
+    end, clock = stream.record(), meter.sm_clock()
+    elapsed = end.seconds_since(begin)
+    return Sustained(elapsed / launches, meter.stop() / launches, clock)
 
 
 def record(launch: Launch, stream: Stream) -> Launch:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,6 @@ from rich.table import Table
 
 from .. import __version__
 from ..gpu.interface import Gpu
-from .cpu import commit
 
 
 @dataclass(slots=True)
@@ -58,6 +60,15 @@ class Row:
     more: dict[str, Any] = field(default_factory=dict)
 
 
+def commit() -> str:
+    """Commit of the source tree that this module lies in; RYLE_COMMIT where that is no repository."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return os.environ.get("RYLE_COMMIT", "unknown")
+
+
 def machine(gpu: Gpu) -> dict[str, Any]:
     """Describe the GPU and this program."""
     query = ("driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.limit", "temperature.gpu")
@@ -97,15 +108,15 @@ def table(rows: list[Row]) -> Table:
     return shown
 
 
-def as_json(about: dict[str, Any], rows: list[Row]) -> str:
-    """Give the text of a file of results: a header and one object a line for each figure."""
+def as_json(about: dict[str, Any], rows: Sequence[Any]) -> str:
+    """Give the text of a file of results: a header and one object a line for each figure, a dataclass with ``more``."""
 
     def short(value: Any) -> Any:
         if isinstance(value, float):
             return float(f"{value:.5g}")
         return [short(v) for v in value] if isinstance(value, tuple | list) else value
 
-    def line(row: Row) -> str:
+    def line(row: Any) -> str:
         found = {key: short(value) for key, value in asdict(row).items() if key != "more"}
         return json.dumps(found | {key: short(value) for key, value in row.more.items()})
 
