@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ryle.bench.channelize import CHANNELS, forms, matrix
+from ryle.bench.measured import CHANNELS, forms, matrix
 from ryle.bench.results import Row, as_json
 
 FIGURES = Path(__file__).parents[2] / "docs" / "figures" / "channelizer.py"
@@ -24,7 +24,7 @@ def saved(fused):
     """Make a file of results in which every rate says of which case it is."""
     rows = [Row("HBM copy", None, None, None, 4000.0, "GB/s")]
     rows += [Row("cuFFT c2c", 1 << k, None, None, 200.0, "Gvalue/s", more={"bytes": 16}) for k in range(6, 10)]
-    for case in [*matrix(), *(form for n in CHANNELS for form in forms(n))]:
+    for case in [*matrix(), *(form for n in CHANNELS for form in forms(n).values())]:
         more = {name: getattr(case, name) for name in ("streams", "spectra", "layout", "policy")}
         rate = case.channels + case.taps / 100 + case.bits / 10000
         if case.layout != "blocks" or case.policy != "flat" or case.samples < 1 << 28:

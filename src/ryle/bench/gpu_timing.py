@@ -1,7 +1,7 @@
 """How GPU work is timed: in turn, by the GPU's own clock, many launches at a time, within a given time.
 
 Launches are recorded once as a CUDA graph and replayed, so that what is timed is the GPU and not how quickly Python
-enqueues. Work that cannot be recorded is enqueued each time.
+enqueues; of short launches, many together. Work that cannot be recorded is enqueued each time.
 """
 
 from __future__ import annotations
@@ -9,16 +9,20 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ryle.gpu.interface import Gpu, Stream
 from ryle.gpu.power import EnergyMeter
 
 _BATCH = 0.03  # seconds of launches between two looks at the clock
 
+_SHORT = 1e-3  # seconds: of shorter launches so many are recorded together,
+_MOST = 64  # up to this number
+
 Launch = Callable[[Stream], None]
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,8 @@ def seconds_of(launch: Launch, stream: Stream, repeats: int = 1) -> float:
 
 
 def interleave(
-    work: Mapping[str, Launch], gpu: Gpu, seconds: float, rounds: int = 7, recorded: bool = True
-) -> dict[str, Times]:
+    work: Mapping[Key, Launch], gpu: Gpu, seconds: float, rounds: int = 7, recorded: bool = True
+) -> dict[Key, Times]:
     """Time pieces of work in turn.
 
     Parameters
@@ -84,17 +88,23 @@ def interleave(
         Whether to replay launches as CUDA graphs.
     """
     stream = gpu.stream()
-    ready = {name: record(launch, stream) if recorded else launch for name, launch in work.items()}
-    repeats = {}
-    for name, launch in ready.items():
-        launch(stream)
-        one = seconds_of(launch, stream)
-        repeats[name] = max(1, math.floor(seconds / rounds / len(ready) / max(one, 1e-7)))
-    times: dict[str, list[float]] = {name: [] for name in ready}
+    ready, runs, repeats = dict(work), dict.fromkeys(work, 1), {}
+    for name, launch in work.items():
+        if recorded:
+            ready[name] = record(launch, stream)
+        ready[name](stream)
+        one = seconds_of(ready[name], stream)
+        if recorded and one < _SHORT:
+            runs[name] = min(_MOST, math.ceil(_SHORT / max(one, 1e-7)))
+            ready[name] = record(launch, stream, runs[name])
+            ready[name](stream)
+        share = seconds / rounds / len(work) / runs[name]
+        repeats[name] = max(1, math.floor(share / max(one, 1e-7)))
+    times: dict[Key, list[float]] = {name: [] for name in ready}
     for _ in range(rounds):
         for name, launch in ready.items():
-            times[name].append(seconds_of(launch, stream, repeats[name]))
-    return {name: Times(values, repeats[name]) for name, values in times.items()}
+            times[name].append(seconds_of(launch, stream, repeats[name]) / runs[name])
+    return {name: Times(values, repeats[name] * runs[name]) for name, values in times.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +164,20 @@ def sustain(launch: Launch, stream: Stream, seconds: float, meter: EnergyMeter |
     return Sustained(elapsed / launches, meter.stop() / launches, clock)
 
 
-def record(launch: Launch, stream: Stream) -> Launch:
-    """Record a launch as a CUDA graph and give what replays it; the launch itself where that is refused."""
+def record(launch: Launch, stream: Stream, times: int = 1) -> Launch:
+    """Record a launch, or some in a row, as a CUDA graph and give what replays it; where that is refused, runs it."""
+
+    def run(stream: Stream) -> None:
+        for _ in range(times):
+            launch(stream)
+
     launch(stream)  # whatever is set up at the first launch is not to be recorded
     stream.synchronize()
     try:
-        return _Graph(launch, stream)
+        return _Graph(run, stream)
     except (ImportError, RuntimeError):
         stream.synchronize()
-        return launch
+        return run
 
 
 class _Graph:

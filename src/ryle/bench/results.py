@@ -40,8 +40,8 @@ class Row:
         Value over the baseline's: more is better (less for energy).
     spread : tuple of float, optional
         First and last quartile of the value.
-    target : float, optional
-        What the value is to reach.
+    target, least : float, optional
+        What the value, and the ratio, are to reach.
     more : dict
         Streams, spectra, layout, policy and further numbers.
     """
@@ -57,6 +57,7 @@ class Row:
     ratio: float | None = None
     spread: tuple[float, float] | None = None
     target: float | None = None
+    least: float | None = None
     more: dict[str, Any] = field(default_factory=dict)
 
 
@@ -86,8 +87,8 @@ def machine(gpu: Gpu) -> dict[str, Any]:
 
 def table(rows: list[Row]) -> Table:
     """Show the rows: the more the better, but for energy."""
-    shown = Table("case", "channels", "taps", "bits", "form", "value", "quartiles", "baseline", "ratio", "target")
-    for column in (1, 2, 3, 5, 6, 7, 8, 9):
+    shown = Table("case", "channels", "taps", "bits", "form", "value", "quartiles", "target", "baseline", "ratio")
+    for column in (1, 2, 3, 5, 6, 7, 9):
         shown.columns[column].justify = "right"
     for r in rows:
         streams = r.more.get("streams", 2)
@@ -95,15 +96,16 @@ def table(rows: list[Row]) -> Table:
         form += [r.more["layout"]] if r.more.get("layout", "blocks") != "blocks" else []
         form += ["packets"] if r.more.get("policy", "flat") != "flat" else []
         met = "" if r.target is None else "[green]" if r.value >= r.target else "[red]"
+        kept = "" if r.least is None or r.ratio is None else "[green]" if r.ratio >= r.least else "[red]"
         shown.add_row(
             r.case,
             *("" if v is None else str(v) for v in (r.channels, r.taps, r.bits)),
             ", ".join(form),
             f"{r.value:.4g} {r.unit}",
             "" if r.spread is None else f"{r.spread[0]:.4g}-{r.spread[1]:.4g}",
-            "" if r.baseline_value is None else f"{r.baseline_value:.4g}",
-            "" if r.ratio is None else f"{r.ratio:.2f}",
             "" if r.target is None else f"{met}≥ {r.target:g}[/]",
+            "" if r.baseline_value is None else f"{r.baseline}: {r.baseline_value:.4g}",
+            "" if r.ratio is None else f"{r.ratio:.2f}" + (f" {kept}≥ {r.least:g}[/]" if kept else ""),
         )
     return shown
 
