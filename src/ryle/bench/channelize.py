@@ -216,8 +216,9 @@ def form_rows(
         if m is not None and (found := m.prepare(case)) is not None
     }
     work = {key: found.launch for key, found in prepared.items()}
-    plain = prepared[BASELINE, ""]
-    work |= {(f"{BASELINE}: {part}", ""): launch for part, launch in plain.parts.items()}
+    for form in ("", "8 bit")[: 2 if group[""].channels == max(CHANNELS) else 1]:
+        parts = prepared[BASELINE, form].parts
+        work |= {(f"{BASELINE}: {part}", form): launch for part, launch in parts.items()}
     left = seconds - (time.monotonic() - begin)
     # No turn is longer than a few launches: whoever is timed is as warm as the others.
     times = interleave(work, gpu, max(left, 0.02), rounds=min(_ROUNDS, max(5, round(left / 0.25))))
@@ -241,7 +242,7 @@ def form_rows(
         elif name == BASELINE:
             row.target = None if form else BASELINE_TARGETS.get(case.channels)
         else:
-            row.more["bytes"] = plain.traffic[name.removeprefix(f"{BASELINE}: ")] / case.samples
+            row.more["bytes"] = prepared[BASELINE, form].traffic[name.removeprefix(f"{BASELINE}: ")] / case.samples
     return rows
 
 
