@@ -228,10 +228,15 @@ def channel_axis(axes: Any, channels: list[int]) -> None:
     axes.set_xlabel("channels")
 
 
+def described(precision: dict[str, Any]) -> str:
+    """Which form of the channelizer was studied, where."""
+    return ", ".join([f"{precision['backend']} channelizer", *filter(None, [precision.get("where")])])
+
+
 def draw_harmonics(precision: dict[str, Any], output: Path) -> None:
     """What a dithered tone leaves in other channels (Fig. 6)."""
     found = precision["harmonics"]
-    subtitle = f"{found['bits']}-bit tone in channel {found['channel']}, {found['spectra']} spectra averaged"
+    subtitle = f"{described(precision)}; {found['bits']}-bit tone in channel {found['channel']}, {found['spectra']} spectra averaged"
     with figure(output, "Harmonics of a tone", subtitle, (8, 2 * len(found["power"]) + 1)) as drawing:
         for axes, (name, power) in zip(
             grid(drawing, len(found["power"]), 1, sharex=True, sharey=True)[:, 0], found["power"].items(), strict=True
@@ -247,7 +252,7 @@ def draw_harmonics(precision: dict[str, Any], output: Path) -> None:
 def draw_response(precision: dict[str, Any], output: Path) -> None:
     """Response of a channel, measured and by the weights (Fig. 7)."""
     found = precision["response"]
-    subtitle = f"{precision['backend']} channelizer, {found[0]['bits']}-bit tones, {found[0]['taps']} taps"
+    subtitle = f"{described(precision)}; {found[0]['bits']}-bit tones, {found[0]['taps']} taps"
     with figure(output, "Response of a channel", subtitle, (10, 4.5)) as drawing:
         for axes, response in zip(grid(drawing, 1, len(found), sharey=True)[0], found, strict=True):
             axes.plot(
