@@ -87,9 +87,9 @@ def delays_of(case: Case) -> Delays:
 
 def gains_of(case: Case) -> NDArray[np.complex64]:
     """Gains of a case, complex64 (stream, channel), that bring uniform samples to 30 levels r.m.s. in each part."""
-    turns = np.random.default_rng(3).uniform(0, 2 * np.pi, (case.streams, case.channels))
-    gains: NDArray[np.complex64] = (30 * 24**0.5 / 2**case.bits * np.exp(1j * turns)).astype(np.complex64)
-    return gains
+    turns = np.random.default_rng(3).uniform(0, 2 * np.pi, (min(case.streams, 8), case.channels))
+    gains = (30 * 24**0.5 / 2**case.bits * np.exp(1j * turns)).astype(np.complex64)
+    return np.resize(gains, (case.streams, case.channels))  # the same again for every eight streams
 
 
 class ThreeKernelsMeasured:
