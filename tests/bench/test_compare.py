@@ -55,7 +55,8 @@ def test_the_same_is_the_same(run):
 def test_independent_roundings_have_the_standard_deviation_that_is_computed(run):
     found = compare(run("a", seed=1), run("b", seed=2))
     assert found.same_presence and found.agree and not found.identical
-    assert 0.95 < found.rms < 1.05 and found.equal < 1e-3 * found.visibilities
+    # A fifth of the visibilities of a single spectrum are equal by chance, and losses may leave many of those.
+    assert 0.95 < found.rms < 1.05 and found.equal < 0.5 * found.visibilities
     assert 0.2 < found.as_if < 0.5  # a part has an error of 1/6 in either run
 
 
