@@ -35,9 +35,9 @@ class Speeds:
         self.forms = [form for form in (FUSED, BASELINE) if any(row["case"] == form for row in self.rows)]
 
     def _values(self, key: str) -> list[int]:
-        """Give what the whole matrix has; single cases of other numbers of channels are left to the file."""
-        long = [row for row in self.rows if row["case"] == BASELINE and row.get("streams") == 2 and row["taps"] != 16]
-        return sorted({row[key] for row in long})
+        """Give what the whole matrix has, if it was measured; single cases of other numbers of channels are left out."""
+        long = [row for row in self.rows if row["case"] == BASELINE and row.get("streams") == 2]
+        return sorted({row[key] for row in [row for row in long if row["taps"] != 16] or long})
 
     def value(self, case: str, channels: int, taps: int, bits: int) -> float:
         """Gsample/s of a case at long launches, two streams; NaN if it was not measured."""

@@ -141,6 +141,7 @@ def sustain(launch: Launch, stream: Stream, seconds: float, meter: EnergyMeter |
         Made anew if not given.
     """
     meter = EnergyMeter() if meter is None else meter
+    launch(stream)
     batch = max(1, round(_BATCH / max(seconds_of(launch, stream), 1e-6)))
 
     def run(until: float) -> int:
