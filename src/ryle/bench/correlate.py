@@ -31,7 +31,9 @@ from .results import as_json, machine
 
 GEMM, COPY = "int8 matrix product (cuBLASLt)", "HBM copy"
 _GEMM_SIZE = 8192
-_BYTES = 3 << 30  # of spectra that a launch reads, at most
+#: Of spectra that a launch reads, at most, and at most an eighth of the memory: so much that it does not matter when
+#: the last tiles are not as many as multiprocessors.
+_BYTES = 12 << 30
 #: Dense int8 operations a second by data sheet.
 PEAKS = {"NVIDIA H200": 1979e12, "NVIDIA H100 80GB HBM3": 1979e12, "NVIDIA A100-SXM4-80GB": 624e12}
 #: Useful TOPS that a kernel must reach on one H200, by inputs: K-blocks of eight bits, 4096 times.
@@ -107,7 +109,7 @@ class Figure:
 
 def prepare(gpu: Gpu, cases: Sequence[Case], nbytes: int, progress: Callable[[str], None]) -> list[Timed]:
     """Check all cases and give them with what they are compared with."""
-    nbytes = min(nbytes, gpu.memory_bytes // 8)
+    nbytes = min(nbytes, gpu.memory_bytes // 8 >> 26 << 26)
     source, room, sums = random_bytes(gpu, nbytes, -127), gpu.empty(nbytes, np.int8), gpu.empty(nbytes // 4, np.int32)
     launches, moved = copies(gpu, source, room)
     timed = [Timed(f"{COPY}: {name}", launch, 0.0, moved) for name, launch in launches.items()]
