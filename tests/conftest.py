@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ports import free_ports
+
 # How long an example takes is a matter of what else the machine does.
 settings.register_profile("ryle", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("ryle")
@@ -31,6 +33,11 @@ def _trouble() -> tuple[int, int]:
     six = Path("/proc/net/snmp6")
     counters = dict(line.split() for line in six.read_text().splitlines()) if six.exists() else {}
     return stolen, full + int(counters.get("Udp6RcvbufErrors", 0))
+
+
+@pytest.fixture
+def ports():
+    return free_ports
 
 
 @pytest.fixture

@@ -35,9 +35,9 @@ class Speeds:
         self.forms = [form for form in (FUSED, BASELINE) if any(row["case"] == form for row in self.rows)]
 
     def _values(self, key: str) -> list[int]:
-        """Give what the whole matrix has; single cases of other numbers of channels are left to the file."""
-        long = [row for row in self.rows if row["case"] == BASELINE and row.get("streams") == 2 and row["taps"] != 16]
-        return sorted({row[key] for row in long})
+        """Give what the whole matrix has, if it was measured; single cases of other numbers of channels are left out."""
+        long = [row for row in self.rows if row["case"] == BASELINE and row.get("streams") == 2]
+        return sorted({row[key] for row in [row for row in long if row["taps"] != 16] or long})
 
     def value(self, case: str, channels: int, taps: int, bits: int) -> float:
         """Gsample/s of a case at long launches, two streams; NaN if it was not measured."""
@@ -59,7 +59,7 @@ class Speeds:
     @property
     def title(self) -> str:
         """Where and when."""
-        return f"{self.machine['gpu']}, {self.machine['date']}, commit {self.machine['commit']}"
+        return f"{self.machine['gpu']}, {self.machine['date']}, commit {self.machine['commit'][:10]}"
 
 
 def operations(channels: int, taps: int) -> float:
@@ -128,7 +128,7 @@ def draw_roofline(speeds: Speeds, output: Path) -> None:
                 right.plot(x, y, linestyle="", marker=marker, markersize=4, color=colour, label=label)
         left.set_title(f"filter kernel of the three, {n} channels")
         markers = ", ".join(f"{form} {mark}" for form, mark in zip(speeds.forms, ("dots", "crosses"), strict=False))
-        right.set_title(f"whole channelizer, {n} channels, by the byte floor; {markers}", fontsize=8)
+        right.set_title(f"whole, by the byte floor: {markers}")
         for axes in (left, right):
             x = np.geomspace(0.5, 200, 100)
             axes.plot(x, np.minimum(x * speeds.copy, speeds.peak) / 1e12, color="0.4")
@@ -143,7 +143,7 @@ def draw_roofline(speeds: Speeds, output: Path) -> None:
 
 
 def draw_floor(speeds: Speeds, output: Path) -> None:
-    """Share of what the memory would allow were every byte moved once (Fig. 9 and 10)."""
+    """Share of what the memory would allow were every byte moved once, of whole channelizers."""
     with figure(output, "Share of the byte floor", speeds.title, (10, 2.6 * len(speeds.forms))) as drawing:
         shares = {
             (form, n): np.array(
@@ -169,6 +169,27 @@ def draw_floor(speeds: Speeds, output: Path) -> None:
                 axes.set_title(f"{form}, {n} channels", fontsize=9)
         drawing.supxlabel("bits of a sample", fontsize=10)
         drawing.supylabel("taps; numbers are per cent", fontsize=10)
+
+
+def draw_parts(speeds: Speeds, output: Path) -> None:
+    """Share of their own byte floor of the filter (Fig. 9) and of what follows the transform (Fig. 10), of the three."""
+    with figure(output, "Efficiency of the three kernels", speeds.title, (10, 4.5)) as drawing:
+        left, right = grid(drawing, 1, 2, sharey=True)[0]
+        n, width = speeds.channels[-1], 0.8 / len(speeds.bits)
+        for j, (colour, bits) in enumerate(zip(COLOURS, speeds.bits, strict=False)):
+            x = np.arange(len(speeds.taps)) + (j - (len(speeds.bits) - 1) / 2) * width
+            rates = np.array([speeds.value(f"{BASELINE}: FIR", n, taps, bits) for taps in speeds.taps])
+            left.bar(x, 100 * rates * 1e9 * (bits / 8 + 4) / speeds.copy, width, color=colour, label=f"{bits} bit")
+        left.set_xticks(range(len(speeds.taps)), map(str, speeds.taps))
+        left.set_xlabel("taps")
+        left.set_title(f"filter, {n} channels: samples in, 4 bytes a sample out")
+        left.legend(loc="upper right")
+        rates = np.array([speeds.value(f"{BASELINE}: rest", n, 16, 10) for n in speeds.channels])
+        right.bar(range(len(speeds.channels)), 100 * rates * 1e9 * 5 / speeds.copy, 0.6)
+        right.set_xticks(range(len(speeds.channels)), map(str, speeds.channels))
+        right.set_xlabel("channels")
+        right.set_title("after the transform: 4 bytes a sample in, 1 out")
+        left.set_ylabel("per cent of what the copy's rate allows")
 
 
 def draw_pcie(speeds: Speeds, output: Path) -> None:
@@ -207,10 +228,15 @@ def channel_axis(axes: Any, channels: list[int]) -> None:
     axes.set_xlabel("channels")
 
 
+def described(precision: dict[str, Any]) -> str:
+    """Which form of the channelizer was studied, where."""
+    return ", ".join([f"{precision['backend']} channelizer", *filter(None, [precision.get("where")])])
+
+
 def draw_harmonics(precision: dict[str, Any], output: Path) -> None:
     """What a dithered tone leaves in other channels (Fig. 6)."""
     found = precision["harmonics"]
-    subtitle = f"{found['bits']}-bit tone in channel {found['channel']}, {found['spectra']} spectra averaged"
+    subtitle = f"{described(precision)}; {found['bits']}-bit tone in channel {found['channel']}, {found['spectra']} spectra averaged"
     with figure(output, "Harmonics of a tone", subtitle, (8, 2 * len(found["power"]) + 1)) as drawing:
         for axes, (name, power) in zip(
             grid(drawing, len(found["power"]), 1, sharex=True, sharey=True)[:, 0], found["power"].items(), strict=True
@@ -226,7 +252,7 @@ def draw_harmonics(precision: dict[str, Any], output: Path) -> None:
 def draw_response(precision: dict[str, Any], output: Path) -> None:
     """Response of a channel, measured and by the weights (Fig. 7)."""
     found = precision["response"]
-    subtitle = f"{precision['backend']} channelizer, {found[0]['bits']}-bit tones, {found[0]['taps']} taps"
+    subtitle = f"{described(precision)}; {found[0]['bits']}-bit tones, {found[0]['taps']} taps"
     with figure(output, "Response of a channel", subtitle, (10, 4.5)) as drawing:
         for axes, response in zip(grid(drawing, 1, len(found), sharey=True)[0], found, strict=True):
             axes.plot(
@@ -240,22 +266,34 @@ def draw_response(precision: dict[str, Any], output: Path) -> None:
         drawing.supylabel("power, dB", fontsize=10)
 
 
+def form_of(row: dict[str, Any]) -> str:
+    """What is special about a row: bits, streams, order of the output, packets, a short launch."""
+    streams, samples = row.get("streams", 2), row.get("spectra", 0) * 2 * row["channels"]
+    parts = [row["case"]]
+    parts += [f"{row['bits']} bit"] if row["bits"] != 10 else []
+    parts += ["one stream"] if streams == 1 else [f"{streams} streams of at least 2^20 samples"] if streams > 2 else []
+    parts += ["interleaved"] if row.get("layout") == "interleaved" else []
+    parts += ["packet table"] if row.get("policy") == "table" else []
+    parts += ["2 streams of 2^20 samples"] if streams == 2 and 0 < samples <= 1 << 22 else []
+    return ", ".join(parts)
+
+
 def rates_table(speeds: Speeds) -> str:
-    """Every rate of the default case and its other forms as a Markdown table."""
-    head = ("form", *(f"{n} channels" for n in speeds.channels))
-    lines = [head, ("---", *["--:"] * len(speeds.channels))]
-    rows = [r for r in speeds.rows if (r["taps"], r["bits"]) == (16, 10)]
+    """Every rate at 16 taps and 10 bits, of 8 bits too, and of all forms, as a Markdown table."""
     names: dict[str, dict[int, str]] = {}
-    for r in rows:
-        streams = r.get("streams", 2)
-        form = [r["case"]]
-        form += [f"{streams} streams" + (", short" if streams > 2 else "")] if streams != 2 else []
-        form += ["interleaved"] if r.get("layout") == "interleaved" else []
-        form += ["packet table"] if r.get("policy") == "table" else []
-        form += ["2^20 samples a stream"] if streams == 2 and r.get("spectra", 0) * 2 * r["channels"] <= 1 << 22 else []
-        form = [part for part in form if r["unit"] == "Gsample/s" or "2^20" not in part]
-        text = f"{r['value']:.3g}" + (f" ({r['ratio']:.2f})" if r["ratio"] else "")
-        names.setdefault(f"{', '.join(form)}, {r['unit']}", {})[r["channels"]] = text
+    for row in speeds.rows:
+        if row["taps"] != 16 or row["bits"] not in (8, 10) or row["channels"] not in speeds.channels:
+            continue
+        cells = {f"{form_of(row)}, {row['unit']}": f"{row['value']:.3g}"}
+        what = form_of(row) + (", energy" if row["unit"].startswith("J") else "")
+        if row["ratio"]:
+            least = f" (to keep: {row['least']:g})" if row.get("least") else ""
+            cells[f"{what} / {row['baseline']}{least}"] = f"{row['ratio']:.2f}"
+        if row["target"]:
+            cells[f"{form_of(row)}, to reach"] = f"{row['target']:g}"
+        for name, text in cells.items():
+            names.setdefault(name, {})[row["channels"]] = text
+    lines = [("what", *(f"{n} channels" for n in speeds.channels)), ("---", *["--:"] * len(speeds.channels))]
     lines += [(name, *(found.get(n, "") for n in speeds.channels)) for name, found in names.items()]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -277,7 +315,11 @@ def main(
     speeds = Speeds(json.loads(speed.read_text()))
     for name, draw in DRAWINGS.items():
         draw(speeds, output / f"channelizer-{name}.png")
-    speed.with_suffix(".md").write_text(f"{speeds.title}.\n\n{rates_table(speeds)}")
+    copies = [
+        f"{row['case'].removeprefix('HBM copy: ')} {row['value']:.0f}" for row in speeds.rows if "copy:" in row["case"]
+    ]
+    about = f"{speeds.title}; copies in memory, GB/s read and written: {', '.join(copies) or round(speeds.copy / 1e9)}."
+    speed.with_suffix(".md").write_text(f"{about}\n\n{rates_table(speeds)}")
 
 
 DRAWINGS = {
@@ -285,6 +327,7 @@ DRAWINGS = {
     "transforms": draw_transforms,
     "roofline": draw_roofline,
     "floor": draw_floor,
+    "parts": draw_parts,
     "pcie": draw_pcie,
 }
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from emulation import EmulatedGpu
-from ryle.bench import channelize, cufft, cufftdx
+from ryle.bench import channelize, cufft, cufftdx, gpu_timing, measured
 from ryle.bench.ahead import compile_ahead
-from ryle.bench.channelize import Arena, Row, ThreeKernelsMeasured, case_rows, delays_of, gains_of, long_launch, matrix
+from ryle.bench.channelize import Arena, Row, ThreeKernelsMeasured, case_rows, delays_of, form_rows, gains_of
 from ryle.bench.gpu_timing import Budget, Times, interleave, record
-from ryle.bench.measured import Case, Prepared
+from ryle.bench.measured import Case, Prepared, forms, long_launch, many_streams, matrix
 from ryle.bench.results import as_json, table
 from ryle.bench.three_kernels import Tuning
 from ryle.gpu import GpuUnavailable, gpu_problem, open_gpu
@@ -93,6 +93,25 @@ def test_work_takes_turns_for_the_time_given():
     assert slow["c"].seconds == [5.0] * 5
 
 
+def test_short_launches_are_recorded_together(monkeypatch):
+    clock, recorded = Clock(), []
+
+    def record(launch, stream, times=1):
+        recorded.append(times)
+        return lambda stream: [launch(stream) for _ in range(times)]
+
+    monkeypatch.setattr(gpu_timing, "record", record)
+    work = {
+        "short": clock.work("short", 2.0**-13),
+        "tiny": clock.work("tiny", 2.0**-20),
+        "long": clock.work("long", 0.5),
+    }
+    times = interleave(work, clock, seconds=6.0, rounds=2)
+    assert recorded == [1, 9, 1, 64, 1]  # of a millisecond together, but no more than 64
+    assert [times[name].median for name in work] == [2.0**-13, 2.0**-20, 0.5]
+    assert [times[name].repeats for name in ("short", "long")] == [9 * 910, 2]
+
+
 def test_quartiles_are_not_those_of_a_smooth_curve():
     assert Times([1.0, 2.0, 9.0], 1).quartiles == (1.0, 9.0)
     low, high = Times([1.0, 2.0, 3.0, 4.0, 9.0], 1).quartiles
@@ -130,20 +149,26 @@ def test_a_case_counts_its_samples_and_bytes():
     used = (128 + 15) * 2048 + 2 * 1024  # windows and the greatest coarse delay
     assert case.stream_bytes * 8 >= used * 10
     assert case.stream_bytes % (4096 * 10 // 8) == 0
-    for bits in channelize.BITS:
+    for bits in measured.BITS:
         assert Case(64, 4, bits).stream_bytes % 4 == 0
 
 
 def test_the_matrix_is_that_of_the_issue():
     cases = matrix()
-    assert len(cases) == len({str(case) for case in cases}) == 4 * 5 * 5
-    assert all(case.samples == channelize.LONG for case in cases)
+    assert len(cases) == len({str(case) for case in cases}) == 4 * 23
+    everything = {
+        (c.channels, c.taps, c.bits) for c in [*cases, *(f for n in measured.CHANNELS for f in forms(n).values())]
+    }
+    assert everything == {(n, t, b) for n in measured.CHANNELS for t in measured.TAPS for b in measured.BITS}
+    assert all(case.samples == measured.LONG for case in cases)
     assert {case.channels for case in matrix(full=True)} == {1 << k for k in range(6, 17)}
-    many = channelize.many_streams(4096)
+    many = many_streams(4096)
     assert (many.streams, many.spectra * 8192) == (512, 1 << 20)
-    assert channelize.many_streams(32768).spectra == 64
-    assert [case.spectra * 2048 for case in channelize.forms(1024)][-1] == 1 << 20
-    assert len(channelize.forms(8192)) == len(channelize.forms(4096)) - 1
+    assert many_streams(32768).spectra == 64
+    assert forms(1024)["short launch"].spectra * 2048 == 1 << 20
+    assert set(forms(4096)) == {*forms(8192), "short launch"}
+    for form, (other, _) in measured.KEPT.items():
+        assert {form, other} <= set(forms(1024))
 
 
 def test_random_samples_come_out_at_thirty_levels(gpu):
@@ -162,7 +187,7 @@ def test_random_samples_come_out_at_thirty_levels(gpu):
 
 
 def test_rows_of_a_case(gpu, monkeypatch):
-    monkeypatch.setattr(channelize, "LONG", 1 << 14)
+    monkeypatch.setattr(measured, "LONG", 1 << 14)
     case = long_launch(64, 1)
     assert case.spectra == 64
     arena = Arena(gpu, [case])
@@ -183,8 +208,47 @@ def test_rows_of_a_case(gpu, monkeypatch):
     assert fused.more["seconds"] == pytest.approx(7e-6 * 5)
     assert rows["three kernels: FIR"].more["bytes"] == 5.25
     assert rows["three kernels"].more["streams"] == 2
-    packets = long_launch(64, 1, policy="table")
-    assert case_rows(gpu, packets, None, ThreeKernelsMeasured(gpu, arena), 0.0) == []
+
+
+def test_forms_are_held_against_each_other(gpu, monkeypatch):
+    """Rates are of a case's own samples; a form of the fused one is compared with the three kernels and with another."""
+    monkeypatch.setattr(measured, "LONG", 1 << 15)
+    monkeypatch.setattr(measured, "SHORT", 1 << 13)
+    monkeypatch.setattr(measured, "MANY", 8)
+    group = forms(64)
+    arena = Arena(gpu, group.values())
+    assert group[""].samples == 1 << 15 and group["many streams"].samples == 1 << 16
+
+    class Fused(Twice):
+        def prepare(self, case):
+            return super().prepare(case) or Prepared(lambda stream: None)  # packets
+
+    def interleave(work, *_, **__):
+        return {
+            (name, form): Times([1e-6 if name == "fused" and form != "packet table" else 2e-6] * 3, 5)
+            for name, form in work
+        }
+
+    monkeypatch.setattr(channelize, "interleave", interleave)
+    found = form_rows(gpu, group, Fused(gpu, arena), ThreeKernelsMeasured(gpu, arena), 0.0)
+    fused = [r for r in found if r.case == "fused"]
+    plain = fused[0]
+    assert (plain.ratio, plain.baseline, plain.target) == (2.0, "three kernels", None)
+    assert {r.case for r in found} == {
+        "fused",
+        "three kernels",
+        *(f"three kernels: {p}" for p in ("FIR", "FFT", "rest")),
+    }
+    kept = {(r.baseline, r.more["streams"], r.more["policy"], r.more["layout"], r.bits): r for r in fused}
+    table = kept["fused, plain", 2, "table", "blocks", 10]
+    assert (table.ratio, table.least, table.baseline_value) == (0.5, 0.85, plain.value)
+    assert not any(r.more["policy"] == "table" and r.baseline == "three kernels" for r in fused)
+    many = kept["fused, one stream", 8, "flat", "blocks", 10]
+    assert (many.ratio, many.least) == (2.0, 0.9)  # twice the samples in the same time
+    assert many.value == pytest.approx(65536 / 1e-6 / 1e9)
+    assert kept["fused, plain", 2, "flat", "blocks", 8].least == 1.0
+    assert kept["fused, plain", 2, "flat", "interleaved", 10].least is None
+    assert kept["three kernels", 2, "flat", "interleaved", 10].ratio == 2.0
 
 
 @pytest.fixture(params=["emulated", "real"])
@@ -196,21 +260,29 @@ def any_gpu(request):
     return open_gpu()
 
 
-def test_everything_runs(any_gpu, monkeypatch):
+@pytest.mark.parametrize("quick", [False, True])
+def test_everything_runs(any_gpu, monkeypatch, quick):
     gpu = any_gpu
-    monkeypatch.setattr(channelize, "CHANNELS", (64,))
-    monkeypatch.setattr(channelize, "TAPS", (1,))
-    monkeypatch.setattr(channelize, "BITS", (8,))
-    monkeypatch.setattr(channelize, "LONG", 1 << 14)
-    monkeypatch.setattr(channelize, "SHORT", 1 << 13)
-    monkeypatch.setattr(channelize, "MANY", 4)
+    for name, value in {
+        "CHANNELS": (64,),
+        "TAPS": (1,),
+        "BITS": (8,),
+        "LONG": 1 << 14,
+        "SHORT": 1 << 13,
+        "MANY": 4,
+    }.items():
+        monkeypatch.setattr(measured, name, value)
     monkeypatch.setattr(channelize, "KINDS", {} if isinstance(gpu, EmulatedGpu) else cufft.KINDS)
     told = []
-    rows = channelize.measure(gpu, Twice, seconds=0.0, channels=(64,), compiled_ahead=False, progress=told.append)
-    assert rows[0].case == "HBM copy"
+    rows = channelize.measure(
+        gpu, Twice, seconds=0.0, quick=quick, channels=(64,), compiled_ahead=False, progress=told.append
+    )
+    assert [r.case for r in rows[:2]] == ["HBM copy", "HBM copy: kernel"]
+    assert rows[0].value == max(r.value for r in rows[1:3])
     assert {r.case for r in rows} >= {"fused", "three kernels"}
-    assert any("interleaved" in text for text in told)
+    assert any("1 taps" in text for text in told) != quick
     assert any(r.more.get("streams") == 4 for r in rows)
+    assert any(r.more.get("layout") == "interleaved" for r in rows)
     assert all(r.value > 0 for r in rows)
 
 
@@ -229,7 +301,18 @@ def test_shapes_of_chunks_can_be_chosen(gpu):
 
 def test_the_file_and_the_table():
     rows = [
-        Row("fused", 1024, 16, 10, 301.23456, baseline="three kernels", baseline_value=150.0, ratio=2.0, target=275.0),
+        Row(
+            "fused",
+            1024,
+            16,
+            10,
+            301.23456,
+            baseline="three kernels",
+            baseline_value=150.0,
+            ratio=2.0,
+            target=275.0,
+            least=3.0,
+        ),
         Row("three kernels", 1024, 16, 10, 90.0, spread=(89.0, 91.0), target=100.0, more={"streams": 512}),
     ]
     saved = json.loads(as_json({"gpu": "some"}, rows))
@@ -238,7 +321,8 @@ def test_the_file_and_the_table():
     assert {"case", "channels", "taps", "bits", "value", "unit", "baseline", "ratio"} <= set(saved["results"][0])
     assert saved["results"][1]["streams"] == 512
     shown = table(rows)
-    assert list(shown.columns[9].cells) == ["[green]≥ 275[/]", "[red]≥ 100[/]"]
+    assert list(shown.columns[7].cells) == ["[green]≥ 275[/]", "[red]≥ 100[/]"]
+    assert list(shown.columns[9].cells) == ["2.00 [red]≥ 3[/]", ""]
     assert list(shown.columns[4].cells) == ["", "512 streams"]
 
 

@@ -38,8 +38,15 @@ def test_it_times_the_operation_and_nothing_else(gpu):
     assert np.count_nonzero(difference) <= 5
 
 
-def test_there_is_no_other_order_of_rows(gpu):
-    case = Case(64, layout="interleaved")
-    fused = FusedMeasured(gpu, Arena(gpu, [case]))
-    assert fused.prepare(case) is None
-    assert fused.variants(case) == []
+def test_interleaved_spectra_are_the_same_ones(gpu):
+    cases = [Case(64, streams=2, spectra=128, layout=layout) for layout in ("blocks", "interleaved")]
+    arena = Arena(gpu, cases)
+    fused = FusedMeasured(gpu, arena)
+    results = []
+    for case in cases:
+        arena.out(case).fill(0x55)
+        fused.prepare(case).launch(gpu.default_stream)
+        results.append(arena.out(case).get().reshape(-1))
+    blocks = parts_from_rows(results[0].reshape(64, 2, 2, 128))  # channel, block, input, spectrum, part
+    heaps = results[1].reshape(1, 2, 64, 64, 2, 2)  # antenna, heap, channel, spectrum, polarization, part
+    assert np.array_equal(heaps[0].transpose(1, 0, 3, 2, 4), blocks)

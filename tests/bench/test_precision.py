@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from emulation import EmulatedGpu
 from ryle.bench import precision
 from ryle.bench.precision import harmonics, response, tone, transform_half, transform_single
 from ryle.channelize import ChannelizerConfig, make_channelizer
+from ryle.channelize.cuda import CudaChannelizer
 
 
 def cpu(config):
@@ -84,6 +86,11 @@ def test_the_image_of_a_tone_is_expected_where_it_does_not_average_out():
     assert response(cpu, 64, 1, positions=4)["worst"] < precision.FLOOR
 
 
+def test_the_gpu_form_can_be_studied():
+    gpu = EmulatedGpu()
+    assert response(lambda config: CudaChannelizer(config, gpu), 64, 4, positions=2, reach=4)["worst"] < -100
+
+
 def test_a_response_can_be_given_few_bits():
     assert response(cpu, 64, 8, bits=12, positions=2)["worst"] < -105
     assert np.isclose(np.abs(precision.expected(ChannelizerConfig(1, 64, 8), 20)[20]), 64**0.5 / 2**0.5, rtol=0.2)
@@ -102,5 +109,5 @@ def test_command(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "error of the response, 64 channels" in result.output
     found = json.loads(saved.read_text())
-    assert found["backend"] == "cpu"
+    assert found["backend"] == "cpu" and found["where"]
     assert len(found["harmonics"]["power"]["channelizer"]) == 64

@@ -1,13 +1,12 @@
 """Small observations on free ports, and a whole correlator in this process with real sockets between its parts."""
 
-import random
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
 
+from ports import free_ports
 from ryle.array.delays import DelaySchedule, evaluate_inputs, window_centres
 from ryle.array.observed import phase_tracker
 from ryle.channelize import Heaps
@@ -73,27 +72,6 @@ sources = [{{ name = "S1", ra = "07h00m00s", dec = "-30d00m00s", flux = "{flux} 
 
 #: Metres east, north, up: delays of up to some tens of samples, all different.
 POSITIONS = [(0, 0, 0), (210, 40, 0.3), (-60, 330, -0.4), (-310, -95, 0.8), (95, -260, -0.2)]
-
-
-#: Ports given out, below those that the kernel takes for senders.
-PORTS = range(20000, 32000)
-_next = random.choice(PORTS)
-
-
-def free_ports(count):
-    """First of `count` neighbouring UDP ports that nobody has and that were not given out before."""
-    global _next
-    for _ in PORTS:
-        base = _next if _next + count <= PORTS.stop else PORTS.start
-        _next = base + count
-        try:
-            for port in range(base, base + count):
-                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-                    s.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return base
-    raise OSError("no free ports")
 
 
 def small_file(

@@ -1,11 +1,11 @@
 """Observations on free ports, and patience with machines that steal CPU time."""
 
-import random
 import socket
 import time
 
 import pytest
 
+from ports import free_ports
 from ryle.config import parse
 from ryle.net.pacing import LocalQueues
 
@@ -39,27 +39,6 @@ receive_buffer = "{buffer} B"
 """
 
 
-#: Ports given out, below those that the kernel takes for senders.
-PORTS = range(20000, 32000)
-_next = random.choice(PORTS)
-
-
-def free_ports(count):
-    """First of `count` neighbouring UDP ports that nobody has and that were not given out before."""
-    global _next
-    for _ in PORTS:
-        base = _next if _next + count <= PORTS.stop else PORTS.start
-        _next = base + count
-        try:
-            for port in range(base, base + count):
-                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-                    s.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return base
-    raise OSError("no free ports")
-
-
 def _allowed_buffer(wanted):
     """The most socket buffer that this user gets, up to `wanted`."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -68,11 +47,6 @@ def _allowed_buffer(wanted):
         except PermissionError:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, wanted)
         return min(wanted, s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2)
-
-
-@pytest.fixture
-def ports():
-    return free_ports
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -22,25 +23,23 @@ from ..array.delays import Delays
 from ..channelize import ChannelizerConfig
 from ..chunk import BLOCK
 from ..gpu.interface import DeviceArray, Gpu
+from ..gpu.power import EnergyMeter
 from .ahead import compile_ahead
 from .cufft import KINDS, Cufft, Plan, cufft_problem
 from .cufftdx import DxPlan, compiled_sizes
-from .gpu_timing import Budget, Launch, Times, interleave, record
-from .measured import Case, Measured, Prepared
+from .gpu_timing import Budget, Times, interleave, record, sustain
+from .measured import CHANNELS, KEPT, Case, Measured, Prepared, forms, long_launch, matrix
+from .memory import copy_times, random_bytes
 from .results import Row, as_json, machine, table
 from .three_kernels import SOURCE, ThreeKernels, Tuning, defines, tuning_of
 
-CHANNELS = (1024, 4096, 8192, 32768)
-TAPS = (4, 8, 12, 16, 32)
-BITS = (4, 8, 10, 12, 16)
-LONG = 1 << 28  # samples of a long launch, all streams
-SHORT = 1 << 20  # samples of one stream in a short launch
-MANY = 512  # slow streams
 BASELINE = "three kernels"
 #: Rates of the three kernels that show them well written: Gsample/s on one H200 at 10 bit and 16 taps.
 BASELINE_TARGETS = {1024: 100.0, 4096: 140.0, 8192: 140.0, 32768: 135.0}
 #: Rates that the fused form must reach there.
 TARGETS = {1024: 275.0, 4096: 260.0, 8192: 245.0, 32768: 165.0}
+_GROUP, _ENERGY = 6.0, 3.0  # shares of the time: of all forms of a number of channels, and of their energy
+_ROUNDS = 15
 
 
 class Arena:
@@ -57,9 +56,7 @@ class Arena:
     def __init__(self, gpu: Gpu, cases: Iterable[Case]) -> None:
         self.gpu = gpu
         cases = list(cases)
-        room = max(case.streams * case.stream_bytes for case in cases) + 64
-        tile = np.random.default_rng(1).integers(0, 1 << 64, -(-min(room, 1 << 28) // 8), np.uint64).view(np.uint8)
-        self._samples = gpu.array(np.resize(tile, room))
+        self._samples = random_bytes(gpu, max(case.streams * case.stream_bytes for case in cases) + 64)
         self._out = gpu.empty(max(case.bytes_out for case in cases), np.int8)
 
     def samples(self, case: Case) -> DeviceArray:
@@ -70,11 +67,9 @@ class Arena:
         """Room for the K-blocks of a case, int8 (channel, block, stream, 128)."""
         return self._out.view((case.channels, case.spectra // BLOCK, case.streams, 2 * BLOCK), np.int8)
 
-    def copies(self, size: int = 1 << 30) -> tuple[Launch, int]:
-        """Give what copies memory on the device, and the bytes that it reads and writes."""
-        size = min(size, self._samples.nbytes, self._out.nbytes)
-        source, result = self._samples.view(size, np.uint8), self._out.view(size, np.uint8)
-        return lambda stream: source.copy_to(result, stream), 2 * size
+    def copy_times(self, seconds: float) -> tuple[dict[str, Times], int]:
+        """Time copies on the device, and give the bytes that each reads and writes."""
+        return copy_times(self.gpu, self._samples, self._out, seconds)
 
 
 def config_of(case: Case) -> ChannelizerConfig:
@@ -92,9 +87,9 @@ def delays_of(case: Case) -> Delays:
 
 def gains_of(case: Case) -> NDArray[np.complex64]:
     """Gains of a case, complex64 (stream, channel), that bring uniform samples to 30 levels r.m.s. in each part."""
-    turns = np.random.default_rng(3).uniform(0, 2 * np.pi, (case.streams, case.channels))
-    gains: NDArray[np.complex64] = (30 * 24**0.5 / 2**case.bits * np.exp(1j * turns)).astype(np.complex64)
-    return gains
+    turns = np.random.default_rng(3).uniform(0, 2 * np.pi, (min(case.streams, 8), case.channels))
+    gains = (30 * 24**0.5 / 2**case.bits * np.exp(1j * turns)).astype(np.complex64)
+    return np.resize(gains, (case.streams, case.channels))  # the same again for every eight streams
 
 
 class ThreeKernelsMeasured:
@@ -132,42 +127,13 @@ class ThreeKernelsMeasured:
         )
 
 
-def long_launch(channels: int, taps: int = 16, bits: int = 10, streams: int = 2, **form: str) -> Case:
-    """Make a case of `LONG` samples."""
-    return Case(channels, taps, bits, streams, LONG // streams // (2 * channels), **form)
-
-
-def many_streams(channels: int) -> Case:
-    """Make a case of `SHORT` samples, or one K-block, of each of `MANY` streams."""
-    return Case(channels, streams=MANY, spectra=max(BLOCK, SHORT // (2 * channels)))
-
-
-def matrix(full: bool = False) -> list[Case]:
-    """All channels, taps and bits at long launches; with `full` also the other powers of two of channels."""
-    cases = [long_launch(n, taps, bits) for n in CHANNELS for taps in TAPS for bits in BITS]
-    if full:
-        cases += [long_launch(1 << k) for k in range(6, 17) if 1 << k not in CHANNELS]
-    return cases
-
-
-def forms(channels: int) -> list[Case]:
-    """Other forms of the case that targets refer to: output order, packets, many streams, one, short launches."""
-    short = Case(channels, streams=2, spectra=max(BLOCK, SHORT // (2 * channels)))
-    return [
-        long_launch(channels, layout="interleaved"),
-        long_launch(channels, policy="table"),
-        long_launch(channels, streams=1),
-        many_streams(channels),
-        *([short] if channels <= 4096 else []),
-    ]
-
-
 def measure(
     gpu: Gpu,
     fused: Callable[[Gpu, Arena], Measured] | None = None,
     *,
     seconds: float = 150.0,
     full: bool = False,
+    quick: bool = False,
     tuning: Callable[[Case], Tuning] | None = None,
     cufftdx: Path | None = None,
     compiled_ahead: bool = True,
@@ -184,8 +150,8 @@ def measure(
         Makes the channelizer that is compared with the three kernels; without it they are measured alone.
     seconds : float
         Time for all of it, allocation and compilation included.
-    full : bool
-        Whether to measure all powers of two of channels too.
+    full, quick : bool
+        Whether to measure all powers of two of channels too; whether only what targets refer to.
     tuning : callable, optional
         Sizes of the three kernels for a case.
     cufftdx : Path, optional
@@ -197,44 +163,87 @@ def measure(
     channels : sequence of int
         Numbers of channels to keep of the matrix.
     """
-    cases = [case for case in matrix(full) if full or case.channels in channels]
-    other = [case for n in channels for case in forms(n)]
     begin = time.monotonic()
+    cases = [] if quick else [case for case in matrix(full) if full or case.channels in channels]
+    groups = {n: forms(n) for n in channels}
+    everything = cases + [case for group in groups.values() for case in group.values()]
     progress("allocating memory")
-    arena = Arena(gpu, cases + other)
+    arena = Arena(gpu, everything)
     baseline = ThreeKernelsMeasured(gpu, arena, tuning)
     real = fused(gpu, arena) if fused else None
-    transforms = [(kind, 1 << k) for kind in KINDS for k in range(6, 18)]
+    sizes = [2048, 8192, 16384, 65536] if quick else [1 << k for k in range(6, 18)]
+    transforms = [(kind, size) for kind in KINDS if not (quick and kind.endswith("half")) for size in sizes]
     transforms += [("cuFFTDx", size) for size in (compiled_sizes(cufftdx, gpu.arch) if cufftdx else [])]
-    weights = 2.0 + 0.2 * len(transforms) + sum(map(_weight, cases)) + len(other) + 4.0 * len(channels)
     if compiled_ahead:
         progress("compiling")
-        forms_of = [form for form in (real, baseline) if form is not None]
-        compile_ahead([v for form in forms_of for case in cases + other for v in form.variants(case)], gpu.arch)
+        compile_ahead((v for m in (real, baseline) if m for case in everything for v in m.variants(case)), gpu.arch)
+    weights = 2.0 + 0.2 * len(transforms) + len(cases) + (_GROUP + _ENERGY) * len(channels)
     budget = Budget(seconds - (time.monotonic() - begin), weights)
-    rows = copy_rows(gpu, arena, budget.take(2.0))
+    rows = copy_rows(arena, budget.take(2.0))
+    for n, group in groups.items():
+        progress(f"{n} channels in all forms")
+        rows += form_rows(gpu, group, real, baseline, budget.take(_GROUP))
+    for n in channels:
+        progress(f"energy, {n} channels")
+        rows += energy_rows(gpu, long_launch(n), real, baseline, budget.take(_ENERGY))
     for kind, size in transforms:
         progress(f"{kind} transforms, {size}")
         rows += transform_rows(gpu, kind, size, budget.take(0.2), cufftdx)
-    for case in cases + other:
+    for case in cases:
         progress(str(case))
-        rows += case_rows(gpu, case, real, baseline, budget.take(1.0 if case in other else _weight(case)))
-    for n in channels:
-        progress(f"energy, {n} channels")
-        rows += energy_rows(gpu, long_launch(n), real, baseline, budget.take(4.0))
+        rows += case_rows(gpu, case, real, baseline, budget.take(1.0))
     return rows
 
 
-def _weight(case: Case) -> float:
-    """Share of time: more for the cases that targets refer to."""
-    return 4.0 if (case.taps, case.bits) == (16, 10) else 1.0
+def copy_rows(arena: Arena, seconds: float) -> list[Row]:
+    """Time plain copies from device memory to device memory; the first row is the fastest that is not recorded."""
+    times, moved = arena.copy_times(seconds)
+    rows = [Row(f"HBM copy: {way}", None, None, None, *_rate(t, moved, "GB/s")) for way, t in times.items()]
+    best = max((row for row in rows if "recorded" not in row.case), key=lambda row: row.value)
+    return [replace(best, case="HBM copy"), *rows]
 
 
-def copy_rows(gpu: Gpu, arena: Arena, seconds: float) -> list[Row]:
-    """Time plain copies from device memory to device memory."""
-    copy, moved = arena.copies()
-    times = interleave({"copy": copy}, gpu, seconds)["copy"]
-    return [Row("HBM copy", None, None, None, *_rate(times, moved, "GB/s"))]
+def form_rows(
+    gpu: Gpu, group: Mapping[str, Case], real: Measured | None, baseline: Measured, seconds: float
+) -> list[Row]:
+    """Time all forms of one number of channels in turn: beside the three kernels, and beside each other."""
+    gc.collect()
+    begin = time.monotonic()
+    prepared = {
+        (m.name, form): found
+        for form, case in group.items()
+        for m in (real, baseline)
+        if m is not None and (found := m.prepare(case)) is not None
+    }
+    work = {key: found.launch for key, found in prepared.items()}
+    for form in ("", "8 bit")[: 2 if group[""].channels == max(CHANNELS) else 1]:
+        parts = prepared[BASELINE, form].parts
+        work |= {(f"{BASELINE}: {part}", form): launch for part, launch in parts.items()}
+    left = seconds - (time.monotonic() - begin)
+    # No turn is longer than a few launches: whoever is timed is as warm as the others.
+    times = interleave(work, gpu, max(left, 0.02), rounds=min(_ROUNDS, max(5, round(left / 0.25))))
+    rows = []
+    for (name, form), timed in times.items():
+        case = group[form]
+        row = _row(name, case, timed)
+        rows.append(row)
+        if real is not None and name == real.name:
+            row.target = None if form else TARGETS.get(case.channels)
+            if (BASELINE, form) in times:
+                _compare(row, timed, BASELINE, times[BASELINE, form], case.samples, case.samples)
+            if form in KEPT:
+                other, least = KEPT[form]
+                kept = _row(name, case, timed)
+                _compare(
+                    kept, timed, f"{name}, {other or 'plain'}", times[name, other], case.samples, group[other].samples
+                )
+                kept.least = least
+                rows.append(kept)
+        elif name == BASELINE:
+            row.target = None if form else BASELINE_TARGETS.get(case.channels)
+        else:
+            row.more["bytes"] = prepared[BASELINE, form].traffic[name.removeprefix(f"{BASELINE}: ")] / case.samples
+    return rows
 
 
 def transform_rows(gpu: Gpu, kind: str, size: int, seconds: float, cufftdx: Path | None = None) -> list[Row]:
@@ -261,41 +270,29 @@ def transform_rows(gpu: Gpu, kind: str, size: int, seconds: float, cufftdx: Path
 
 
 def case_rows(gpu: Gpu, case: Case, real: Measured | None, baseline: Measured, seconds: float) -> list[Row]:
-    """Time one case: the fused form, the three kernels, and these alone where their parts are asked for."""
+    """Time one case: the fused form, the three kernels, and at 32768 channels these one by one too."""
     begin = time.monotonic()
     gc.collect()  # what the case before held: freeing device memory waits for the device, so not while timing
     prepared = {m.name: found for m in (real, baseline) if m is not None and (found := m.prepare(case)) is not None}
     work = {name: p.launch for name, p in prepared.items()}
-    parts = prepared[BASELINE].parts if BASELINE in prepared and (case.bits == 10 or case.channels == 32768) else {}
-    if case.streams != 2 or case.layout != "blocks":
-        parts = {}
-    work |= {f"{BASELINE}: {name}": launch for name, launch in parts.items()}
-    if not work:
-        return []
+    plain = prepared[BASELINE]
+    if case.bits == 10 or case.channels == max(CHANNELS):
+        work |= {f"{BASELINE}: {part}": launch for part, launch in plain.parts.items()}
     left = seconds - (time.monotonic() - begin)
     times = interleave(work, gpu, max(left, 0.02), rounds=7 if left > 0.2 else 5)
-    at_target = case == long_launch(case.channels)
     rows = []
     for name, timed in times.items():
-        row = Row(name, case.channels, case.taps, case.bits, *_rate(timed, case.samples, "Gsample/s"))
-        row.more |= {"streams": case.streams, "spectra": case.spectra, "layout": case.layout, "policy": case.policy}
-        row.more["seconds"] = sum(timed.seconds) * timed.repeats
+        row = _row(name, case, timed)
         if real is not None and name == real.name:
-            row.target = TARGETS.get(case.channels) if at_target else None
-            if BASELINE in times:
-                _compare(row, timed, BASELINE, times[BASELINE], case.samples)
-        elif name == BASELINE:
-            row.target = BASELINE_TARGETS.get(case.channels) if at_target else None
-        else:
-            row.more["bytes"] = prepared[BASELINE].traffic[name.removeprefix(f"{BASELINE}: ")] / case.samples
+            _compare(row, timed, BASELINE, times[BASELINE], case.samples, case.samples)
+        elif name != BASELINE:
+            row.more["bytes"] = plain.traffic[name.removeprefix(f"{BASELINE}: ")] / case.samples
         rows.append(row)
     return rows
 
 
 def energy_rows(gpu: Gpu, case: Case, real: Measured | None, baseline: Measured, seconds: float) -> list[Row]:
     """Run each form for its share of the time without a pause, and read the GPU's energy counter."""
-    from ..gpu.power import EnergyMeter
-
     meter = EnergyMeter()
     if not meter.available:
         return []
@@ -304,32 +301,23 @@ def energy_rows(gpu: Gpu, case: Case, real: Measured | None, baseline: Measured,
     stream = gpu.stream()
     for measured in forms:
         prepared = measured.prepare(case)
-        if prepared is None:
-            continue
-        launch = record(prepared.launch, stream)
-        launch(stream)
-        stream.synchronize()
-        launches = 0
-        begin = time.monotonic()
-        meter.start()
-        while (spent := time.monotonic() - begin) < max(0.5, seconds / len(forms)):
-            for _ in range(8):
-                launch(stream)
-            stream.synchronize()
-            launches += 8
-        clock = meter.sm_clock()
-        joules = meter.stop()
-        spent = time.monotonic() - begin
-        row = Row(
-            measured.name, case.channels, case.taps, case.bits, joules / (launches * case.samples) * 1e9, "J/Gsample"
-        )
-        row.more |= {"watts": joules / spent, "sm_clock": clock, "seconds": spent}
-        row.more["sustained"] = launches * case.samples / spent / 1e9  # Gsample/s by the wall clock
+        assert prepared is not None
+        found = sustain(record(prepared.launch, stream), stream, seconds / len(forms), meter)
+        row = Row(measured.name, case.channels, case.taps, case.bits, found.joules / case.samples * 1e9, "J/Gsample")
+        row.more |= {"watts": found.joules / found.seconds, "sm_clock": found.clock}
+        row.more["sustained"] = case.samples / found.seconds / 1e9  # Gsample/s
         rows.append(row)
     if len(rows) == 2:
         rows[0].baseline, rows[0].baseline_value = rows[1].case, rows[1].value
         rows[0].ratio = rows[0].value / rows[1].value
     return rows
+
+
+def _row(name: str, case: Case, times: Times) -> Row:
+    row = Row(name, case.channels, case.taps, case.bits, *_rate(times, case.samples, "Gsample/s"))
+    row.more = {"streams": case.streams, "spectra": case.spectra, "layout": case.layout, "policy": case.policy}
+    row.more["seconds"] = sum(times.seconds) * times.repeats
+    return row
 
 
 def _rate(times: Times, count: float, unit: str) -> tuple[float, str, str, None, None, tuple[float, float]]:
@@ -338,13 +326,26 @@ def _rate(times: Times, count: float, unit: str) -> tuple[float, str, str, None,
     return count / times.median / 1e9, unit, "", None, None, (count / high / 1e9, count / low / 1e9)
 
 
-def _compare(row: Row, times: Times, name: str, baseline: Times, count: float) -> None:
-    row.baseline, row.baseline_value = name, count / baseline.median / 1e9
-    row.ratio = statistics.median(b / a for a, b in zip(times.seconds, baseline.seconds, strict=True))
+def _compare(row: Row, times: Times, name: str, baseline: Times, count: float, baseline_count: float) -> None:
+    """Note the baseline and the ratio of rates, the median of the rounds' ratios."""
+    row.baseline, row.baseline_value = name, baseline_count / baseline.median / 1e9
+    ratios = (b / a for a, b in zip(times.seconds, baseline.seconds, strict=True))
+    row.ratio = statistics.median(ratios) * count / baseline_count
 
 
-def bench_channelize(seconds: float, full: bool, path: Path | None = None, cufftdx: Path | None = None) -> None:
-    """Measure, print the table and, if a path is given, save it all as JSON.
+def bench_channelize(
+    seconds: float | None, full: bool, path: Path | None = None, cufftdx: Path | None = None, quick: bool = False
+) -> None:
+    """Measure, print what targets refer to and, if a path is given, save it all as JSON.
+
+    Parameters
+    ----------
+    seconds : float, optional
+        Time for all of it; by default 210, or 55 if `quick`.
+    full, quick, cufftdx
+        As of `measure`.
+    path : Path, optional
+        JSON file to write; ``docs/figures/channelizer.py`` draws it.
 
     Raises
     ------
@@ -358,11 +359,17 @@ def bench_channelize(seconds: float, full: bool, path: Path | None = None, cufft
     if not console.is_terminal:
         console = Console(width=160)
     begin = time.monotonic()
+    limit = (55.0 if quick else 210.0) if seconds is None else seconds
     with console.status("measuring") as status:
-        rows = measure(gpu, fused_form(), seconds=seconds, full=full, cufftdx=cufftdx, progress=status.update)
+        rows = measure(
+            gpu, fused_form(), seconds=limit, full=full, quick=quick, cufftdx=cufftdx, progress=status.update
+        )
     about = machine(gpu) | {"seconds": round(time.monotonic() - begin, 1)}
-    console.print(f"{about['gpu']}, {about['cuda']}, {about['date']}", highlight=False)
-    console.print(table(rows))
+    console.print(f"{about['gpu']}, {about['cuda']}, {about['date']}, {about['seconds']} s", highlight=False)
+    # The matrix and the library's transforms are for the file and its pictures.
+    console.print(
+        table([row for row in rows if row.taps in (None, 16) and row.bits in (None, 8, 10) and row.unit != "Gvalue/s"])
+    )
     if path:
         path.write_text(as_json(about, rows))
         console.print(f"written: {path}")

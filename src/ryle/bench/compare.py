@@ -20,7 +20,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 
+from ..config import Observation, changed
 from ..products.metadata import AIPS_POLARIZATIONS
 
 _CHANCE = 1e-9  # that agreeing files are said to differ
@@ -36,6 +38,8 @@ class Comparison:
         How many were compared: those that neither file flags.
     same_presence : bool
         Whether flags and ``nsamples`` are equal.
+    identical : bool
+        Whether data, flags and ``nsamples`` are equal as arrays, what is flagged included.
     equal : int
         Visibilities that are equal in every bit.
     rms : float
@@ -51,6 +55,7 @@ class Comparison:
 
     visibilities: int
     same_presence: bool
+    identical: bool
     equal: int
     rms: float
     largest: float
@@ -74,6 +79,7 @@ class Comparison:
         return "\n".join(
             (
                 f"flags and nsamples: {'equal' if self.same_presence else 'DIFFERENT'}",
+                f"data, flags and nsamples as arrays: {'equal' if self.identical else 'not equal'}",
                 f"visibilities compared: {self.visibilities}, {self.equal} of them equal in every bit",
                 "differences in units of their standard deviation for independent roundings:",
                 f"  r.m.s. {self.rms:.3g} (limit {self.rms_limit:.3g}),",
@@ -83,6 +89,36 @@ class Comparison:
                 "the files agree within quantization noise" if self.agree else "THE FILES DO NOT AGREE",
             )
         )
+
+
+def backends(observation: Observation, engine: str, folder: Path, console: Console | None = None) -> Comparison:
+    """Capture the packets of an observation's simulated array, correlate them twice, and compare.
+
+    Parameters
+    ----------
+    observation : Observation
+        With a ``[simulate]`` table.
+    engine : str
+        Table whose backend is "cuda" in the second correlation, "fengine" or "xengine"; all others are "cpu".
+    folder : Path
+        Where capture and correlations are kept; a capture that is there is used again.
+
+    Raises
+    ------
+    GpuUnavailable
+        If there is no GPU.
+    """
+    from ..engines.offline import correlate
+    from ..engines.simulator import record
+
+    folder.mkdir(parents=True, exist_ok=True)
+    capture = folder / "capture.pcap"
+    if not capture.exists():
+        record(observation, str(capture))
+    on_cpu = changed(observation, fengine={"backend": "cpu"}, xengine={"backend": "cpu"})
+    runs = {"cpu": on_cpu, f"{engine}-cuda": changed(on_cpu, **{engine: {"backend": "cuda"}})}
+    files = [correlate(o, [capture], folder / name, console)[0].file for name, o in runs.items()]
+    return compare(*files)
 
 
 def compare(file_a: Path, file_b: Path) -> Comparison:
@@ -115,9 +151,11 @@ def compare(file_a: Path, file_b: Path) -> Comparison:
     # A part off by one in a fraction p of all: E|V − V'|² = 2p (P_a + P_b) / M, powers after rounding.
     as_if = float(np.mean(difference**2 * count[there] / np.maximum(total, a.error)) / 2) if number else 0.0
     mean_z = np.abs(means) / np.sqrt(mean_variances)
+    same_presence = np.array_equal(a.flags, b.flags) and np.array_equal(a.nsamples, b.nsamples)
     return Comparison(
         visibilities=number,
-        same_presence=np.array_equal(a.flags, b.flags) and np.array_equal(a.nsamples, b.nsamples),
+        same_presence=same_presence,
+        identical=same_presence and np.array_equal(a.data, b.data),
         equal=int(np.count_nonzero(difference == 0)),
         rms=float(np.sqrt(np.mean(z**2))) if number else 0.0,
         largest=float(z.max(initial=0)),

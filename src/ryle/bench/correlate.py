@@ -1,338 +1,263 @@
 """The X-engine's kernels on a GPU, each checked, then timed in turn with a matrix product and a copy.
 
 Useful TOPS: 8 operations for each sample of each pair of inputs, autos included; what a kernel does beyond the
-triangle does not count. The baseline is the vendor library's int8 matrix product (cuBLASLt), which is dense. Every
-figure is sustained: a case runs for a second before the next takes its turn, and the second half counts, when power
-and clock have settled. The spread is that of the turns.
+triangle does not count. Every figure is sustained: a case runs for a second or more before the next takes its turn, and
+the second half counts, when power and clock have settled. The spread is that of the turns.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from ..chunk import BLOCK, parts_from_rows
+from ..chunk import BLOCK
 from ..correlate.correlator import product_inputs
-from ..correlate.multiply import Multiply, kernel_for, make_multiply
+from ..correlate.multiply import kernel_for
 from ..gpu import Gpu, GpuUnavailable, open_gpu
-from ..gpu.interface import DeviceArray
-from ..gpu.power import EnergyMeter
+from .ahead import compile_ahead
+from .correlations import Case, Work, all_cases, check, headline_cases
+from .cublaslt import MatrixProduct
+from .gpu_timing import Launch, Sustained, sustain
+from .memory import copies, random_bytes
+from .results import as_json, machine
 
-INPUTS = (64, 128, 144, 160, 256, 512, 1024)
-TIMES = (4096, 1024)
-GEMM, COPY = "int8 matrix product (cuBLASLt)", "copy in memory"
+GEMM, COPY = "int8 matrix product (cuBLASLt)", "HBM copy"
 _GEMM_SIZE = 8192
-_REPEAT = Path(__file__).with_name("repeat.cu")
-_BYTES = 3 << 30  # of spectra that a launch reads, at most
-_BATCH = 0.03  # seconds of launches between two events
+#: Of spectra that a launch reads, at most, and at most an eighth of the memory: so much that it does not matter when
+#: the last tiles are not as many as multiprocessors.
+_BYTES = 12 << 30
 #: Dense int8 operations a second by data sheet.
 PEAKS = {"NVIDIA H200": 1979e12, "NVIDIA H100 80GB HBM3": 1979e12, "NVIDIA A100-SXM4-80GB": 624e12}
+#: Useful TOPS that a kernel must reach on one H200, by inputs: K-blocks of eight bits, 4096 times.
+TARGETS = {
+    "hopper": {64: 490.0, 128: 850.0, 144: 850.0, 256: 1000.0, 512: 1120.0, 1024: 1260.0},
+    "portable": {144: 300.0, 1024: 500.0},
+}
+#: What other forms of input must keep of those rates, and integrations of 1024 times.
+LEAST = {"packed": 0.95, "time-major": 0.75, "1024": 0.9}
 
 
 @dataclass(slots=True)
-class Measured:
-    """One case.
+class Timed:
+    """Something that takes turns: a `Work`, or what it is compared with."""
+
+    name: str
+    launch: Launch
+    operations: float
+    nbytes: float
+    case: Case | None = None
+    turns: list[Sustained] = field(default_factory=list)
+
+    @property
+    def amounts(self) -> list[float]:
+        """Operations a second by turn; of copies, bytes."""
+        return [(self.operations or self.nbytes) / turn.seconds for turn in self.turns]
+
+    @property
+    def median(self) -> float:
+        """Median of `amounts`."""
+        return statistics.median(self.amounts)
+
+
+@dataclass(slots=True)
+class Figure:
+    """One measured figure.
 
     Parameters
     ----------
     case : str
         What was timed.
-    inputs, times : int
-        Its size; 0 where it has none.
+    inputs, times : int, optional
+        Its size, where it has one.
     value : float
         Median of the turns, in `unit`.
     unit : str
         ``"TOPS"`` (useful ones, 10¹² a second) or ``"TB/s"`` (read and written).
     baseline : str
-        What it is compared with.
-    ratio : float
-        `value` over the baseline's.
+        What it is compared with; empty if with nothing.
+    ratio : float, optional
+        Median over the turns of `value` over the baseline's.
     spread : tuple of float
         Lowest and highest turn, in `unit`.
-    notes : dict
-        ``peak``: share of the dense peak, ``memory``: of the copy's rate, ``joules``: for 10¹² complex products.
+    target, least : float, optional
+        What the value, and the ratio, are to reach.
+    more : dict
+        ``peak``: share of the dense peak, ``memory``: of the copy's rate, ``product``: of the matrix product's,
+        ``portable``: times the portable kernel's, ``joules``: for 10¹² complex products, ``watts``, ``sm_clock``.
     """
 
     case: str
-    inputs: int
-    times: int
+    inputs: int | None
+    times: int | None
     value: float
     unit: str
     baseline: str
-    ratio: float
+    ratio: float | None
     spread: tuple[float, float]
-    notes: dict[str, float] = field(default_factory=dict)
+    target: float | None = None
+    least: float | None = None
+    more: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Work:
-    """What one launch of a case does."""
-
-    case: str
-    inputs: int
-    times: int
-    launch: Callable[[], object]
-    operations: float
-    nbytes: float
-    rates: list[float] = field(default_factory=list)  # launches a second, by turn
-    joules: list[float] = field(default_factory=list)  # of a launch
-
-
-def useful_operations(inputs: int, samples: float) -> float:
-    """Operations that `samples` (channel, spectrum) pairs of all inputs need."""
-    return 4.0 * inputs * (inputs + 1) * samples
-
-
-def exact_sums(data: NDArray[np.int8], polarizations: int) -> NDArray[np.int64]:
-    """Sum one channel's products in float64, which holds them exactly.
-
-    Parameters
-    ----------
-    data : ndarray of int8, shape (block, input, 128)
-        K-blocks.
-    polarizations : int
-        Polarizations of an antenna.
-
-    Returns
-    -------
-    ndarray of int64, shape (product, 2)
-        Sums (re, im).
-    """
-    inputs = data.shape[1]
-    parts = parts_from_rows(data).astype(np.float64).transpose(3, 1, 0, 2).reshape(2, inputs, -1)
-    re, im = np.ascontiguousarray(parts[0]), np.ascontiguousarray(parts[1])
-    real, cross = re @ re.T + im @ im.T, im @ re.T
-    i, j = product_inputs(inputs // polarizations, polarizations).T
-    return np.stack([real[i, j], (cross - cross.T)[i, j]], axis=-1).astype(np.int64)
-
-
-def check(gpu: Gpu, multiply: Multiply, inputs: int, blocks: int) -> None:
-    """Compare every product of a kernel with the exact one, on fresh random data.
-
-    Raises
-    ------
-    ArithmeticError
-        If one differs.
-    """
-    channels, pols = 3, 2 - inputs % 2
-    data = np.random.default_rng().integers(-127, 128, (channels, blocks + 1, inputs, 2 * BLOCK), dtype=np.int8)
-    expected = np.stack([exact_sums(channel[1:], pols) for channel in data])
-    sums = gpu.array(np.full((1, *expected.shape), 77, np.int32))
-    multiply(gpu.array(data), sums, 1, blocks)
-    wrong = np.count_nonzero(sums.get()[0] != expected)
-    if wrong:
-        raise ArithmeticError(
-            f"kernel {multiply.name}, {inputs} inputs: {wrong} of {expected.size} sums are wrong; please report it"
-        )
-
-
-def random_spectra(gpu: Gpu, nbytes: int) -> DeviceArray:
-    """Make random bytes but -128 on the GPU: a pattern of 64 MiB over and over."""
-    pattern = np.random.default_rng().integers(-127, 128, min(nbytes, 1 << 26), dtype=np.int8)
-    data = gpu.empty((-(-nbytes // len(pattern)), len(pattern)), np.int8)
-    first = gpu.array(pattern)
-    repeat = gpu.kernel(_REPEAT, "repeat", {})
-    words = len(pattern) // 16
-    repeat.launch((min(words // 256, 65535), data.shape[0]), 256, data, first, np.int64(words))
+def prepare(gpu: Gpu, cases: Sequence[Case], nbytes: int, progress: Callable[[str], None]) -> list[Timed]:
+    """Check all cases and give them with what they are compared with."""
+    nbytes = min(nbytes, gpu.memory_bytes // 8 >> 26 << 26)
+    source, room, sums = random_bytes(gpu, nbytes, -127), gpu.empty(nbytes, np.int8), gpu.empty(nbytes // 4, np.int32)
+    launches, moved = copies(gpu, source, room)
+    timed = [Timed(f"{COPY}: {name}", launch, 0.0, moved) for name, launch in launches.items()]
+    try:
+        product = MatrixProduct(gpu, source, _GEMM_SIZE)
+        product(gpu.default_stream)
+        timed.append(Timed(GEMM, product, product.operations, product.nbytes))
+    except (GpuUnavailable, RuntimeError, ValueError) as error:
+        progress(f"without the matrix product: {error}")
+    for case in cases:
+        progress(f"checking the {case.name}, {case.inputs} inputs")
+        check(gpu, case)
+        blocks = case.times // BLOCK
+        products = len(product_inputs(case.inputs // case.polarizations, case.polarizations))
+        channels = max(1, min(65535, nbytes // (case.inputs * 128 * blocks), nbytes // (products * 8)))
+        work = Work(gpu, case, source, room, sums, channels, blocks)
+        timed.append(Timed(work.name, work, work.operations, work.nbytes, case))
     gpu.default_stream.synchronize()
-    return data
-
-
-def cases(gpu: Gpu, inputs: tuple[int, ...], times: tuple[int, ...], nbytes: int) -> list[_Work]:
-    """Make, and check, the cases: the device's best kernel for every size, the portable one for the first length."""
-    spectra = random_spectra(gpu, nbytes)
-    sums = gpu.empty((nbytes // 4,), np.int32)
-    best = kernel_for(gpu)
-    work = []
-    for n in inputs:
-        for kernel in dict.fromkeys((best, "portable")):
-            multiply = make_multiply(gpu, n, 2 - n % 2, kernel)
-            for t in times if kernel == best else times[:1]:
-                blocks = t // BLOCK
-                check(gpu, multiply, n, blocks)
-                products = len(product_inputs(n // (2 - n % 2), 2 - n % 2))
-                channels = max(1, min(65535, nbytes // (n * 128 * blocks), nbytes // (products * 8)))
-                data = spectra.view((channels, blocks, n, 128), np.int8)
-                out = sums.view((1, channels, products, 2), np.int32)
-                work.append(
-                    _Work(
-                        f"{kernel} kernel",
-                        n,
-                        t,
-                        lambda multiply=multiply, data=data, out=out, blocks=blocks: multiply(data, out, 0, blocks),  # type: ignore[misc]
-                        useful_operations(n, channels * t),
-                        data.nbytes + out.nbytes,
-                    )
-                )
-    half = spectra.nbytes // 2
-    target = gpu.empty((half,), np.int8)
-    source = spectra.view((half,), np.int8)
-    work.append(_Work(COPY, 0, 0, lambda: source.copy_to(target), 0.0, 2.0 * half))
-    product = matrix_product(gpu, spectra)
-    if product is not None:
-        work.append(_Work(GEMM, 0, 0, product, 2.0 * _GEMM_SIZE**3, 6.0 * _GEMM_SIZE**2))
-    return work
-
-
-def matrix_product(gpu: Gpu, data: DeviceArray) -> Callable[[], object] | None:
-    """Make the baseline, an int8 product of square matrices by cuBLASLt; None if the library is not there or fails."""
-    import ctypes
-
-    try:
-        from cuda.pathfinder import load_nvidia_dynamic_lib
-
-        library = ctypes.CDLL(load_nvidia_dynamic_lib("cublasLt").abs_path)
-    except (ImportError, RuntimeError, OSError):
-        return None
-    int8, int32, compute_int32, transpose_a, transposed = 3, 10, 72, 3, 1  # of cublas_api.h, cublasLt.h
-    n = _GEMM_SIZE
-    out, room = gpu.empty((n, n), np.int32), gpu.empty((1 << 25,), np.uint8)
-
-    def call(name: str, *args: Any) -> None:
-        status = getattr(library, name)(*args)
-        if status:
-            raise RuntimeError(f"{name} failed with status {status}")
-
-    handle, operation, factor, result = (ctypes.c_void_p() for _ in range(4))
-    call("cublasLtCreate", ctypes.byref(handle))
-    call("cublasLtMatmulDescCreate", ctypes.byref(operation), compute_int32, int32)
-    value = ctypes.c_int32(transposed)
-    call("cublasLtMatmulDescSetAttribute", operation, transpose_a, ctypes.byref(value), ctypes.c_size_t(4))
-    sizes = ctypes.c_uint64(n), ctypes.c_uint64(n), ctypes.c_int64(n)
-    call("cublasLtMatrixLayoutCreate", ctypes.byref(factor), int8, *sizes)
-    call("cublasLtMatrixLayoutCreate", ctypes.byref(result), int32, *sizes)
-    one, zero = ctypes.c_int32(1), ctypes.c_int32(0)
-    a, b = data.pointer, data.pointer + n * n
-
-    def multiply() -> None:
-        call(
-            "cublasLtMatmul",
-            handle,
-            operation,
-            ctypes.byref(one),
-            ctypes.c_void_p(a),
-            factor,
-            ctypes.c_void_p(b),
-            factor,
-            ctypes.byref(zero),
-            ctypes.c_void_p(out.pointer),
-            result,
-            ctypes.c_void_p(out.pointer),
-            result,
-            None,
-            ctypes.c_void_p(room.pointer),
-            ctypes.c_size_t(room.nbytes),
-            ctypes.c_void_p(gpu.default_stream.handle),
-        )
-
-    try:
-        multiply()
-    except RuntimeError as error:
-        Console(stderr=True).print(f"without the matrix product: {error}")
-        return None
-    return multiply
-
-
-def sustain(gpu: Gpu, work: _Work, seconds: float) -> None:
-    """Run a case for so long, and note its rate and energy in the second half."""
-    stream = gpu.default_stream
-    begin = stream.record()
-    work.launch()
-    batch = max(1, round(_BATCH / max(stream.record().seconds_since(begin), 1e-6)))
-
-    def run(until: float) -> int:
-        launches, waited = 0, None
-        while time.perf_counter() < until:
-            for _ in range(batch):
-                work.launch()
-            launches += batch
-            if waited is not None:
-                waited.synchronize()  # one batch is always under way
-            waited = stream.record()
-        return launches
-
-    now = time.perf_counter()
-    run(now + seconds / 2)
-    stream.synchronize()
-    with EnergyMeter() as meter:
-        begin = stream.record()
-        launches = run(time.perf_counter() + seconds / 2)
-        elapsed = stream.record().seconds_since(begin)
-        stream.synchronize()
-    work.rates.append(launches / elapsed)
-    work.joules.append(meter.joules / launches)
+    return timed
 
 
 def measure(
     gpu: Gpu,
-    inputs: tuple[int, ...] = INPUTS,
-    times: tuple[int, ...] = TIMES,
+    cases: Sequence[Case],
     turns: int = 3,
-    seconds: float = 1.0,
+    seconds: float = 200.0,
     nbytes: int = _BYTES,
-) -> list[Measured]:
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[Figure]:
     """Measure all cases, one after the other, `turns` times.
 
     Parameters
     ----------
     gpu : Gpu
         Device.
-    inputs, times : tuple of int
-        Numbers of inputs, and spectra of an integration (multiples of 64).
+    cases : sequence of Case
+        What is measured.
     turns : int
         How often each case is run.
     seconds : float
-        For how long it runs each time.
+        For all of it, checks included; what they leave is shared out equally.
     nbytes : int
         Of spectra that a launch reads, at most.
+    progress : callable
+        Told what is done, and what cannot be compared with.
 
     Raises
     ------
     ArithmeticError
         If a kernel's sums are wrong.
     """
-    work = cases(gpu, inputs, times, nbytes)
-    for _ in range(turns):
-        for case in work:
-            sustain(gpu, case, seconds)
-    copy = next(statistics.median(w.rates) * w.nbytes for w in work if w.case == COPY)
-    gemm = next((statistics.median(w.rates) * w.operations for w in work if w.case == GEMM), math.nan)
-    return [_figure(w, copy, gemm, PEAKS.get(gpu.name, math.nan)) for w in work]
+    begin = time.monotonic()
+    timed = prepare(gpu, cases, nbytes, progress)
+    share = max(0.0, seconds - (time.monotonic() - begin)) / turns / len(timed)
+    for turn in range(turns):
+        progress(f"turn {turn + 1} of {turns}, {share:.1f} s a case")
+        for each in timed:
+            each.turns.append(sustain(each.launch, gpu.default_stream, share))
+    return figures(timed, PEAKS.get(gpu.name, math.nan))
 
 
-def _figure(work: _Work, copy: float, gemm: float, peak: float) -> Measured:
-    moves = work.case == COPY
-    amount, unit, baseline = (work.nbytes, "TB/s", COPY) if moves else (work.operations, "TOPS", GEMM)
-    value = statistics.median(work.rates) * amount
-    notes = {"memory": statistics.median(work.rates) * work.nbytes / copy}
-    if not moves:
-        notes |= {"peak": value / peak, "joules": 8e12 * statistics.median(work.joules) / work.operations}
-    return Measured(
-        work.case,
-        work.inputs,
-        work.times,
-        value / 1e12,
-        unit,
-        baseline,
-        value / (copy if moves else gemm),
-        (min(work.rates) * amount / 1e12, max(work.rates) * amount / 1e12),
-        {name: note for name, note in notes.items() if not math.isnan(note)},
-    )
+def figures(timed: Sequence[Timed], peak: float) -> list[Figure]:
+    """Compare what was timed; the copy first, by the faster of its ways."""
+    by_case = {each.case: each for each in timed if each.case is not None}
+    product = next((each for each in timed if each.name == GEMM), None)
+    copy = max((each for each in timed if not each.operations), key=lambda each: each.median)
+    found = [Figure(COPY, None, None, copy.median / 1e12, "TB/s", "", None, _spread(copy))]
+    for each in timed:
+        case, target, least, baseline = each.case, None, None, product if each.operations else copy
+        if case is not None and case != case.plain:
+            baseline = by_case.get(case.plain, product)
+            least = LEAST.get(case.form if case.form != "K-blocks" else str(case.times)) if baseline else None
+        elif case is not None:
+            target = TARGETS[case.kernel].get(case.inputs)
+        figure = Figure(
+            each.name,
+            None if case is None else case.inputs,
+            None if case is None else case.times,
+            each.median / 1e12,
+            "TOPS" if each.operations else "TB/s",
+            "" if baseline is None else _named(baseline),
+            _ratio(each, baseline),
+            _spread(each),
+            target,
+            least,
+        )
+        seconds = statistics.median(turn.seconds for turn in each.turns)
+        joules = statistics.median(turn.joules for turn in each.turns)
+        more = {"memory": each.nbytes / seconds / copy.median, "watts": joules / seconds}
+        more["sm_clock"] = statistics.median(turn.clock for turn in each.turns)
+        if each.operations:
+            more |= {"peak": each.median / peak, "joules": 8e12 * joules / each.operations}
+            more["product"] = _ratio(each, product) or math.nan
+            more["portable"] = _ratio(each, by_case.get(Case("portable", case.inputs)) if case else None) or math.nan
+        figure.more = {name: value for name, value in more.items() if not math.isnan(value)}
+        found.append(figure)
+    return found
 
 
-def bench_correlate(path: Path | None, turns: int) -> None:
+def _named(timed: Timed) -> str:
+    return timed.name if timed.case is None else f"{timed.name}, {timed.case.times} times"
+
+
+def _ratio(timed: Timed, baseline: Timed | None) -> float | None:
+    if baseline is None:
+        return None
+    return statistics.median(a / b for a, b in zip(timed.amounts, baseline.amounts, strict=True))
+
+
+def _spread(timed: Timed) -> tuple[float, float]:
+    return min(timed.amounts) / 1e12, max(timed.amounts) / 1e12
+
+
+def table(found: Sequence[Figure]) -> Table:
+    """Show the figures."""
+    shown = Table("case", "inputs", "times", "value", "turns", "target", "ratio", "to", "product", "peak", "copy", "J")
+    for column in (1, 2, 3, 4, 5, 6, 8, 9, 10, 11):
+        shown.columns[column].justify = "right"
+    for f in found:
+        met = "" if f.target is None else "[green]" if f.value >= f.target else "[red]"
+        kept = "" if f.least is None or f.ratio is None else "[green]" if f.ratio >= f.least else "[red]"
+        shown.add_row(
+            f.case,
+            *("" if n is None else str(n) for n in (f.inputs, f.times)),
+            f"{f.value:.4g} {f.unit}",
+            f"{f.spread[0]:.4g}-{f.spread[1]:.4g}",
+            "" if f.target is None else f"{met}≥ {f.target:g}[/]",
+            "" if f.ratio is None else f"{f.ratio:.2f}" + (f" {kept}≥ {f.least:g}[/]" if kept else ""),
+            f.baseline,
+            *(f"{f.more[name]:.0%}" if name in f.more else "" for name in ("product", "peak", "memory")),
+            f"{f.more['joules']:.2f}" if "joules" in f.more else "",
+        )
+    return shown
+
+
+def bench_correlate(path: Path | None, turns: int, seconds: float | None = None, quick: bool = False) -> None:
     """Measure on the first GPU, print a table, write the figures as JSON.
+
+    Parameters
+    ----------
+    path : Path, optional
+        JSON file to write; ``docs/figures/correlator.py`` draws it.
+    turns : int
+        How often each case is run.
+    seconds : float, optional
+        Time for all of it; by default 220, or 80 if `quick`.
+    quick : bool
+        Whether to measure only what targets refer to.
 
     Raises
     ------
@@ -340,37 +265,28 @@ def bench_correlate(path: Path | None, turns: int) -> None:
         If there is no GPU; says why.
     """
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=180)
     try:
         gpu = open_gpu()
     except GpuUnavailable as reason:
         raise SystemExit(f"there is no GPU to measure: {reason}") from None
-    figures = measure(gpu, turns=turns)
-    table = Table(title=f"X-engine on {gpu.name}, {gpu.driver}")
-    for column in (
-        "case",
-        "inputs",
-        "times",
-        "value",
-        "turns",
-        "of the matrix product",
-        "of peak",
-        "of copy",
-        "J/TCMAC",
-    ):
-        table.add_column(column, justify="left" if column == "case" else "right")
-    for f in figures:
-        shares = [f"{f.notes[name]:.0%}" if name in f.notes else "" for name in ("peak", "memory")]
-        joules = f"{f.notes['joules']:.2f}" if "joules" in f.notes else ""
-        size = [str(n) if n else "" for n in (f.inputs, f.times)]
-        spread = f"{f.spread[0]:.4g} to {f.spread[1]:.4g}"
-        ratio = "" if math.isnan(f.ratio) else f"{f.ratio:.2f}"
-        table.add_row(f.case, *size, f"{f.value:.4g} {f.unit}", spread, ratio, *shares, joules)
-    console.print(table)
+    begin = time.monotonic()
+    kernel = kernel_for(gpu)
+    cases = headline_cases(kernel) if quick else all_cases(kernel)
+    budget = (80.0 if quick else 220.0) if seconds is None else seconds
+    with console.status("compiling") as status:
+
+        def progress(text: str) -> None:
+            status.update(text)
+            if text.startswith("without"):
+                console.print(text)
+
+        compile_ahead((case.variant(gpu) for case in cases), gpu.arch)
+        found = measure(gpu, cases, turns, budget - (time.monotonic() - begin), progress=progress)
+    about = machine(gpu) | {"turns": turns, "seconds": round(time.monotonic() - begin, 1)}
+    console.print(f"{about['gpu']}, {about['cuda']}, {about['date']}, {about['seconds']} s", highlight=False)
+    console.print(table(found))
     if path is not None:
-        rows = [{k: None if v != v else v for k, v in asdict(f).items()} for f in figures]
-        path.write_text(json.dumps(rows, indent=2) + "\n")
-
-
-def compile_variants() -> list[tuple[Path, dict[str, int]]]:
-    """List the kernels that the tests compile for every architecture."""
-    return [(_REPEAT, {})]
+        path.write_text(as_json(about, found))
+        console.print(f"written: {path}")

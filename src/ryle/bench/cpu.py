@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import platform
 import statistics
-import subprocess
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
@@ -24,6 +23,7 @@ from .. import __version__
 from ..channelize.cpu import instruction_sets
 from ..correlate.cpu import available_kernels
 from . import fengine, fx, xengine
+from .results import commit
 from .timing import Figure
 
 #: What is measured, each in a process of its own.
@@ -66,15 +66,6 @@ def cpu_model() -> str:
     if "model name" not in fields:
         return platform.processor() or platform.machine()
     return f"{fields['model name']} (family {fields.get('cpu family')}, model {fields.get('model')})"
-
-
-def commit() -> str:
-    """Commit of the source tree that this module lies in; RYLE_COMMIT where that is no repository."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("RYLE_COMMIT", "unknown")
 
 
 def _stolen() -> tuple[float, float]:

@@ -10,9 +10,15 @@ import numpy as np
 from ryle.bench.channelize import Arena, config_of, delays_of, gains_of
 from ryle.bench.measured import PACKET, Case, Prepared
 from ryle.channelize import cuda
-from ryle.channelize.channelizer import Blocks, output_shape
+from ryle.channelize.channelizer import Blocks, Heaps, Layout, output_shape
 from ryle.channelize.cuda_plan import make_plan
+from ryle.chunk import BLOCK
 from ryle.gpu import Gpu
+
+
+def layout_of(case: Case) -> Layout:
+    """Layout of a case's spectra: K-blocks, or heaps of as many spectra with two polarizations."""
+    return Blocks() if case.layout == "blocks" else Heaps(BLOCK, min(2, case.streams))
 
 
 class FusedMeasured:
@@ -33,8 +39,6 @@ class FusedMeasured:
 
     def variants(self, case: Case) -> list[tuple[Path, Mapping[str, int | str]]]:
         """List the sources and macros that a case compiles."""
-        if case.layout != "blocks":
-            return []
         config, folder = config_of(case), Path(cuda.__file__).parent
         plan = make_plan(config, self.gpu.shared_bytes, self.gpu.arch)
         packet_bytes = PACKET * case.bits // 8 if case.policy == "table" else 0
@@ -42,14 +46,13 @@ class FusedMeasured:
         return [
             *middle,
             (folder / "filter.cu", cuda.filter_defines(config, plan, packet_bytes)),
-            (folder / "transform.cu", cuda.transform_defines(config, plan, Blocks())),
+            (folder / "transform.cu", cuda.transform_defines(config, plan, layout_of(case))),
             (folder / "windows.cu", {"STEP": config.step, "TAPS": config.taps, "PARTS": 1}),
         ]
 
     def prepare(self, case: Case) -> Prepared | None:
-        """Allocate, upload and compile all that a case needs; None for rows in another order than the X-engine's."""
-        if case.layout != "blocks":
-            return None
+        """Allocate, upload and compile all that a case needs."""
+        layout = layout_of(case)
         config, delays, samples = config_of(case), delays_of(case), self.arena.samples(case)
         channelizer = cuda.CudaChannelizer(config, self.gpu)
         channelizer.set_gains(gains_of(case))
@@ -59,11 +62,11 @@ class FusedMeasured:
             streams = samples.pointer + np.arange(case.streams, dtype=np.uint64)[:, np.newaxis] * samples.shape[1]
             addresses = streams + np.arange(packets, dtype=np.uint64) * packet_bytes
             samples = self.gpu.array(np.ascontiguousarray(addresses, np.uint64))
-        shape, dtype = output_shape(config, case.spectra, Blocks())
+        shape, dtype = output_shape(config, case.spectra, layout)
         work = channelizer.work(samples, packets, PACKET, 0, 0, case.spectra, shape, dtype)
-        work.out = self.arena.out(case)
+        work.out = self.arena.out(case).view(shape, dtype)
         work.present.fill(1)
         work.coarse.set(np.ascontiguousarray(delays.coarse, np.int64))
         work.fine.set(delays.fine)
         work.phase.set(delays.phase)
-        return Prepared(lambda stream: channelizer.launch(work, Blocks(), stream=stream))
+        return Prepared(lambda stream: channelizer.launch(work, layout, stream=stream))

@@ -1,7 +1,7 @@
 """How GPU work is timed: in turn, by the GPU's own clock, many launches at a time, within a given time.
 
 Launches are recorded once as a CUDA graph and replayed, so that what is timed is the GPU and not how quickly Python
-enqueues. Work that cannot be recorded is enqueued each time.
+enqueues; of short launches, many together. Work that cannot be recorded is enqueued each time.
 """
 
 from __future__ import annotations
@@ -9,13 +9,20 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ryle.gpu.interface import Gpu, Stream
+from ryle.gpu.power import EnergyMeter
+
+_BATCH = 0.03  # seconds of launches between two looks at the clock
+
+_SHORT = 1e-3  # seconds: of shorter launches so many are recorded together,
+_MOST = 64  # up to this number
 
 Launch = Callable[[Stream], None]
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +70,8 @@ def seconds_of(launch: Launch, stream: Stream, repeats: int = 1) -> float:
 
 
 def interleave(
-    work: Mapping[str, Launch], gpu: Gpu, seconds: float, rounds: int = 7, recorded: bool = True
-) -> dict[str, Times]:
+    work: Mapping[Key, Launch], gpu: Gpu, seconds: float, rounds: int = 7, recorded: bool = True
+) -> dict[Key, Times]:
     """Time pieces of work in turn.
 
     Parameters
@@ -81,28 +88,97 @@ def interleave(
         Whether to replay launches as CUDA graphs.
     """
     stream = gpu.stream()
-    ready = {name: record(launch, stream) if recorded else launch for name, launch in work.items()}
-    repeats = {}
-    for name, launch in ready.items():
-        launch(stream)
-        one = seconds_of(launch, stream)
-        repeats[name] = max(1, math.floor(seconds / rounds / len(ready) / max(one, 1e-7)))
-    times: dict[str, list[float]] = {name: [] for name in ready}
+    ready, runs, repeats = dict(work), dict.fromkeys(work, 1), {}
+    for name, launch in work.items():
+        if recorded:
+            ready[name] = record(launch, stream)
+        ready[name](stream)
+        one = seconds_of(ready[name], stream)
+        if recorded and one < _SHORT:
+            runs[name] = min(_MOST, math.ceil(_SHORT / max(one, 1e-7)))
+            ready[name] = record(launch, stream, runs[name])
+            ready[name](stream)
+        share = seconds / rounds / len(work) / runs[name]
+        repeats[name] = max(1, math.floor(share / max(one, 1e-7)))
+    times: dict[Key, list[float]] = {name: [] for name in ready}
     for _ in range(rounds):
         for name, launch in ready.items():
-            times[name].append(seconds_of(launch, stream, repeats[name]))
-    return {name: Times(values, repeats[name]) for name, values in times.items()}
+            times[name].append(seconds_of(launch, stream, repeats[name]) / runs[name])
+    return {name: Times(values, repeats[name] * runs[name]) for name, values in times.items()}
 
 
-def record(launch: Launch, stream: Stream) -> Launch:
-    """Record a launch as a CUDA graph and give what replays it; the launch itself where that is refused."""
+@dataclass(frozen=True, slots=True)
+class Sustained:
+    """What a launch takes when it runs again and again until power and clock have settled.
+
+    Parameters
+    ----------
+    seconds : float
+        Of one launch.
+    joules : float
+        Of one launch, of the whole board; NaN where there is no counter.
+    clock : float
+        Of the multiprocessors, Hz; NaN where it cannot be read.
+    """
+
+    seconds: float
+    joules: float
+    clock: float
+
+
+def sustain(launch: Launch, stream: Stream, seconds: float, meter: EnergyMeter | None = None) -> Sustained:
+    """Run a launch again and again for so many seconds; the second half of them counts.
+
+    Parameters
+    ----------
+    launch : callable
+        What is run; the GPU always has some of it to do.
+    stream : Stream
+        Where.
+    seconds : float
+        For how long, at least.
+    meter : EnergyMeter, optional
+        Made anew if not given.
+    """
+    meter = EnergyMeter() if meter is None else meter
+    launch(stream)
+    batch = max(1, round(_BATCH / max(seconds_of(launch, stream), 1e-6)))
+
+    def run(until: float) -> int:
+        launches, waited = 0, None
+        while launches == 0 or time.perf_counter() < until:
+            for _ in range(batch):
+                launch(stream)
+            launches += batch
+            if waited is not None:
+                waited.synchronize()  # one batch is always under way
+            waited = stream.record()
+        return launches
+
+    run(time.perf_counter() + seconds / 2)
+    stream.synchronize()
+    meter.start()
+    begin = stream.record()
+    launches = run(time.perf_counter() + seconds / 2)
+    end, clock = stream.record(), meter.sm_clock()
+    elapsed = end.seconds_since(begin)
+    return Sustained(elapsed / launches, meter.stop() / launches, clock)
+
+
+def record(launch: Launch, stream: Stream, times: int = 1) -> Launch:
+    """Record a launch, or some in a row, as a CUDA graph and give what replays it; where that is refused, runs it."""
+
+    def run(stream: Stream) -> None:
+        for _ in range(times):
+            launch(stream)
+
     launch(stream)  # whatever is set up at the first launch is not to be recorded
     stream.synchronize()
     try:
-        return _Graph(launch, stream)
+        return _Graph(run, stream)
     except (ImportError, RuntimeError):
         stream.synchronize()
-        return launch
+        return run
 
 
 class _Graph:

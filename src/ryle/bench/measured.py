@@ -1,4 +1,4 @@
-"""What is timed: a channelizer prepared for one case, whoever wrote it.
+"""What is timed of the F-engine on GPUs: a channelizer prepared for one case, whoever wrote it.
 
 A case is a shape of work; a `Measured` makes a `Prepared` of it, with all arrays allocated and all kernels compiled,
 whose `launch` only enqueues. The adapter of a channelizer has nothing else to know about timing.
@@ -14,16 +14,32 @@ from typing import Protocol
 from ryle.chunk import BLOCK
 from ryle.gpu.interface import Stream
 
-#: Orders of the bytes in a row of a K-block: sixteens of real and imaginary parts, or the two in turn.
+#: Orders of the output: K-blocks of sixteens of real and imaginary parts; or plainly (re, im) of one spectrum after the
+#: other, channel by channel: MeerKAT's heaps with both polarizations, or K-blocks like that from who makes no heaps.
 LAYOUTS = ("blocks", "interleaved")
 #: Where samples lie: in one buffer, or in packets of which a table holds the addresses.
 POLICIES = ("flat", "table")
 PACKET = 4096  # samples of one packet, for the table
 
+CHANNELS = (1024, 4096, 8192, 32768)
+TAPS = (4, 8, 12, 16, 32)
+BITS = (4, 8, 10, 12, 16)
+LONG = 1 << 28  # samples of a long launch, all streams
+SHORT = 1 << 20  # samples of one stream in a short launch
+MANY = 512  # slow streams
+#: What a form (see `forms`) must keep of another's rate.
+KEPT = {
+    "8 bit": ("", 1.0),
+    "interleaved": ("", None),
+    "packet table": ("", 0.85),
+    "many streams": ("one stream", 0.9),
+    "short launch": ("", 0.8),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One shape of work: real samples in, 8-bit K-blocks out.
+    """One shape of work: real samples in, 8-bit spectra out.
 
     Parameters
     ----------
@@ -73,12 +89,54 @@ class Case:
         """Bytes that a sample must at least move: in once, out once."""
         return self.bits / 8 + 1
 
+    @property
+    def form(self) -> str:
+        """What is special about it, beside channels, taps and bits; empty if nothing is."""
+        parts = [f"{self.streams} stream{'s' * (self.streams > 1)}"] if self.streams != 2 else []
+        parts += [self.layout] if self.layout != "blocks" else []
+        parts += ["packet table"] if self.policy == "table" else []
+        return ", ".join(parts)
+
     def __str__(self) -> str:
         parts = [f"{self.channels} channels, {self.taps} taps, {self.bits} bit"]
         parts.append(f"{self.streams} streams of {self.spectra} spectra")
         parts += [self.layout] if self.layout != "blocks" else []
         parts += ["packet table"] if self.policy == "table" else []
         return ", ".join(parts)
+
+
+def long_launch(channels: int, taps: int = 16, bits: int = 10, streams: int = 2, **form: str) -> Case:
+    """Make a case of `LONG` samples."""
+    return Case(channels, taps, bits, streams, LONG // streams // (2 * channels), **form)
+
+
+def many_streams(channels: int) -> Case:
+    """Make a case of `SHORT` samples, or one K-block, of each of `MANY` streams."""
+    return Case(channels, streams=MANY, spectra=max(BLOCK, SHORT // (2 * channels)))
+
+
+def matrix(full: bool = False) -> list[Case]:
+    """All channels, taps and bits at long launches, but what `forms` has; with `full` all powers of two of channels."""
+    cases = [long_launch(n, taps, bits) for n in CHANNELS for taps in TAPS for bits in BITS]
+    cases = [case for case in cases if case.taps != 16 or case.bits not in (8, 10)]
+    if full:
+        cases += [long_launch(1 << k) for k in range(6, 17) if 1 << k not in CHANNELS]
+    return cases
+
+
+def forms(channels: int) -> dict[str, Case]:
+    """Cases that targets refer to, by what is special about them; the first is the plain one."""
+    found = {
+        "": long_launch(channels),
+        "8 bit": long_launch(channels, bits=8),
+        "interleaved": long_launch(channels, layout="interleaved"),
+        "packet table": long_launch(channels, policy="table"),
+        "one stream": long_launch(channels, streams=1),
+        "many streams": many_streams(channels),
+    }
+    if channels <= 4096:
+        found["short launch"] = Case(channels, streams=2, spectra=max(BLOCK, SHORT // (2 * channels)))
+    return found
 
 
 @dataclass(slots=True)

@@ -12,7 +12,9 @@ in half precision do; it is there to show what that costs.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,8 @@ from ..channelize.channelizer import Channelizer
 from ..chunk import SampleChunk
 from ..gpu.interface import Gpu
 from ..wire.samples import pack
-from .cufft import Plan
+from .cufft import Plan, cufft_problem
+from .results import commit
 
 #: What makes a channelizer; `ryle.channelize.make_channelizer` with a backend is one.
 Maker = Callable[[ChannelizerConfig], Channelizer]
@@ -362,12 +365,24 @@ def bench_precision(backend: str = "cpu", bits: int = 16, path: Path | None = No
         from ..gpu import open_gpu
 
         gpu = open_gpu()
-        transforms |= {f"cuFFT, {name} precision": library_transform(gpu, kind) for name, kind in LIBRARY.items()}
+        where = f"{gpu.name}, {gpu.driver}"
+        if problem := cufft_problem():
+            console.print(f"without the library's transforms: {problem}")
+        else:
+            transforms |= {f"cuFFT, {name} precision": library_transform(gpu, kind) for name, kind in LIBRARY.items()}
+    else:
+        from .cpu import cpu_model
+
+        where = cpu_model()
+    begin = time.monotonic()
     with console.status("measuring") as status:
         found = study(lambda config: make_channelizer(config, backend), status.update, bits, transforms)
-    console.print(table(found))
+    shown = table(found)
+    shown.title = f"{backend} channelizer, {where}: {time.monotonic() - begin:.0f} s"
+    console.print(shown)
     if path:
-        path.write_text(json.dumps({"backend": backend, **_plain(found)}) + "\n")
+        about = {"backend": backend, "where": where, "date": datetime.now(UTC).strftime("%Y-%m-%d"), "commit": commit()}
+        path.write_text(json.dumps(about | _plain(found)) + "\n")
         console.print(f"written: {path}")
 
 

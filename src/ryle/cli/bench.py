@@ -22,28 +22,32 @@ def bench(
     what: Annotated[What, typer.Argument(help="What to measure.")] = What.CPU,
     json: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
     runs: Annotated[
-        int, typer.Option(help="cpu, correlate: how often everything is measured; on CPUs in fresh processes.", min=1)
-    ] = 5,
-    seconds: Annotated[float, typer.Option(help="channelize: time for all of it.", min=1)] = 150.0,
-    full: Annotated[bool, typer.Option("--full", help="channelize: all powers of two of channels.")] = False,
+        int | None,
+        typer.Option(help="How often: cpu, in fresh processes (5 if not given); correlate, in turns (3).", min=1),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="channelize, correlate: time for all of it; about 210, or 60 to 80.", min=1)
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="channelize, correlate: only what targets refer to.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="channelize: all powers of two of channels too.")] = False,
     cufftdx: Annotated[Path | None, typer.Option(help="channelize: folder that bench/cufftdx.py made.")] = None,
     backend: Annotated[str, typer.Option(help="precision: form of the channelizer.")] = "cpu",
     bits: Annotated[int, typer.Option(help="precision: bits of the samples for the response of a channel.")] = 16,
 ) -> None:
     """Measure this machine against named baselines.
 
-    `cpu` takes the CPU forms, one core at a time, about a minute for five runs; `channelize` the F-engine on a GPU;
-    `correlate` the X-engine on a GPU, about two minutes for five runs; `precision` how pure the F-engine is, in half a
+    `cpu` takes the CPU forms, one core at a time, about a minute for five runs; `channelize` the F-engine and
+    `correlate` the X-engine on a GPU, less than four minutes each; `precision` how pure the F-engine is, in half a
     minute. Close other programs for speeds that mean something.
     """
     if what is What.CHANNELIZE:
         from ..bench.channelize import bench_channelize
 
-        bench_channelize(seconds, full, json, cufftdx)
+        bench_channelize(seconds, full, json, cufftdx, quick)
     elif what is What.CORRELATE:
         from ..bench.correlate import bench_correlate
 
-        bench_correlate(json, runs)
+        bench_correlate(json, runs or 3, seconds, quick)
     elif what is What.PRECISION:
         from ..bench.precision import bench_precision
 
@@ -51,4 +55,4 @@ def bench(
     else:
         from ..bench.cpu import bench_cpu
 
-        bench_cpu(runs, json)
+        bench_cpu(runs or 5, json)

@@ -133,11 +133,47 @@ class Correlator(Protocol):
         ...
 
     def accumulate(self, chunk: SpectraChunk, first_block: int = 0, blocks: int | None = None) -> None:
-        """Add a run of a chunk's K-blocks; what is invalid counts as zero."""
+        """Add a run of a chunk's K-blocks; what is invalid counts as zero.
+
+        Parameters
+        ----------
+        chunk : SpectraChunk
+            Spectra of all inputs; rows must be contiguous, channels and blocks may lie anywhere. It may be used
+            again when this returns.
+        first_block : int
+            First block to add, counted from the chunk's first.
+        blocks : int, optional
+            Number of blocks; by default all that follow.
+
+        Raises
+        ------
+        ValueError
+            If the chunk does not match the configuration or the run leaves the chunk.
+        TypeError
+            If the chunk's arrays are of another type.
+        OverflowError
+            If contributions could no longer be counted in 32 bits.
+        """
         ...
 
     def read(self, first_spectrum: int, spectra: int, first_channel: int) -> Integration:
-        """Return the sums as an integration with these labels; they are kept."""
+        """Return the sums as an integration with these labels; they are kept.
+
+        Parameters
+        ----------
+        first_spectrum : int
+            Index since sync of the first spectrum summed.
+        spectra : int
+            Length of the integration in spectra, missing ones counted; may exceed what was added if whole blocks
+            never arrived.
+        first_channel : int
+            Index in the whole band of the first channel.
+
+        Returns
+        -------
+        Integration
+            A copy; later sums do not change it.
+        """
         ...
 
     def reset(self) -> None:

@@ -97,26 +97,7 @@ class CpuCorrelator:
         self._counts = np.zeros((config.groups, config.products), np.uint32)
 
     def accumulate(self, chunk: SpectraChunk, first_block: int = 0, blocks: int | None = None) -> None:
-        """Add a run of a chunk's K-blocks; what is invalid counts as zero.
-
-        Parameters
-        ----------
-        chunk : SpectraChunk
-            Spectra of all inputs; rows must be contiguous, channels and blocks may lie anywhere.
-        first_block : int
-            First block to add, counted from the chunk's first.
-        blocks : int, optional
-            Number of blocks; by default all that follow.
-
-        Raises
-        ------
-        ValueError
-            If the chunk does not match the configuration or the run leaves the chunk.
-        TypeError
-            If the chunk's arrays are of another type.
-        OverflowError
-            If contributions could no longer be counted in 32 bits.
-        """
+        """Add a run of a chunk's K-blocks; see `ryle.correlate.Correlator`."""
         check_chunk(self.config, chunk)
         count = chunk.blocks - first_block if blocks is None else blocks
         if first_block < 0 or count < 0 or first_block + count > chunk.blocks:
@@ -140,23 +121,7 @@ class CpuCorrelator:
         self.spectra += count * BLOCK
 
     def read(self, first_spectrum: int, spectra: int, first_channel: int) -> Integration:
-        """Return the sums as an integration with these labels; they are kept.
-
-        Parameters
-        ----------
-        first_spectrum : int
-            Index since sync of the first spectrum summed.
-        spectra : int
-            Length of the integration in spectra, missing ones counted; may exceed what was added if whole blocks
-            never arrived.
-        first_channel : int
-            Index in the whole band of the first channel.
-
-        Returns
-        -------
-        Integration
-            A copy; later sums do not change it.
-        """
+        """Return the sums as an integration; see `ryle.correlate.Correlator`."""
         visibilities, counts = self._visibilities.copy(), self._counts.copy()
         visibilities[:, self._mirrored, 0] = visibilities[:, self._source, 0]
         visibilities[:, self._mirrored, 1] = -visibilities[:, self._source, 1]

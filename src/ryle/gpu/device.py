@@ -37,12 +37,10 @@ class CudaEvent:
         self._gpu, self.core = gpu, event
 
     def synchronize(self) -> None:
-        """Wait until the work before this point is done."""
         with self._gpu.using("waiting for an event"):
             self.core.sync()
 
     def seconds_since(self, earlier: Event) -> float:
-        """Wait for both events and tell the time between them, in seconds."""
         assert isinstance(earlier, CudaEvent)
         earlier.synchronize()
         self.synchronize()
@@ -58,19 +56,16 @@ class CudaStream:
         self.handle = int(stream.handle)
 
     def record(self) -> CudaEvent:
-        """Mark the point that the work enqueued so far ends at."""
         with self._gpu.using("recording an event"):
             # Whoever waits sleeps: a spinning core is missed by the receiving threads.
             return CudaEvent(self._gpu, self.core.record(options=EventOptions(timing_enabled=True, blocking_sync=True)))
 
     def wait(self, event: Event) -> None:
-        """Let later work of this stream begin only when the event has passed."""
         assert isinstance(event, CudaEvent)
         with self._gpu.using("letting a stream wait"):
             self.core.wait(event.core)
 
     def synchronize(self) -> None:
-        """Wait until all work enqueued so far is done."""
         self.record().synchronize()
 
 
@@ -87,7 +82,6 @@ class CudaArray:
         return f"CudaArray(shape={self.shape}, dtype={self.dtype}, pointer={self.pointer:#x})"
 
     def set(self, host: NDArray[Any], stream: Stream | None = None) -> None:
-        """Enqueue a copy from a host array of the same shape and type."""
         host = np.asarray(host)
         self._check(host, "the host array")
         host = np.ascontiguousarray(host)  # the driver reads pageable memory before it returns: a temporary may go
@@ -96,14 +90,12 @@ class CudaArray:
                 _call(driver.cuMemcpyHtoDAsync, self.pointer, host.ctypes.data, self.nbytes, self._gpu.queue(stream))
 
     def get(self, out: NDArray[Any] | None = None, stream: Stream | None = None) -> NDArray[Any]:
-        """Copy to a host array (a new one if none is given), wait for the copy and return the array."""
         out = np.empty(self.shape, self.dtype) if out is None else out
         self.copy_to(out, stream)
         (self._gpu.default_stream if stream is None else stream).synchronize()
         return out
 
     def copy_to(self, out: NDArray[Any] | DeviceArray, stream: Stream | None = None) -> None:
-        """Enqueue a copy to a C-contiguous host array or to another device array."""
         self._check(out, "the array to copy to")
         if isinstance(out, np.ndarray) and not (out.flags.c_contiguous and out.flags.writeable):
             raise ValueError("the array to copy to must be C-contiguous and writeable; copy to a fresh one")
@@ -117,7 +109,6 @@ class CudaArray:
                 _call(driver.cuMemcpyDtoDAsync, out.pointer, self.pointer, self.nbytes, queue)
 
     def fill(self, byte: int, stream: Stream | None = None) -> None:
-        """Set every byte to a value from 0 to 255."""
         if not 0 <= byte <= 255:
             raise ValueError(f"byte is {byte}; it must be from 0 to 255")
         if self.nbytes:
@@ -125,7 +116,6 @@ class CudaArray:
                 _call(driver.cuMemsetD8Async, self.pointer, byte, self.nbytes, self._gpu.queue(stream))
 
     def view(self, shape: Shape, dtype: DTypeLike) -> CudaArray:
-        """See the same memory, from its beginning, as another array."""
         view = CudaArray(self._gpu, self._memory, _shape(shape), np.dtype(dtype))
         if view.nbytes > self.nbytes:
             raise ValueError(
@@ -176,7 +166,6 @@ class CudaKernel:
         shared: int = 0,
         stream: Stream | None = None,
     ) -> None:
-        """Enqueue a run; see `ryle.gpu.interface.Kernel.launch`."""
         grid, block = _shape(grid), _shape(block)
         if not all(1 <= len(sizes) <= 3 and min(sizes) >= 1 for sizes in (grid, block)):
             raise ValueError(f"{self.name}: grid {grid} of blocks {block}; give 1 to 3 numbers of at least 1 each")
@@ -192,7 +181,6 @@ class CudaKernel:
             launch(self._gpu.core_stream(stream), config, self.core, *values)
 
     def blocks_per_multiprocessor(self, block: int, shared: int) -> int:
-        """Tell how many blocks of so many threads and bytes of shared memory run at once on a multiprocessor."""
         with self._gpu.using(f"asking for the occupancy of kernel {self.name}"):
             return int(self.core.occupancy.max_active_blocks_per_multiprocessor(block, shared))
 
@@ -237,12 +225,10 @@ class CudaGpu:
         return f"CudaGpu({self.name}, {self.arch}, {self.memory_bytes / 2**30:.0f} GiB, {self.driver})"
 
     def empty(self, shape: Shape, dtype: DTypeLike) -> CudaArray:
-        """Allocate an array whose contents are undefined."""
         shape, element = _shape(shape), np.dtype(dtype)
         return CudaArray(self, _Memory(self, math.prod(shape) * element.itemsize), shape, element)
 
     def array(self, host: NDArray[Any], stream: Stream | None = None) -> CudaArray:
-        """Allocate an array and enqueue a copy of a host array to it."""
         host = np.asarray(host)
         array = self.empty(host.shape, host.dtype)
         array.set(host, stream)
@@ -271,7 +257,6 @@ class CudaGpu:
         return self.array(np.frombuffer(ctypes.string_at(made.getPtr(), 128), np.uint8))
 
     def pinned(self, shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
-        """Allocate a page-locked host array with undefined contents."""
         shape, element = _shape(shape), np.dtype(dtype)
         nbytes = math.prod(shape) * element.itemsize
         if not nbytes:
@@ -284,12 +269,10 @@ class CudaGpu:
         return np.frombuffer(memoryview(block), element).reshape(shape)
 
     def stream(self) -> CudaStream:
-        """Make a stream that runs beside all others."""
         with self.using("making a stream"):
             return CudaStream(self, self.core.create_stream())
 
     def kernel(self, source: Path, name: str, defines: Mapping[str, int | str]) -> CudaKernel:
-        """Compile a kernel, or take it from the cache on disk, and load it; the same kernel is loaded once."""
         key = (source.resolve(), name, tuple(sorted(defines.items())))
         with self._loading:
             if key not in self._kernels:

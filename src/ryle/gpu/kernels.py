@@ -20,7 +20,7 @@ __all__ = ["KERNEL_MODULES", "KernelVariant", "kernel_variants"]
 KERNEL_MODULES: tuple[str, ...] = (
     "ryle.channelize.cuda",
     "ryle.correlate.cuda",
-    "ryle.bench.correlate",
+    "ryle.bench.memory",
     "ryle.bench.three_kernels",
 )
 

@@ -1,0 +1,208 @@
+"""What is timed of the X-engine on GPUs: a kernel for so many inputs, times and bits, checked before.
+
+Inputs, lengths of integrations and forms of samples are those that its targets name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..chunk import BLOCK, rows_from_parts
+from ..correlate import multiply
+from ..correlate.correlator import CorrelatorConfig, product_inputs
+from ..correlate.foreign import Foreign, Order
+from ..correlate.multiply import HopperMultiply, PortableMultiply, make_multiply
+from ..gpu import Gpu, Stream
+from ..gpu.interface import DeviceArray
+from .gpu_timing import Launch
+
+INPUTS = (64, 128, 144, 160, 256, 512, 1024)
+TIMES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One thing that is timed.
+
+    Parameters
+    ----------
+    kernel : str
+        "hopper" or "portable".
+    inputs, times : int
+        Inputs, and spectra of an integration, a multiple of 64.
+    form : str
+        "K-blocks"; "packed": K-blocks of 4+4 bits; "time-major": samples [time][channel][input], which a launch makes
+        into K-blocks first.
+    """
+
+    kernel: str
+    inputs: int
+    times: int = TIMES
+    form: str = "K-blocks"
+
+    @property
+    def name(self) -> str:
+        """Name in the results."""
+        return f"{self.kernel} kernel" + ("" if self.form == "K-blocks" else f", {self.form}")
+
+    @property
+    def polarizations(self) -> int:
+        """Of an antenna."""
+        return 2 - self.inputs % 2
+
+    @property
+    def bits(self) -> int:
+        """Of a part."""
+        return 4 if self.form == "packed" else 8
+
+    @property
+    def plain(self) -> Case:
+        """The case that this one is compared with: K-blocks of 4096 times."""
+        return Case(self.kernel, self.inputs)
+
+    def variant(self, gpu: Gpu) -> tuple[Path, Any]:
+        """Give the source and the macros of its kernel, to be compiled beforehand."""
+        folder = Path(multiply.__file__).parent
+        if self.kernel == "portable":
+            return folder / "portable.cu", PortableMultiply.defines(self.inputs, self.polarizations, self.bits)
+        macros = HopperMultiply.defines(self.inputs, self.polarizations, self.bits, gpu.shared_bytes)
+        return folder / "hopper.cu", macros
+
+
+def all_cases(kernel: str, inputs: Iterable[int] = INPUTS) -> list[Case]:
+    """Every number of inputs in every form, with short integrations, and by the portable kernel."""
+    cases = []
+    for n in inputs:
+        cases += [Case(kernel, n), Case(kernel, n, TIMES // 4), Case(kernel, n, form="packed")]
+        cases += [Case(kernel, n, form="time-major")]
+        cases += [Case("portable", n)] if kernel != "portable" else []
+    # Integrations of other lengths, where one tile and where many do the work.
+    return cases + [Case(kernel, n, times) for n in (128, 1024) for times in (256, 16384)]
+
+
+def headline_cases(kernel: str) -> list[Case]:
+    """Give the cases that targets refer to."""
+    cases = [Case(kernel, n) for n in INPUTS if n != 160]
+    cases += [Case(kernel, n, TIMES // 4) for n in (144, 1024)]
+    cases += [Case(kernel, n, form=form) for form in ("packed", "time-major") for n in (144, 1024)]
+    return cases + ([Case("portable", n) for n in (144, 1024)] if kernel != "portable" else [])
+
+
+def useful_operations(inputs: int, samples: float) -> float:
+    """Operations that `samples` (channel, spectrum) pairs of all inputs need."""
+    return 4.0 * inputs * (inputs + 1) * samples
+
+
+def exact_sums(parts: NDArray[np.int8], polarizations: int) -> NDArray[np.int64]:
+    """Sum one channel's products in float64, which holds them exactly.
+
+    Parameters
+    ----------
+    parts : ndarray of int8, shape (block, input, spectrum, 2)
+        Samples, (re, im).
+    polarizations : int
+        Polarizations of an antenna.
+
+    Returns
+    -------
+    ndarray of int64, shape (product, 2)
+        Sums (re, im).
+    """
+    inputs = parts.shape[1]
+    re, im = np.ascontiguousarray(parts.astype(np.float64).transpose(3, 1, 0, 2)).reshape(2, inputs, -1)
+    real, cross = re @ re.T + im @ im.T, im @ re.T
+    i, j = product_inputs(inputs // polarizations, polarizations).T
+    return np.stack([real[i, j], (cross - cross.T)[i, j]], axis=-1).astype(np.int64)
+
+
+def in_form(parts: NDArray[np.int8], form: str) -> NDArray[np.int8]:
+    """Bring samples (channel, block, input, spectrum, 2) to the order and size of a `Case`'s form."""
+    if form == "packed":
+        packed: NDArray[np.int8] = (parts[..., 0] << 4 | parts[..., 1] & 15).astype(np.int8)
+        return packed
+    if form == "time-major":
+        return np.ascontiguousarray(parts.transpose(1, 3, 0, 2, 4))
+    return rows_from_parts(parts)
+
+
+class Work:
+    """A case on the GPU.
+
+    Parameters
+    ----------
+    gpu : Gpu
+        Where.
+    case : Case
+        What is done.
+    source : DeviceArray of int8
+        At least the samples of all channels, in the case's form.
+    room : DeviceArray of int8
+        As large, for what is rearranged.
+    sums : DeviceArray of int32
+        At least the sums of all channels.
+    channels, blocks : int
+        Channels of a launch, and K-blocks of each.
+    """
+
+    def __init__(
+        self,
+        gpu: Gpu,
+        case: Case,
+        source: DeviceArray,
+        room: DeviceArray,
+        sums: DeviceArray,
+        channels: int,
+        blocks: int,
+    ) -> None:
+        self.name, self.case = case.name, case
+        config = CorrelatorConfig(case.inputs, channels, case.polarizations)
+        rows = channels, blocks, case.inputs, 16 * case.bits
+        self._multiply = make_multiply(gpu, case.inputs, case.polarizations, case.kernel, case.bits)
+        self._blocks = blocks
+        self._arrange: Launch | None = None
+        self._data = source.view(rows, np.int8)
+        self.sums = sums.view((1, channels, config.products, 2), np.int32)
+        self.operations = useful_operations(case.inputs, channels * blocks * BLOCK)
+        self.nbytes = float(self._data.nbytes + self.sums.nbytes)
+        if case.form == "time-major":
+            valid = gpu.array(np.full((1, blocks, case.inputs), ~np.uint64(0)))
+            samples, self._data = self._data, room.view(rows, np.int8)
+            order, foreign = Order.time_major(config), Foreign(gpu, config)
+            self._arrange = lambda stream: foreign.arrange(samples, order, valid, self._data, stream)
+            self.nbytes += 2 * samples.nbytes
+
+    def __call__(self, stream: Stream) -> None:
+        """Enqueue a launch."""
+        if self._arrange is not None:
+            self._arrange(stream)
+        self._multiply(self._data, self.sums, 0, self._blocks, stream=stream)
+
+
+def check(gpu: Gpu, case: Case, channels: int = 3) -> None:
+    """Compare every product of a few channels with the exact one, on fresh random data.
+
+    Raises
+    ------
+    ArithmeticError
+        If one differs.
+    """
+    blocks, limit = min(case.times // BLOCK, 17), 127 if case.bits == 8 else 7
+    shape = channels, blocks, case.inputs, BLOCK, 2
+    parts = np.random.default_rng().integers(-limit, limit + 1, shape, dtype=np.int8)
+    source = gpu.array(in_form(parts, case.form).reshape(-1))
+    expected = np.stack([exact_sums(channel, case.polarizations) for channel in parts])
+    sums = gpu.array(np.full(expected.size, 77, np.int32))
+    work = Work(gpu, case, source, gpu.empty(source.shape, np.int8), sums, channels, blocks)
+    gpu.default_stream.synchronize()
+    work(gpu.default_stream)
+    wrong = np.count_nonzero(work.sums.get()[0] != expected)
+    if wrong:
+        raise ArithmeticError(
+            f"{case.name}, {case.inputs} inputs: {wrong} of {expected.size} sums are wrong; please report it"
+        )

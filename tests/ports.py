@@ -1,0 +1,24 @@
+"""Free ports for tests, each given out once in a process."""
+
+import random
+import socket
+
+#: Below those that the kernel takes for senders.
+PORTS = range(20000, 32000)
+_next = random.choice(PORTS)
+
+
+def free_ports(count):
+    """First of `count` neighbouring UDP ports that nobody has and that were not given out before."""
+    global _next
+    for _ in PORTS:
+        base = _next if _next + count <= PORTS.stop else PORTS.start
+        _next = base + count
+        try:
+            for port in range(base, base + count):
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                    s.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return base
+    raise OSError("no free ports")
