@@ -4,7 +4,7 @@ Every case runs in a process of its own under a time limit, as a wrong kernel ma
 
     PYTHONPATH=src python bench/device_x.py [--out DIR] [--only hopper|portable] [inputs ...]
 
-Macros of the Hopper kernel can be set to try variants: X_DEFINES="HEAD_START=0".
+Macros of the kernel can be set to try variants: X_DEFINES="HEAD_START=0".
 """
 
 import argparse
@@ -60,9 +60,10 @@ def case(kernel, inputs, times, check, seconds):
     from ryle.gpu import open_gpu
     from ryle.gpu.power import EnergyMeter
 
-    extra = dict(item.split("=") for item in os.environ.get("X_DEFINES", "").split())
-    plain = forms.HopperMultiply.defines
-    forms.HopperMultiply.defines = classmethod(lambda cls, *args: {**plain(*args), **extra})
+    extra = {name: int(value) for name, value in (item.split("=") for item in os.environ.get("X_DEFINES", "").split())}
+    form = forms.HopperMultiply if kernel.startswith("hopper") else forms.PortableMultiply
+    plain = form.defines
+    form.defines = classmethod(lambda cls, *args: {**plain(*args), **extra})
     gpu = open_gpu()
     pols = 2 - inputs % 2
     begin = time.perf_counter()

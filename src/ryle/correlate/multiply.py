@@ -122,46 +122,60 @@ class PortableMultiply:
     """
 
     name = "portable"
-    STAGES = 3
-    #: Rows and columns of a warp, warps along rows and columns, blocks of threads on a multiprocessor.
-    SHAPES = ((48, 48, 2, 2, 2), (32, 64, 4, 2, 1))
+    #: The most stages of the ring in shared memory; fewer where there is less of it.
+    STAGES = 4
+    #: Shapes that hold all inputs in one tile: rows and columns of a warp, and the most warps that registers allow.
+    WHOLE = ((48, 24, 12), (32, 32, 16))
+    #: Shapes of square tiles: rows and columns of a warp, warps along rows and columns, blocks on a multiprocessor.
+    SQUARES = ((48, 48, 2, 2, 2), (32, 64, 4, 2, 1))
 
     def __init__(self, gpu: Gpu, inputs: int, polarizations: int, bits: int = 8) -> None:
         self._inputs, self._bits = inputs, bits
-        shape = self.shape(inputs)
-        rows, _, down, across, _ = shape
-        self._tile = rows * down
-        self._threads = 32 * down * across
-        self._shared = self.STAGES * 2 * self._tile * 16 * bits
-        side = -(-inputs // self._tile)
-        self._tiles = side * (side + 1) // 2
-        self._kernel = gpu.kernel(_FOLDER / "portable.cu", "correlate", self.defines(inputs, polarizations, bits))
+        defines = self.defines(inputs, polarizations, bits, gpu.shared_bytes)
+        rows, columns = defines["WM"], defines["WN"]
+        if defines["WHOLE"]:
+            self._tiles, self._threads = 1, 32 * len(_units(inputs, rows, columns))
+        else:
+            side = -(-inputs // (rows * defines["GM"]))
+            self._tiles, self._threads = side * (side + 1) // 2, 32 * defines["GM"] * defines["GN"]
+        self._shared = defines["STAGES"] * self._stage(defines)
+        self._kernel = gpu.kernel(_FOLDER / "portable.cu", "correlate", defines)
 
     @classmethod
-    def shape(cls, inputs: int) -> tuple[int, int, int, int, int]:
-        """Choose the shape that multiplies least beyond the triangle."""
-
-        def products(shape: tuple[int, int, int, int, int]) -> int:
-            rows, columns = shape[:2]
-            return sum(
-                rows * columns
-                for row in range(0, inputs, rows)
-                for column in range(0, inputs, columns)
-                if column < row + rows
+    def shape(cls, inputs: int, bits: int = 8) -> dict[str, int]:
+        """Choose the shape that keeps matrix units busy for the shortest time."""
+        shapes = []
+        for rows, columns, most in cls.WHOLE:
+            warps = len(_units(inputs, rows, columns))
+            if warps <= (most if bits == 8 else 12):  # four bits take more registers
+                # Four warps work at once; several small blocks share a multiprocessor.
+                blocks = max(1, 12 // warps)
+                cost = -(-warps * blocks // 4) * 4 / blocks * rows * columns
+                shapes.append((cost, dict(WM=rows, WN=columns, GM=1, GN=1, BLOCKS_PER_SM=blocks, WHOLE=1)))
+        for rows, columns, down, across, blocks in cls.SQUARES:
+            side = -(-inputs // (rows * down))
+            cost = side * (side + 1) / 2 * rows * down * columns * across
+            shapes.append(
+                (cost, dict(WM=rows, WN=columns, GM=down, GN=across, BLOCKS_PER_SM=blocks, WHOLE=0)),
             )
-
-        return min(cls.SHAPES, key=products)
+        return min(shapes, key=lambda shape: shape[0])[1]
 
     @classmethod
-    def defines(cls, inputs: int, polarizations: int, bits: int = 8) -> Mapping[str, int]:
+    def defines(cls, inputs: int, polarizations: int, bits: int = 8, shared: int = 101376) -> dict[str, int]:
         """Macros of the kernel."""
-        names = ("WM", "WN", "GM", "GN", "BLOCKS_PER_SM")
-        return dict(zip(names, cls.shape(inputs), strict=True)) | {
-            "INPUTS": inputs,
-            "POLS": polarizations,
-            "STAGES": cls.STAGES,
-            "PACKED": int(bits == 4),
-        }
+        defines = cls.shape(inputs, bits) | {"INPUTS": inputs, "POLS": polarizations, "PACKED": int(bits == 4)}
+        room = (shared + 1024) // defines["BLOCKS_PER_SM"] - 1024  # a block takes 1 KiB more
+        return defines | {"STAGES": max(2, min(cls.STAGES, room // cls._stage(defines)))}
+
+    @staticmethod
+    def _stage(defines: Mapping[str, int]) -> int:
+        """Bytes of a K-block's rows and columns."""
+        inputs, rows, columns = (defines[name] for name in ("INPUTS", "WM", "WN"))
+        if defines["WHOLE"]:
+            tile = max(-(-inputs // rows) * rows, -(-inputs // columns) * columns)
+        else:
+            tile = rows * defines["GM"]
+        return (1 + (inputs > tile)) * tile * (64 if defines["PACKED"] else 128)
 
     def __call__(
         self,
@@ -185,6 +199,11 @@ class PortableMultiply:
             shared=self._shared,
             stream=stream,
         )
+
+
+def _units(inputs: int, rows: int, columns: int) -> list[tuple[int, int]]:
+    """First row and column of each rectangle that is not wholly above the diagonal."""
+    return [(row, column) for row in range(0, inputs, rows) for column in range(0, min(inputs, row + rows), columns)]
 
 
 class HopperMultiply:
@@ -293,7 +312,7 @@ def compile_variants() -> list[tuple[Any, ...]]:
     for inputs, pols in ((1, 1), (64, 2), (128, 2), (144, 2), (160, 2), (256, 2), (272, 2), (511, 1)):
         for bits in (8, 4):
             variants.append((_FOLDER / "hopper.cu", HopperMultiply.defines(inputs, pols, bits), ("sm_90a",)))
-    for inputs, pols in ((1, 1), (144, 2), (1024, 2)):
+    for inputs, pols in ((1, 1), (64, 2), (144, 2), (160, 2), (192, 2), (1024, 2)):
         for bits in (8, 4):
             variants.append((_FOLDER / "portable.cu", PortableMultiply.defines(inputs, pols, bits)))
     return variants

@@ -64,6 +64,20 @@ DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// Load 2 or 4 matrices of 8 rows of 16 bytes from shared memory; lane l gives the address of row l % 8 of matrix l / 8 (of
+// two matrices, lanes from 16 on give none) and gets bytes 4 (l % 4) .. 4 (l % 4) + 3 of row l / 4 of each.
+template <int COUNT> DEVICE void load_matrices(uint32_t (&d)[COUNT], const void *row) {
+    static_assert(COUNT == 2 || COUNT == 4);
+    const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+    if constexpr (COUNT == 4)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                     : "r"(at)
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(d[0]), "=r"(d[1]) : "r"(at) : "memory");
+}
+
 // Copy BYTES (4, 8 or 16; both addresses multiples of it) from global to shared memory without waiting; where `wanted` is
 // false, zeros are written and nothing is read.
 template <int BYTES> DEVICE void copy_async(void *shared, const void *global, bool wanted) {

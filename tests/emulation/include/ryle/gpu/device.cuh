@@ -92,6 +92,35 @@ DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
     emulation::multiply<signed char, 4, 4, uint32_t>("mma_16x8x32_s8", place, d, {{a[0], a[1], a[2], a[3]}, {b0, b1}});
 }
 
+template <int COUNT>
+DEVICE void load_matrices(uint32_t (&d)[COUNT], const void* row, EMULATED_PLACE) {
+    static_assert(COUNT == 2 || COUNT == 4);
+    struct Own {
+        const unsigned char* row;
+    } own = {static_cast<const unsigned char*>(row)};
+    const unsigned lane = emulation::state.current->lane;
+    if (lane < 8 * COUNT) {
+        const ptrdiff_t at = own.row - emulation::state.shared;
+        if (at < 0 || at % 16 || static_cast<uint64_t>(at) + 16 > emulation::state.shared_bytes)
+            emulation::fail("load_matrices, line %d: a row at byte %td of shared memory", place.line, at);
+    }
+    struct Taken {
+        uint32_t d[COUNT];
+    };
+    const Taken taken = emulation::meet(
+        "load_matrices", place, false, emulation::ALL, own, [](auto) {},
+        [&](auto values) {
+            Taken mine;
+            for (int i = 0; i < COUNT; ++i) {
+                Own given;
+                memcpy(&given, values[8 * i + lane / 4], sizeof given);
+                memcpy(&mine.d[i], given.row + lane % 4 * 4, 4);
+            }
+            return mine;
+        });
+    for (int i = 0; i < COUNT; ++i) d[i] = taken.d[i];
+}
+
 template <int BYTES>
 DEVICE void copy_async(void* shared, const void* global, bool wanted, EMULATED_PLACE) {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16);
