@@ -124,8 +124,8 @@ class PortableMultiply:
     name = "portable"
     #: The most stages of the ring in shared memory; fewer where there is less of it.
     STAGES = 4
-    #: Shapes that hold all inputs in one tile: rows and columns of a warp, and the most warps that registers allow.
-    WHOLE = ((48, 24, 12), (32, 32, 16))
+    #: Rows and columns of a warp where all inputs are one tile, and the most warps that registers allow.
+    WHOLE, MOST = ((48, 24), (32, 32), (32, 48)), 12
     #: Shapes of square tiles: rows and columns of a warp, warps along rows and columns, blocks on a multiprocessor.
     SQUARES = ((48, 48, 2, 2, 2), (32, 64, 4, 2, 1))
 
@@ -142,14 +142,14 @@ class PortableMultiply:
         self._kernel = gpu.kernel(_FOLDER / "portable.cu", "correlate", defines)
 
     @classmethod
-    def shape(cls, inputs: int, bits: int = 8) -> dict[str, int]:
+    def shape(cls, inputs: int) -> dict[str, int]:
         """Choose the shape that keeps matrix units busy for the shortest time."""
         shapes = []
-        for rows, columns, most in cls.WHOLE:
+        for rows, columns in cls.WHOLE:
             warps = len(_units(inputs, rows, columns))
-            if warps <= (most if bits == 8 else 12):  # four bits take more registers
+            if warps <= cls.MOST:
                 # Four warps work at once; several small blocks share a multiprocessor.
-                blocks = max(1, 12 // warps)
+                blocks = cls.MOST // warps
                 cost = -(-warps * blocks // 4) * 4 / blocks * rows * columns
                 shapes.append((cost, dict(WM=rows, WN=columns, GM=1, GN=1, BLOCKS_PER_SM=blocks, WHOLE=1)))
         for rows, columns, down, across, blocks in cls.SQUARES:
@@ -163,7 +163,7 @@ class PortableMultiply:
     @classmethod
     def defines(cls, inputs: int, polarizations: int, bits: int = 8, shared: int = 101376) -> dict[str, int]:
         """Macros of the kernel."""
-        defines = cls.shape(inputs, bits) | {"INPUTS": inputs, "POLS": polarizations, "PACKED": int(bits == 4)}
+        defines = cls.shape(inputs) | {"INPUTS": inputs, "POLS": polarizations, "PACKED": int(bits == 4)}
         room = (shared + 1024) // defines["BLOCKS_PER_SM"] - 1024  # a block takes 1 KiB more
         return defines | {"STAGES": max(2, min(cls.STAGES, room // cls._stage(defines)))}
 

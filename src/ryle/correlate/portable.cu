@@ -114,19 +114,20 @@ template <int COLUMNS>
 struct Fragments {
     uint32_t a[M][4], b[COLUMNS][2];
 
-    // Group `group` of a stage; `row` and `column` are where this lane's addresses begin in it.
-    DEVICE void load(const unsigned char* stage, int row, int column, int group) {
+    // Group `group` of a stage, whose place is `stage`; `row` and `column` are where this lane's addresses begin in it.
+    // They are made anew for each group, with one operation: kept, they would take the registers that the sums need.
+    DEVICE void load(const unsigned char* stages, int stage, int row, int column, int group) {
         if constexpr (PACKED) {
             const int q = threadIdx.x % 4 * 4;
 #pragma unroll
             for (int m = 0; m < M; ++m)
 #pragma unroll
-                for (int i = 0; i < 2; ++i) take(a[m][i], a[m][2 + i], stage, row + 16 * m + 8 * i, group, q);
+                for (int i = 0; i < 2; ++i) take(a[m][i], a[m][2 + i], stages + stage, row + 16 * m + 8 * i, group, q);
 #pragma unroll
-            for (int n = 0; n < COLUMNS; ++n) take(b[n][0], b[n][1], stage, column + 8 * n, group, q);
+            for (int n = 0; n < COLUMNS; ++n) take(b[n][0], b[n][1], stages + stage, column + 8 * n, group, q);
         } else {
-            const unsigned char* rows = stage + (row ^ group << 5);
-            const unsigned char* columns = stage + (column ^ group << 5);
+            const unsigned char* rows = stages + (stage + row ^ group << 5);
+            const unsigned char* columns = stages + (stage + column ^ group << 5);
 #pragma unroll
             for (int m = 0; m < M; ++m) load_matrices(a[m], rows + m * 16 * ROW);
 #pragma unroll
@@ -164,11 +165,10 @@ DEVICE void correlate_unit(Ring& ring, const Unit& unit, int blocks, int* sums, 
     const int row = row_start(unit.row);
     const bool apart = TILES > 1 && ring.row0 != ring.column0;
     const int column = column_start(unit.column + (PACKED && apart ? ROWS : 0)) + (!PACKED && apart ? HALF_STAGE : 0);
-    const unsigned char* stage = ring.stages;
-    const unsigned char* last = ring.stages + (STAGES - 1) * STAGE;
+    int stage = 0;
     if constexpr (PREFETCH) {
         ring.turn();
-        fragments[0].load(stage, row, column, 0);
+        fragments[0].load(ring.stages, stage, row, column, 0);
     }
     for (int block = 0; block < blocks; ++block) {
         if constexpr (!PREFETCH) {
@@ -180,13 +180,13 @@ DEVICE void correlate_unit(Ring& ring, const Unit& unit, int blocks, int* sums, 
             Fragments<COLUMNS>& now = fragments[group % 2];
             if constexpr (PREFETCH) {
                 if (group == GROUPS - 1) {
-                    stage = stage == last ? ring.stages : stage + STAGE;
+                    stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
                     ring.turn();
                 }
-                fragments[(group + 1) % 2].load(stage, row, column, (group + 1) % GROUPS);
+                fragments[(group + 1) % 2].load(ring.stages, stage, row, column, (group + 1) % GROUPS);
                 if (group == 0) ring.fill();
             } else {
-                now.load(stage, row, column, group);
+                now.load(ring.stages, stage, row, column, group);
             }
             uint32_t turned[M][4];  // [im | -re]
 #pragma unroll
@@ -204,23 +204,31 @@ DEVICE void correlate_unit(Ring& ring, const Unit& unit, int blocks, int* sums, 
                     mma_16x8x32_s8(im[m][n], turned[m], now.b[n][0], now.b[n][1]);
                 }
         }
-        if constexpr (!PREFETCH) stage = stage == last ? ring.stages : stage + STAGE;
+        if constexpr (!PREFETCH) stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
     }
-    const int g = threadIdx.x % 32 / 4, first = ring.column0 + unit.column + threadIdx.x % 4 * 2;
+    int g = threadIdx.x % 32 / 4, first = ring.column0 + unit.column + threadIdx.x % 4 * 2;
+    anchor(g);  // or addresses would be computed, and held, before the loop
+    anchor(first);
 #pragma unroll
     for (int m = 0; m < M; ++m)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const Pairs pairs(sums, ring.row0 + unit.row + 16 * m + g + 8 * half);
-            int4 before[COLUMNS] = {};
-            if (add) {
+            constexpr int AT_ONCE = 3;
 #pragma unroll
-                for (int n = 0; n < COLUMNS; ++n) before[n] = pairs.get(first + 8 * n);
+            for (int n = 0; n < COLUMNS; n += AT_ONCE) {
+                int4 before[AT_ONCE] = {};
+                if (add) {
+#pragma unroll
+                    for (int i = 0; i < AT_ONCE; ++i)
+                        if (n + i < COLUMNS) before[i] = pairs.get(first + 8 * (n + i));
+                }
+#pragma unroll
+                for (int i = 0; i < AT_ONCE; ++i)
+                    if (n + i < COLUMNS)
+                        pairs.put(first + 8 * (n + i), before[i], re[m][n + i][2 * half], im[m][n + i][2 * half],
+                                  re[m][n + i][2 * half + 1], im[m][n + i][2 * half + 1]);
             }
-#pragma unroll
-            for (int n = 0; n < COLUMNS; ++n)
-                pairs.put(first + 8 * n, before[n], re[m][n][2 * half], im[m][n][2 * half], re[m][n][2 * half + 1],
-                          im[m][n][2 * half + 1]);
         }
 }
 

@@ -170,6 +170,9 @@ DEVICE void count_at_least(int &count, float value, float limit) {
     asm("{ .reg .pred p; setp.ge.f32 p, %1, %2; @p add.s32 %0, %0, 1; }" : "+r"(count) : "f"(value), "f"(limit));
 }
 
+// Nothing that is computed from this value may move to before this point.
+DEVICE void anchor(int &value) { asm volatile("" : "+r"(value)::"memory"); }
+
 // Barrier `id` (1 to 15) of `threads` threads of the block.
 DEVICE void barrier(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
