@@ -39,19 +39,61 @@ DEVICE void barrier_wait(uint64_t* barrier, int parity) {
 // Let the matrix units and the copy engine see what this thread has written to shared memory.
 DEVICE void shared_writes_done() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// What the copy engine is told of data that nobody will want again: they leave the cache before others.
+constexpr uint64_t EVICT_FIRST = 0x12F0000000000000;
+
 // Let the copy engine see the map, which the host may have written where another was.
 DEVICE void map_acquire(const void* map) {
     asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;" ::"l"(map) : "memory");
 }
 // Fetch the box at (bytes, row, block, channel) of the array that `map` describes, a CUtensorMap in global memory; its
 // bytes count for the barrier, those of rows that do not exist, which become zero, included.
+// With ONCE, nobody will read them again.
+template <bool ONCE>
 DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel) {
-    asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-        " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(shared)),
-        "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier))
-        : "memory");
+    if constexpr (ONCE)
+        asm volatile(
+            "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
+            " [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(shared_address(shared)),
+            "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier)), "l"(EVICT_FIRST)
+            : "memory");
+    else
+        asm volatile(
+            "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+            " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(shared)),
+            "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier))
+            : "memory");
 }
+// Fetch so many bytes, a multiple of 16 as both addresses are.
+DEVICE void fetch(void* shared, const void* global, uint64_t* barrier, int bytes) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(shared)),
+                 "l"(global), "r"(bytes), "r"(shared_address(barrier))
+                 : "memory");
+}
+
+// Let the copy engine write so many bytes, a multiple of 16 as both addresses are, or add them as int32 to what is
+// there. What lies in shared memory may change after sums_taken, which the same thread calls.
+template <bool ONCE>
+DEVICE void write_sums(int* global, const int* shared, int bytes, bool add) {
+    if (add)
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s32 [%0], [%1], %2;" ::"l"(global),
+                     "r"(shared_address(shared)), "r"(bytes)
+                     : "memory");
+    else if constexpr (ONCE)
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(global),
+                     "r"(shared_address(shared)), "r"(bytes), "l"(EVICT_FIRST)
+                     : "memory");
+    else
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global),
+                     "r"(shared_address(shared)), "r"(bytes)
+                     : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+DEVICE void sums_taken() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+
+// Arrive at barrier `id` of `threads` threads, and go on.
+DEVICE void barrier_pass(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
 // Change this warpgroup's registers; the pool is what the kernel was launched with.
 template <int REGISTERS>

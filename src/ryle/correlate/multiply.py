@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ctypes
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ryle.gpu.interface import DeviceArray, Gpu, GpuError, Stream
 
@@ -23,7 +24,7 @@ KERNELS = ("hopper", "portable")
 RUN_BLOCKS = (2**31 - 1) // (2 * 127**2 * 64)
 
 _FOLDER = Path(__file__).parent
-_MAPS_KEPT = 64
+_KEPT = 64
 
 
 class Multiply(Protocol):
@@ -210,7 +211,6 @@ class HopperMultiply:
     """`hopper.cu`: blocks of threads that live as long as the kernel; parameters as of `PortableMultiply`."""
 
     name = "hopper"
-    THREADS = 384
 
     def __init__(self, gpu: Gpu, inputs: int, polarizations: int, bits: int = 8) -> None:
         self._inputs, self._bits = inputs, bits
@@ -219,8 +219,8 @@ class HopperMultiply:
         rest = inputs % 128
         spare = -(-rest // 16) * 16 if inputs > 128 and rest <= (32 if inputs < 256 else 16) else 0
         self._first = -(-inputs // 16) * 16 if inputs <= 64 else 128 + spare
-        runs = 1 + max(0, -(-(inputs - self._first) // 128))
-        self._tiles = runs * (runs + 1) // 2
+        self._runs = 1 + max(0, -(-(inputs - self._first) // 128))
+        self._threads = 512 if bits == 4 and inputs <= 64 else 384
         self._shared = gpu.shared_bytes
         self._kernel = gpu.kernel(
             _FOLDER / "hopper.cu", "correlate", self.defines(inputs, polarizations, bits, self._shared)
@@ -228,6 +228,7 @@ class HopperMultiply:
         self._counter = gpu.array(np.zeros(1, np.int32))
         gpu.default_stream.synchronize()  # launches may come on other streams
         self._maps: OrderedDict[tuple[int, tuple[int, ...]], DeviceArray] = OrderedDict()
+        self._tiles: OrderedDict[tuple[int, int], DeviceArray] = OrderedDict()
 
     @classmethod
     def defines(cls, inputs: int, polarizations: int, bits: int = 8, shared: int = 232448) -> Mapping[str, int]:
@@ -247,11 +248,13 @@ class HopperMultiply:
         """Enqueue the sums; see `Multiply`. Calls on several streams must not overlap."""
         _check(data, sums, first_block, blocks, integrations, self._inputs, self._bits)
         channels = data.shape[0]
-        works = self._tiles * channels * integrations
+        tiles = self._tiles_of(channels, integrations, stream)
+        works = tiles.shape[0] - 1
         self._kernel.launch(
             min(works, self._gpu.multiprocessors),
-            self.THREADS,
+            self._threads,
             self._maps_of(data, stream),
+            tiles,
             sums,
             self._counter,
             *(np.int32(n) for n in (works, channels, first_block, blocks, add)),
@@ -260,21 +263,46 @@ class HopperMultiply:
         )
 
     def _maps_of(self, data: DeviceArray, stream: Stream | None) -> DeviceArray:
-        """Describe the data to the copy engine: boxes of the first run's rows and of 128; kept for the next time."""
-        key = (data.pointer, data.shape)
-        if key not in self._maps:
+        """Describe the data to the copy engine: boxes of the first run's rows and of 128."""
+
+        def make() -> NDArray[np.uint8]:
             encode = getattr(self._gpu, "encode_rows", encode_rows)  # an emulated GPU has maps of its own
-            self._maps[key] = self._gpu.array(np.stack([encode(data, self._first), encode(data, 128)]), stream)
-        self._maps.move_to_end(key)
-        if len(self._maps) > _MAPS_KEPT:
-            self._maps.popitem(last=False)
-        return self._maps[key]
+            return np.stack([encode(data, self._first), encode(data, 128)])
+
+        return self._kept(self._maps, (data.pointer, data.shape), make, stream)
+
+    def _tiles_of(self, channels: int, integrations: int, stream: Stream | None) -> DeviceArray:
+        """List the tiles (integration, channel, rows, columns) in the order in which they are drawn, and an end."""
+
+        def make() -> NDArray[np.int32]:
+            columns, rows = np.tril_indices(self._runs, -1)[::-1]
+            same = np.arange(self._runs)
+            # The long ones of a channel first; all of a channel one after the other, for the cache.
+            shape = np.column_stack([np.append(rows, same), np.append(columns, same)])
+            tiles = np.empty((integrations, channels, len(shape), 4), np.int32)
+            tiles[..., 0] = np.arange(integrations)[:, None, None]
+            tiles[..., 1] = np.arange(channels)[:, None]
+            tiles[..., 2:] = shape
+            return np.append(tiles.reshape(-1, 4), np.full((1, 4), -1, np.int32), 0)
+
+        return self._kept(self._tiles, (channels, integrations), make, stream)
+
+    def _kept(
+        self, kept: OrderedDict[Any, DeviceArray], key: object, make: Callable[[], NDArray[Any]], stream: Stream | None
+    ) -> DeviceArray:
+        """Give what was made of this key before, or make it."""
+        if key not in kept:
+            kept[key] = self._gpu.array(make(), stream)
+        kept.move_to_end(key)
+        if len(kept) > _KEPT:
+            kept.popitem(last=False)
+        return kept[key]
 
 
 def encode_rows(data: DeviceArray, rows: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """Make a ``CUtensorMap`` of K-blocks (channel, block, input, bytes) for boxes of so many rows of one block.
 
-    Rows of 128 bytes are swizzled on their way, those of 64 are not.
+    Rows of 128 and of 64 bytes are swizzled on their way, by so many bytes.
 
     Raises
     ------
@@ -296,7 +324,7 @@ def encode_rows(data: DeviceArray, rows: int) -> np.ndarray[Any, np.dtype[np.uin
         [driver.cuuint32_t(n) for n in (row, rows, 1, 1)],
         [driver.cuuint32_t(1)] * 4,
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-        swizzle.CU_TENSOR_MAP_SWIZZLE_128B if row == 128 else swizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
+        swizzle.CU_TENSOR_MAP_SWIZZLE_128B if row == 128 else swizzle.CU_TENSOR_MAP_SWIZZLE_64B,
         driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
