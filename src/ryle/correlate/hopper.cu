@@ -22,8 +22,13 @@
 // multiplies meanwhile, and falls behind, or gets ahead, by so much that next time it need not wait.
 #include "ryle/correlate/hopper.cuh"
 #include "ryle/correlate/kblocks.cuh"
+#include "ryle/correlate/samples.cuh"
 
 using namespace ryle;
+
+#ifndef TIME_MAJOR
+#define TIME_MAJOR 0
+#endif
 
 // Whether the cache is told that spectra, where they are read once, and sums will not be needed again.
 #ifndef STREAM_SPECTRA
@@ -41,31 +46,34 @@ DEVICE constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
 constexpr bool SMALL = INPUTS <= 64;
 constexpr int REST = INPUTS % 128;
 // More would not fit the registers, in rectangles even less.
-constexpr int SPARE = INPUTS > 128 && REST <= (INPUTS < 256 ? 32 : 16) ? round_up(REST, 16) : 0;
+constexpr int SPARE = INPUTS > 128 && REST <= (INPUTS < 256 ? 32 : TIME_MAJOR ? 0 : 16) ? round_up(REST, 16) : 0;
 constexpr int FIRST = SMALL ? round_up(INPUTS, 16) : 128 + SPARE;  // rows of the first run
 constexpr int RUNS = SMALL || INPUTS <= FIRST ? 1 : 1 + (INPUTS - FIRST + 127) / 128;
 // Whether warpgroup 1 has no inputs in the last run.
 constexpr bool HALF = RUNS > 1 && INPUTS - SPARE - 128 * (RUNS - 1) <= 64;
 
-constexpr int TEAMS = SMALL ? 2 : 1;       // that have a ring each
-constexpr int WARPGROUPS = 2 / TEAMS;      // of a team
-constexpr int EXPANDERS = PACKED ? 3 : 0;  // warps of a team
+constexpr int TEAMS = SMALL ? 2 : 1;           // that have a ring each
+constexpr int WARPGROUPS = 2 / TEAMS;          // of a team
+constexpr bool BESIDE = PACKED || TIME_MAJOR;  // columns are expanded or transposed by warps beside
+constexpr int EXPANDERS = BESIDE ? 3 : 0;      // warps of a team
 constexpr int THREADS = 32 * (8 + round_up(TEAMS * (1 + EXPANDERS), 4));
 // Of a thread, after the launch with as many each as there are: no more than that.
 constexpr bool EQUAL = THREADS > 384;
-constexpr int PRODUCER_REGISTERS = PACKED ? 56 : 40, CONSUMER_REGISTERS = PACKED ? 224 : 232;
+constexpr int PRODUCER_REGISTERS = BESIDE ? 56 : 40, CONSUMER_REGISTERS = BESIDE ? 224 : 232;
 static_assert(PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS <= 3 * 168);
 
 constexpr int FETCH_ROW = PACKED ? ROW / 2 : ROW;      // bytes, as fetched
-constexpr int FETCHED = PACKED ? FIRST * ROW : 0;      // where in a stage; before are the expanded columns
-constexpr int COLUMNS = PACKED ? 0 : 128 * FETCH_ROW;  // where in a stage a rectangle's are
-constexpr int STAGE = FETCHED + (FIRST + (RUNS > 1 ? 128 : 0)) * FETCH_ROW;
+constexpr int FETCHED = BESIDE ? FIRST * ROW : 0;      // where in a stage; before are the expanded columns
+constexpr int COLUMNS = BESIDE ? 0 : 128 * FETCH_ROW;  // where in a stage a rectangle's are
+constexpr int BOXES = SMALL ? 1 : 2;                   // of a run's samples, beside the spare ones
+constexpr int FETCHED_FIRST = TIME_MAJOR ? BOXES * BOX_INPUTS + SPARE : FIRST;
+constexpr int STAGE = FETCHED + (FETCHED_FIRST + (RUNS > 1 ? 128 : 0)) * FETCH_ROW;
 
 // Sums on their way out. With two polarizations they lie in shared memory as they will outside, each antenna's in a
 // row.
 constexpr bool STAGED = POLS == 2;
-constexpr int PITCH = FIRST * 4;  // of those rows, in words
-constexpr int TURN_PITCH = 68;    // so that rows and columns of what is transposed lie in different banks
+constexpr int PITCH = FIRST * 4 + (TIME_MAJOR ? 4 : 0);  // of those rows, in words
+constexpr int TURN_PITCH = 68;  // so that rows and columns of what is transposed lie in different banks
 constexpr int TURN = 64 * TURN_PITCH;
 constexpr bool ONE_OUTLET = STAGED && !SMALL;  // for both warpgroups
 constexpr int OUTLET = ONE_OUTLET ? 32 * PITCH : TURN;
@@ -107,17 +115,38 @@ DEVICE int first_input(int run) { return run ? SPARE + 128 * run : 0; }
 // Where this thread's parts lie from a row of 64 on, its chunk 0. The rows of other chunks differ in bits 4 to 6 only,
 // of PACKED ones in 4 and 5.
 DEVICE int lane_offset(int row) {
+    if constexpr (TIME_MAJOR)
+        return FETCHED + row / BOX_INPUTS * BOX +
+               sample_offset<0>(threadIdx.x % 128 / 32, threadIdx.x % 32 / 4, threadIdx.x % 4);
     const int lane = threadIdx.x % 128, own = lane / 32 * 16 + lane % 32 / 4;
     const int begin = PACKED ? own * FETCH_ROW + (own / 2 % 4 << 4) : chunk_offset(own, 0);
     return FETCHED + row * FETCH_ROW + begin + lane % 4 * 4;
 }
 
+// The same of the rows of the corner.
+DEVICE int corner_offset() {
+    if constexpr (!TIME_MAJOR) return lane_offset(0);
+    return FETCHED + BOXES * BOX +
+           sample_offset<2 * SPARE>(threadIdx.x % 128 / 32, threadIdx.x % 32 / 4, threadIdx.x % 4);
+}
+
+// Which of a warp's 16 rows a lane has in the first or second half of its registers.
+DEVICE int own_row(int half) {
+    const int g = threadIdx.x % 32 / 4;
+    return TIME_MAJOR ? 2 * g + half : g + 8 * half;
+}
+
 // Four bytes a register of this warp's 16 rows, as the matrix instructions want a group of rows; zero in warps from
 // `live` rows on. `at` is the stage's offset and this thread's in it. The address is made anew for each group, with one
 // operation: kept, 16 of them would take the registers that the sums need.
-template <int LIVE>
+template <int LIVE, bool CORNER = false>
 DEVICE void load_rows(uint32_t (&a)[4], const unsigned char* stages, int at, int group) {
     const bool live = LIVE == 64 || static_cast<int>(threadIdx.x) % 128 / 32 * 16 < LIVE;
+    if constexpr (TIME_MAJOR) {
+        a[0] = a[1] = a[2] = a[3] = 0;
+        if (live) load_samples<CORNER ? 2 * SPARE : 0>(a, stages, at, group);
+        return;
+    }
     const auto load = [&](int chunk, int half) {
         const unsigned char* from = stages + (at ^ chunk << 4) + half * 8 * FETCH_ROW;
         return live ? *reinterpret_cast<const uint32_t*>(from) : 0;
@@ -153,13 +182,13 @@ DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place
     constexpr int LIVE = FULL == 0 ? X : 64;
     // Whether there are registers for rows that wait until others have been multiplied.
     constexpr bool EARLY = LOAD_EARLY && 2 * FULL + 3 * X / 2 + 2 * CORNER <= 256;
-    const int lane = lane_offset(row), corner_lane = lane_offset(0);
+    const int lane = lane_offset(row), corner_lane = corner_offset();
     const auto leave = [&](int stage) {
         __syncwarp();
         if (threadIdx.x % 32 == 0) barrier_arrive(ring.empty + stage);
     };
     for (int block = 0; block < blocks; ++block) {
-        if constexpr (PACKED) barrier_wait(ring.fetched + place.stage, place.parity);
+        if constexpr (BESIDE) barrier_wait(ring.fetched + place.stage, place.parity);
         barrier_wait(ring.full + place.stage, place.parity);
         const int stage = place.stage * STAGE;
         const uint32_t at = shared_address(ring.stages + stage);
@@ -170,7 +199,7 @@ DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place
             uint32_t a[4] = {next[0], next[1], next[2], next[3]}, corner[4] = {};
             if constexpr (!EARLY) load_rows<LIVE>(a, ring.stages, stage + lane, group);
             const uint32_t turned[4] = {negate_bytes(a[2]), negate_bytes(a[3]), a[0], a[1]};
-            if constexpr (CORNER > 0) load_rows<CORNER>(corner, ring.stages, stage + corner_lane, group);
+            if constexpr (CORNER > 0) load_rows<CORNER, true>(corner, ring.stages, stage + corner_lane, group);
             const uint32_t mixed[4] = {held[0], held[1], turned[0], turned[1]};
             const uint32_t corner_mixed[4] = {corner_held[0], corner_held[1], negate_bytes(corner[2]),
                                               negate_bytes(corner[3])};
@@ -240,15 +269,16 @@ struct Outlet {
 // x - x^T of 64 rows with themselves.
 template <int X, int WARPGROUP>
 DEVICE void turn(int (&x)[X / 2], int* scratch) {
-    const int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4, row = threadIdx.x % 128 / 32 * 16 + g;
+    const int q = threadIdx.x % 4, row = threadIdx.x % 128 / 32 * 16;
 #pragma unroll
     for (int i = 0; i < X / 4; ++i) {
-        int* to = scratch + (row + 8 * (i % 2)) * TURN_PITCH + 8 * (i / 2) + 2 * q;
+        int* to = scratch + (row + own_row(i % 2)) * TURN_PITCH + 8 * (i / 2) + 2 * q;
         *reinterpret_cast<int2*>(to) = make_int2(x[2 * i], x[2 * i + 1]);
     }
     barrier(1 + WARPGROUP, 128);
 #pragma unroll
-    for (int i = 0; i < X / 2; ++i) x[i] -= scratch[(8 * (i / 4) + 2 * q + i % 2) * TURN_PITCH + row + 8 * (i / 2 % 2)];
+    for (int i = 0; i < X / 2; ++i)
+        x[i] -= scratch[(8 * (i / 4) + 2 * q + i % 2) * TURN_PITCH + row + own_row(i / 2 % 2)];
     barrier(1 + WARPGROUP, 128);
 }
 
@@ -256,12 +286,12 @@ DEVICE void turn(int (&x)[X / 2], int* scratch) {
 // begin with those of other columns.
 template <int COUNT, int SIZE>
 DEVICE void lay(int* words, const int (&re)[SIZE], const int (&im)[COUNT / 2], int from, int column) {
-    const int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    const int q = threadIdx.x % 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const int antenna = threadIdx.x % 128 / 32 * 8 + 4 * half + g / 2;
+        const int own = own_row(half), antenna = threadIdx.x % 128 / 32 * 8 + own / 2;
         int* to =
-            words + 4 * column + 8 * q + 4 * (g % 2) + (SMALL ? antenna * (antenna + 1) / 2 * 8 : antenna * PITCH);
+            words + 4 * column + 8 * q + 4 * (own % 2) + (SMALL ? antenna * (antenna + 1) / 2 * 8 : antenna * PITCH);
 #pragma unroll
         for (int n = 0; n < COUNT / 8; ++n) {
             const int d = 4 * n + 2 * half;
@@ -293,11 +323,11 @@ DEVICE void send(int* to, const int* words, int first_row, int first_column, int
 // With one polarization the sums' places are no multiples of 16 bytes: write those of a warp's 16 rows one by one.
 template <int COUNT, int SIZE>
 DEVICE void put(int* to, const int (&re)[SIZE], const int (&im)[COUNT / 2], int from, int row, int column, bool add) {
-    const int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
-    row += threadIdx.x % 128 / 32 * 16 + g;
+    const int q = threadIdx.x % 4;
+    row += threadIdx.x % 128 / 32 * 16;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        Pairs pairs(to, row + 8 * half);
+        Pairs pairs(to, row + own_row(half));
 #pragma unroll
         for (int n = 0; n < COUNT / 8; ++n) {
             const int d = 4 * n + 2 * half, c = column + 8 * n + 2 * q;
@@ -352,7 +382,7 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
         const int next = atomicAdd(counter, 1);  // early: the answer takes a while
         Tile upcoming;
         const int rows = RUNS == 1 ? 0 : tile.rows, columns = RUNS == 1 ? 0 : tile.columns;
-        const int live = (columns ? 128 : FIRST) + (rows == columns ? 0 : 128);
+        const int live = (columns ? 128 : FETCHED_FIRST) + (rows == columns ? 0 : 128);
         for (int block = 0; block < blocks; ++block) {
             barrier_wait(ring.empty + place.stage, place.parity ^ 1);
             uint64_t* fetched = ring.fetched + place.stage;
@@ -360,6 +390,19 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
             const int from = first_block + tile.integration * blocks + block;
             barrier_arrive_expecting(fetched, live * FETCH_ROW + (block == 0 ? sizeof(Tile) : 0));
             if (block == 0) fetch(ring.tiles + place.stage, tiles + work, fetched, sizeof(Tile));
+            if constexpr (TIME_MAJOR) {
+                const auto run = [&](int n) {
+                    for (int box = 0; box < BOXES; ++box, stage += BOX)
+                        fetch_samples(stage, maps + 128, fetched, SPARE + 128 * n + BOX_INPUTS * box, tile.channel,
+                                      from * BLOCK);
+                };
+                if (rows != columns) run(rows);
+                run(columns);
+                if (SPARE > 0 && columns == 0) fetch_samples(stage, maps, fetched, 0, tile.channel, from * BLOCK);
+                if (block == blocks / 2) upcoming = tiles[min(next, works)];
+                place.advance();
+                continue;
+            }
             if (rows != columns) {
                 fetch_box<false>(stage, maps + 128, fetched, first_input(rows), from, tile.channel);
                 stage += 128 * FETCH_ROW;
@@ -432,6 +475,41 @@ DEVICE void expand(const Ring& ring, int thread, int blocks) {
     }
 }
 
+// Transpose the columns that were fetched; `warp` of the team's transposing warps.
+DEVICE void transpose_columns(const Ring& ring, int warp, int first_block, int blocks, Clamping clamping) {
+    const int j = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    const bool wanted = clamping.wanted;
+    Place place;
+    Tile tile;
+    while (next_tile(tile, ring, place)) {
+        const int run = RUNS == 1 ? 0 : tile.columns;
+        const bool same = RUNS == 1 || tile.rows == tile.columns;
+        const int spare = run ? 0 : SPARE / 16, count = run ? 8 : FIRST / 16;
+        clamping.wanted = wanted && same;  // each input is in one such tile
+        clamping.channel = tile.channel;
+        clamping.spectrum = (first_block + tile.integration * blocks) * BLOCK;
+        for (int block = 0; block < blocks; ++block, clamping.spectrum += BLOCK) {
+            barrier_wait(ring.fetched + place.stage, place.parity);
+            const int boxes = place.stage * STAGE + FETCHED + (same ? 0 : 2 * BOX);
+            for (int octet = warp; octet < count; octet += EXPANDERS) {
+                unsigned char* to = ring.stages + place.stage * STAGE + octet * 16 * ROW;
+                const int input = first_input(run) + 16 * octet;
+                if (SPARE > 0 && octet < spare) {
+                    const int at = boxes + BOXES * BOX + sample_offset<2 * SPARE>(octet, j, q);
+                    transpose<2 * SPARE, (RUNS > 1)>(ring.stages, at, to, clamping, input);
+                } else {
+                    const int n = octet - spare, at = boxes + n / 4 * BOX + sample_offset<0>(n % 4, j, q);
+                    transpose<0, (RUNS > 1)>(ring.stages, at, to, clamping, input);
+                }
+            }
+            shared_writes_done();
+            __syncwarp();
+            if (threadIdx.x % 32 == 0) barrier_arrive(ring.full + place.stage);
+            place.advance();
+        }
+    }
+}
+
 // Pass over a tile's data.
 DEVICE void skip(const Ring& ring, Place& place, int blocks) {
     for (int block = 0; block < blocks; ++block) {
@@ -494,9 +572,17 @@ DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int b
 // Sum `blocks` K-blocks from `first_block` on for each of several integrations, one after the other in the data
 // [channel][block][input][128] that `maps` describe (boxes of FIRST and of 128 rows), to sums
 // [integration][channel][product][re, im]. `tiles` are `works` and one that is none; `counter` is 0, and 0 again after.
+//
+// TIME_MAJOR data are samples [spectrum][channel][input], without -128 or, with `clamp`, where all tiles are of a run
+// with itself, to be mended in place. `maps` describe boxes of SPARE and of 64 inputs.
 KERNEL(THREADS, 1)
 correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter, int works, int channels,
-          int first_block, int blocks, int add) {
+          int first_block, int blocks, int add
+#if TIME_MAJOR
+          ,
+          unsigned char* samples, uint64_t* clamped, int clamp
+#endif
+) {
     SHARED_BYTES(shared);
     int* words = reinterpret_cast<int*>(shared + TEAMS * STAGES * STAGE);
     unsigned char* end = reinterpret_cast<unsigned char*>(words) + OUT;
@@ -508,14 +594,14 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
         for (int i = 0; i < TEAMS * STAGES; ++i) {
             barrier_init(barriers + i, 1);
             barrier_init(barriers + TEAMS * STAGES + i, 4 * WARPGROUPS);
-            if (PACKED) barrier_init(barriers + 2 * TEAMS * STAGES + i, EXPANDERS);
+            if (BESIDE) barrier_init(barriers + 2 * TEAMS * STAGES + i, EXPANDERS);
         }
         barrier_init_done();
     }
     __syncthreads();
     auto ring = [&](int team) {
         uint64_t* fetched = barriers + team * STAGES;
-        return Ring{shared + team * STAGES * STAGE, fetched, fetched + (PACKED ? 2 * TEAMS * STAGES : 0),
+        return Ring{shared + team * STAGES * STAGE, fetched, fetched + (BESIDE ? 2 * TEAMS * STAGES : 0),
                     fetched + TEAMS * STAGES, coming + team * STAGES};
     };
     if (warpgroup >= 2) {
@@ -527,6 +613,13 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
             const int team = (warp - TEAMS) / (EXPANDERS ? EXPANDERS : 1);
             expand(ring(team), threadIdx.x - 32 * (8 + TEAMS + team * EXPANDERS), blocks);
         }
+#if TIME_MAJOR
+        else if (warp < TEAMS * (1 + EXPANDERS)) {
+            const int team = (warp - TEAMS) / EXPANDERS;
+            transpose_columns(ring(team), warp - TEAMS - team * EXPANDERS, first_block, blocks,
+                              {samples, clamped, channels, clamp != 0, 0, 0});
+        }
+#endif
     } else if (warpgroup == 0) {
         if constexpr (!EQUAL) registers_take<CONSUMER_REGISTERS>();
         consume<0>(ring(0), words, sums, channels, blocks, add);

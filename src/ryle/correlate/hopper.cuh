@@ -64,6 +64,14 @@ DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row,
             "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier))
             : "memory");
 }
+// Fetch the box of 64 spectra at (input, channel, spectrum) of samples.
+DEVICE void fetch_samples(void* shared, const void* map, uint64_t* barrier, int input, int channel, int spectrum) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(shared)),
+        "l"(map), "r"(input), "r"(channel), "r"(spectrum), "r"(shared_address(barrier))
+        : "memory");
+}
 // Fetch so many bytes, a multiple of 16 as both addresses are.
 DEVICE void fetch(void* shared, const void* global, uint64_t* barrier, int bytes) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(

@@ -51,6 +51,11 @@ struct Boxes {
     uint64_t rows, blocks, channels, box_rows, row_bytes;
 };
 
+struct Samples {
+    const unsigned char* data;
+    uint64_t inputs, channels, spectra, box_inputs;
+};
+
 // Where the swizzle of rows of 64 or of 128 bytes puts a byte.
 static inline uint32_t swizzled(uint32_t at, uint32_t width = 128) { return at ^ (at >> 7 & (width / 16 - 1)) << 4; }
 
@@ -101,6 +106,25 @@ DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row,
         }
     emulation::CountingBarrier& b = emulation::counting(barrier, place);
     b.bytes -= static_cast<int>(boxes.box_rows * width);
+    b.settle();
+}
+DEVICE void fetch_samples(void* shared, const void* map, uint64_t* barrier, int input, int channel, int spectrum,
+                          EMULATED_PLACE) {
+    const emulation::Samples& from = *static_cast<const emulation::Samples*>(map);
+    const uint32_t width = static_cast<uint32_t>(from.box_inputs * 2), at = shared_address(shared);
+    const bool swizzle = from.box_inputs == 64;
+    if (at % (swizzle ? 1024 : 128)) emulation::fail("line %d: a box at shared byte %u", place.line, at);
+    for (uint32_t s = 0; s < 64; ++s)
+        for (uint32_t byte = 0; byte < width; ++byte) {
+            const uint32_t to = at + s * width + byte;
+            const uint64_t own = input + byte / 2;
+            const bool exists = own < from.inputs && channel < static_cast<int>(from.channels) &&
+                                spectrum + s < from.spectra;
+            emulation::state.shared[swizzle ? emulation::swizzled(to) : to] =
+                exists ? from.data[(((spectrum + s) * from.channels + channel) * from.inputs + own) * 2 + byte % 2] : 0;
+        }
+    emulation::CountingBarrier& b = emulation::counting(barrier, place);
+    b.bytes -= static_cast<int>(64 * width);
     b.settle();
 }
 static inline void check_bulk(const void* shared, const void* global, int bytes, const emulation::Place& place) {
