@@ -29,6 +29,9 @@ using namespace ryle;
 #ifndef TIME_MAJOR
 #define TIME_MAJOR 0
 #endif
+#ifndef TRANSPOSERS
+#define TRANSPOSERS 3  // warps of a team that transpose; 3 more take registers from those who multiply
+#endif
 
 // Whether the cache is told that spectra, where they are read once, and sums will not be needed again.
 #ifndef STREAM_SPECTRA
@@ -55,12 +58,13 @@ constexpr bool HALF = RUNS > 1 && INPUTS - SPARE - 128 * (RUNS - 1) <= 64;
 constexpr int TEAMS = SMALL ? 2 : 1;           // that have a ring each
 constexpr int WARPGROUPS = 2 / TEAMS;          // of a team
 constexpr bool BESIDE = PACKED || TIME_MAJOR;  // columns are expanded or transposed by warps beside
-constexpr int EXPANDERS = BESIDE ? 3 : 0;      // warps of a team
+constexpr int EXPANDERS = PACKED ? 3 : TIME_MAJOR ? (SMALL ? 3 : TRANSPOSERS) : 0;  // warps of a team
 constexpr int THREADS = 32 * (8 + round_up(TEAMS * (1 + EXPANDERS), 4));
 // Of a thread, after the launch with as many each as there are: no more than that.
-constexpr bool EQUAL = THREADS > 384;
-constexpr int PRODUCER_REGISTERS = BESIDE ? 56 : 40, CONSUMER_REGISTERS = BESIDE ? 224 : 232;
-static_assert(PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS <= 3 * 168);
+constexpr bool EQUAL = SMALL && THREADS > 384;
+constexpr bool MANY = THREADS > 384;
+constexpr int PRODUCER_REGISTERS = MANY ? 56 : BESIDE ? 56 : 40, CONSUMER_REGISTERS = MANY ? 200 : BESIDE ? 224 : 232;
+static_assert((MANY ? 2 : 1) * PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS <= (MANY ? 4 * 128 : 3 * 168));
 
 constexpr int FETCH_ROW = PACKED ? ROW / 2 : ROW;      // bytes, as fetched
 constexpr int FETCHED = BESIDE ? FIRST * ROW : 0;      // where in a stage; before are the expanded columns

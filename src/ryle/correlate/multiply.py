@@ -350,7 +350,7 @@ class TimeMajorMultiply(HopperMultiply):
         if not self.takes(inputs):
             raise ValueError(f"inputs is {inputs}; time-major samples of a multiple of 8 inputs can be multiplied")
         super().__init__(gpu, inputs, polarizations)
-        self._threads = 512 if inputs <= 64 else 384
+        self._threads = 512 if inputs <= 64 or int(self.defines(inputs, polarizations)["TRANSPOSERS"]) > 3 else 384
         self._clamped = gpu.array(np.zeros(1, np.uint64))
         gpu.default_stream.synchronize()
 
@@ -367,7 +367,7 @@ class TimeMajorMultiply(HopperMultiply):
     @classmethod
     def defines(cls, inputs: int, polarizations: int, bits: int = 8, shared: int = 232448) -> Mapping[str, int]:
         """Macros of the kernel."""
-        return {**super().defines(inputs, polarizations, bits, shared), "TIME_MAJOR": 1}
+        return {**super().defines(inputs, polarizations, bits, shared), "TIME_MAJOR": 1, "TRANSPOSERS": 3}
 
     def multiply(
         self,
