@@ -16,8 +16,9 @@ import numpy as np
 from ryle.chunk import BLOCK, rows_from_parts
 from ryle.correlate import CorrelatorConfig
 from ryle.correlate.foreign import Foreign, Order
-from ryle.correlate.multiply import HopperMultiply, TimeMajorMultiply
+from ryle.correlate.multiply import HopperMultiply
 from ryle.correlate.reference import correlate
+from ryle.correlate.time_major import TimeMajorMultiply
 from ryle.gpu import open_gpu
 
 

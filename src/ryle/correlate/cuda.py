@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ryle.chunk import BLOCK, Integration, SpectraChunk
-from ryle.correlate import multiply
+from ryle.correlate import multiply, time_major
 from ryle.correlate.correlator import CorrelatorConfig, check_chunk
 from ryle.correlate.multiply import RUN_BLOCKS, kernel_for, make_multiply
+from ryle.correlate.time_major import TimeMajorMultiply
 from ryle.gpu import open_gpu
 from ryle.gpu.interface import DeviceArray, Event, Gpu, Stream
 
@@ -78,6 +79,7 @@ class CudaCorrelator:
         self._count_valid, self._add_sums, self._add_integration = (
             self.gpu.kernel(_FOLDER / "sums.cu", name, sums) for name in ("count_valid", "add_sums", "add_integration")
         )
+        self._time_major: TimeMajorMultiply | None = None
         self._stream, self._out_stream = self.gpu.stream(), self.gpu.stream()
         self._run = self.gpu.empty((1, config.channels, config.products, 2), np.int32)
         self._run_blocks = 0  # summed in self._run and not yet in self._sums
@@ -169,6 +171,75 @@ class CudaCorrelator:
         for begin in range(first_block, first_block + count, RUN_BLOCKS):
             self._add(data, valid, begin, min(RUN_BLOCKS, first_block + count - begin), clamp)
 
+    def accumulate_time_major(
+        self,
+        samples: DeviceArray,
+        valid: DeviceArray,
+        first_block: int = 0,
+        blocks: int | None = None,
+        clamp: bool = True,
+    ) -> None:
+        """Add a run of time-major samples that are on the GPU, transposed on their way, without waiting.
+
+        Parameters
+        ----------
+        samples : DeviceArray of int8, shape (spectrum, channel, input, 2)
+            Real and imaginary parts, a multiple of 64 spectra. Invalid spectra of the run are set to zero there.
+        valid : DeviceArray of uint64, shape (channel group, block, input)
+            As of `accumulate_device`.
+        first_block, blocks
+            As of `accumulate`, blocks of 64 spectra.
+        clamp : bool
+            Take -128 as -127 and count it, in arrays of more than 160 inputs also there. Without it there must be none.
+
+        Raises
+        ------
+        ValueError, OverflowError
+            As by `accumulate`, and if this kernel does not take samples: `takes_time_major` tells.
+        """
+        config = self.config
+        if not self.takes_time_major:
+            raise ValueError(
+                f"time-major samples of {config.inputs} inputs and {self.bits} bits cannot be multiplied by the kernel "
+                f"{self.kernel!r}; make K-blocks of them with ryle.correlate.foreign.Foreign.arrange"
+            )
+        if self._time_major is None:
+            self._time_major = TimeMajorMultiply(self.gpu, config.inputs, config.polarizations)
+            self._zero_samples = self.gpu.kernel(_FOLDER / "prepare.cu", "zero_samples", {})
+        held = samples.shape[0] // BLOCK
+        shapes = (held * BLOCK, config.channels, config.inputs, 2), (config.groups, held, config.inputs)
+        if (samples.shape, valid.shape) != shapes:
+            raise ValueError(f"samples and valid have shapes {samples.shape} and {valid.shape}; they must be {shapes}")
+        count = self._checked(held, first_block, blocks)
+        group_channels = config.channels // config.groups
+        for begin in range(first_block, first_block + count, RUN_BLOCKS):
+            run = min(RUN_BLOCKS, first_block + count - begin)
+            self._zero_samples.launch(
+                (-(-run * config.inputs * 32 // _THREADS), min(group_channels, 64), config.groups),
+                _THREADS,
+                samples,
+                valid,
+                *(np.int32(n) for n in (config.inputs, held, begin, run, group_channels, config.groups)),
+                stream=self._stream,
+            )
+            self._begin_run(valid, held, begin, run)
+            self._time_major.multiply(
+                samples,
+                self._run,
+                begin,
+                run,
+                add=self._run_blocks > 0,
+                clamped=self._clamped if clamp else None,
+                stream=self._stream,
+            )
+            self._run_blocks += run
+            self.spectra += run * BLOCK
+
+    @property
+    def takes_time_major(self) -> bool:
+        """Whether `accumulate_time_major` can be used."""
+        return self.kernel == "hopper" and self.bits == 8 and TimeMajorMultiply.takes(self.config.inputs)
+
     def _checked(self, held: int, first_block: int, blocks: int | None) -> int:
         count = held - first_block if blocks is None else blocks
         if first_block < 0 or count < 0 or first_block + count > held:
@@ -195,10 +266,7 @@ class CudaCorrelator:
 
     def _add(self, data: DeviceArray, valid: DeviceArray, first_block: int, blocks: int, clamp: bool) -> None:
         config, held = self.config, data.shape[1]
-        if self._run_blocks + blocks > RUN_BLOCKS:
-            self._pass_on()
         group_channels = config.channels // config.groups
-        run = [np.int32(n) for n in (held, first_block, blocks)]
         self._zero_invalid.launch(
             (-(-blocks * config.inputs * 32 // _THREADS), min(group_channels, 64), config.groups),
             _THREADS,
@@ -206,22 +274,26 @@ class CudaCorrelator:
             valid,
             self._clamped,
             np.int32(config.inputs),
-            *run,
-            np.int32(group_channels),
-            np.int32(clamp),
+            *(np.int32(n) for n in (held, first_block, blocks, group_channels, clamp)),
             stream=self._stream,
         )
-        self._count_valid.launch(
-            (-(-config.products // _THREADS), config.groups),
-            _THREADS,
-            valid,
-            self._sums.counts,
-            *run,
-            stream=self._stream,
-        )
+        self._begin_run(valid, held, first_block, blocks)
         self._multiply(data, self._run, first_block, blocks, add=self._run_blocks > 0, stream=self._stream)
         self._run_blocks += blocks
         self.spectra += blocks * BLOCK
+
+    def _begin_run(self, valid: DeviceArray, held: int, first_block: int, blocks: int) -> None:
+        """Make room for the sums of so many blocks, and count what is valid in them."""
+        if self._run_blocks + blocks > RUN_BLOCKS:
+            self._pass_on()
+        self._count_valid.launch(
+            (-(-self.config.products // _THREADS), self.config.groups),
+            _THREADS,
+            valid,
+            self._sums.counts,
+            *(np.int32(n) for n in (held, first_block, blocks)),
+            stream=self._stream,
+        )
 
     def _pass_on(self) -> None:
         """Add what was summed in 32 bits to the sums of 64."""
@@ -405,6 +477,7 @@ def compile_variants() -> list[tuple[Any, ...]]:
     """List the kernels that the tests compile for every architecture."""
     return [
         *multiply.compile_variants(),
+        *time_major.compile_variants(),
         (_FOLDER / "prepare.cu", {}),
         (_FOLDER / "sums.cu", {"INPUTS": 144, "POLS": 2}),
     ]

@@ -90,6 +90,26 @@ zero_invalid_packed(unsigned char* data, const uint64_t* valid, uint64_t* clampe
     zero<Packed>(data, valid, clamped, inputs, all_blocks, first_block, blocks, group_channels, clamp);
 }
 
+// Zero what is invalid in time-major samples [spectrum][channel][input] of two bytes, as zero_invalid does in K-blocks,
+// without a look at what is valid.
+KERNEL(256, 1)
+zero_samples(uint16_t* samples, const uint64_t* valid, int inputs, int all_blocks, int first_block, int blocks,
+             int group_channels, int groups) {
+    const int64_t word = (int64_t(blockIdx.x) * 256 + threadIdx.x) / 32;
+    if (word >= int64_t(blocks) * inputs) return;
+    const int64_t at = int64_t(first_block) * inputs + word;
+    const uint64_t bits = valid[int64_t(blockIdx.z) * all_blocks * inputs + at];
+    if (bits == ~uint64_t(0)) return;
+    const int channels = groups * group_channels;
+    for (int half = 0; half < 64; half += 32) {
+        const int spectrum = half + threadIdx.x % 32;
+        if (bits >> spectrum & 1) continue;
+        const int64_t row = (first_block + word / inputs) * 64 + spectrum;
+        for (int channel = blockIdx.y; channel < group_channels; channel += gridDim.y)
+            samples[(row * channels + blockIdx.z * group_channels + channel) * inputs + word % inputs] = 0;
+    }
+}
+
 // The signed values of four nibbles, one a byte.
 DEVICE uint32_t extend_nibbles(uint32_t nibbles) { return (((nibbles ^ 8 * LOW) | HIGH) - 8 * LOW) ^ HIGH; }
 
