@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ryle.chunk import BLOCK, Integration, SpectraChunk
 from ryle.correlate import multiply, time_major
 from ryle.correlate.correlator import CorrelatorConfig, check_chunk
+from ryle.correlate.forms import Form, Forms
 from ryle.correlate.multiply import RUN_BLOCKS, kernel_for, make_multiply
 from ryle.correlate.time_major import TimeMajorMultiply
 from ryle.gpu import open_gpu
@@ -79,6 +80,7 @@ class CudaCorrelator:
         self._count_valid, self._add_sums, self._add_integration = (
             self.gpu.kernel(_FOLDER / "sums.cu", name, sums) for name in ("count_valid", "add_sums", "add_integration")
         )
+        self._forms: Forms | None = None
         self._time_major: TimeMajorMultiply | None = None
         self._stream, self._out_stream = self.gpu.stream(), self.gpu.stream()
         self._run = self.gpu.empty((1, config.channels, config.products, 2), np.int32)
@@ -340,6 +342,36 @@ class CudaCorrelator:
         self._pass_on()
         return self._start(self._sums, first_spectrum, spectra, first_channel)
 
+    def start_read_as(self, form: Form) -> FormReading:
+        """Begin to read the sums as they are now in another form, half as large, and return at once.
+
+        Parameters
+        ----------
+        form : "int32" or "float32"
+            Saturated, with MeerKAT's marker where nothing contributed; or normalized, see `ryle.correlate.forms`.
+
+        Returns
+        -------
+        FormReading
+            Whose ``wait()`` gives the values and what contributed to them.
+
+        Raises
+        ------
+        ValueError
+            If there is no such form.
+        """
+        self._pass_on()
+        if self._forms is None:
+            self._forms = Forms(self.gpu, self.config)
+        made = self._forms.make(form, self._sums.visibilities, self._sums.counts, self._stream)
+        kept = self.gpu.empty(self._sums.counts.shape, np.uint32)
+        self._sums.counts.copy_to(kept, self._stream)
+        self._out_stream.wait(self._stream.record())
+        values, counts = (self.gpu.pinned(array.shape, array.dtype) for array in (made, kept))
+        made.copy_to(values, self._out_stream)
+        kept.copy_to(counts, self._out_stream)
+        return FormReading(values, counts, self._out_stream.record(), (made, kept))
+
     def read_long(self, first_spectrum: int, spectra: int, first_channel: int) -> Integration:
         """Return the sums over the integrations that were reset since `reset_long`; parameters as of `read`.
 
@@ -412,6 +444,21 @@ class Reading:
         """Wait until it is here."""
         self._done.synchronize()
         return self._integration
+
+
+@dataclass(frozen=True, slots=True)
+class FormReading:
+    """Sums in another form on their way from the GPU."""
+
+    _values: NDArray[Any]
+    _counts: NDArray[np.uint32]
+    _done: Event
+    _source: Any
+
+    def wait(self) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+        """Wait until they are here: values (channel, product, 2), and contributions (channel group, product)."""
+        self._done.synchronize()
+        return self._values, self._counts
 
 
 @dataclass(slots=True)
