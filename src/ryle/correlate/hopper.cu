@@ -2,7 +2,7 @@
 //
 // Blocks of threads live as long as the kernel. One thread fetches K-blocks of the tiles that it draws from a counter
 // into a ring in shared memory; two warpgroups multiply, columns from there and rows from registers, where [re | im]
-// becomes [im | -re]. The inputs are cut into a first run of 128 + SPARE (16 or 32 when few are left over, so that they
+// becomes [-im | re], for the imaginary part of the conjugate, which is kept. The inputs are cut into a first run of 128 + SPARE (16 or 32 when few are left over, so that they
 // waste little) and runs of 128. Tiles:
 //
 //  - rectangles, 128 rows times all columns of an earlier run: each warpgroup has 64 rows;
@@ -11,8 +11,8 @@
 //  - of 64 inputs or fewer, the whole channel: then each warpgroup has its own ring and its own channels.
 //
 // Where rows and columns are the same 64 inputs, half the products are the conjugates of the others. All real parts are
-// computed, but of Im = M - M^T, with M = im · re^T, only X: sums that have M's terms of groups 1 and 3 and those of
-// -M^T of groups 0 and 2. Then Im = X - X^T, too. One step does two groups: [-re_r(0) | im_r(1)] · [im_c(0) | re_c(1)],
+// computed, but of -Im = M^T - M, with M = im · re^T, only X: sums that have M^T's terms of groups 0 and 2 and those of
+// -M of groups 1 and 3. Then -Im = X - X^T, too. One step does two groups: [re_r(0) | -im_r(1)] · [im_c(0) | re_c(1)],
 // for im(0) and re(1) are neighbours in a row.
 //
 // PACKED rows have 64 bytes of two four-bit parts each. Idle warps of the last warpgroups expand the columns, times 16,
