@@ -34,7 +34,9 @@ TIMES = (4096, 1024)
 GEMM, COPY = "int8 matrix product (cuBLASLt)", "copy in memory"
 _GEMM_SIZE = 8192
 _REPEAT = Path(__file__).with_name("repeat.cu")
-_BYTES = 3 << 30  # of spectra that a launch reads, at most
+#: Of spectra that a launch reads, at most: enough that it does not matter when the last tiles are not as many as
+#: multiprocessors.
+_BYTES = 12 << 30
 _BATCH = 0.03  # seconds of launches between two events
 #: Dense int8 operations a second by data sheet.
 PEAKS = {"NVIDIA H200": 1979e12, "NVIDIA H100 80GB HBM3": 1979e12, "NVIDIA A100-SXM4-80GB": 624e12}
@@ -280,7 +282,7 @@ def measure(
     times: tuple[int, ...] = TIMES,
     turns: int = 3,
     seconds: float = 1.0,
-    nbytes: int = _BYTES,
+    nbytes: int | None = None,
 ) -> list[Measured]:
     """Measure all cases, one after the other, `turns` times.
 
@@ -294,15 +296,15 @@ def measure(
         How often each case is run.
     seconds : float
         For how long it runs each time.
-    nbytes : int
-        Of spectra that a launch reads, at most.
+    nbytes : int, optional
+        Of spectra that a launch reads, at most; by default 12 GiB, or an eighth of the device's memory.
 
     Raises
     ------
     ArithmeticError
         If a kernel's sums are wrong.
     """
-    work = cases(gpu, inputs, times, nbytes)
+    work = cases(gpu, inputs, times, nbytes or min(_BYTES, gpu.memory_bytes // 8 >> 26 << 26))
     for _ in range(turns):
         for case in work:
             sustain(gpu, case, seconds)

@@ -2,8 +2,8 @@
 //
 // Blocks of threads live as long as the kernel. One thread fetches K-blocks of the tiles that it draws from a counter
 // into a ring in shared memory; two warpgroups multiply, columns from there and rows from registers, where [re | im]
-// becomes [im | -re]. The inputs are cut into a first run of 128 + SPARE (16 or 32 when few are left over, so that they
-// waste little) and runs of 128. Tiles:
+// becomes [-im | re], for the imaginary part of the conjugate, which is kept. The inputs are cut into a first run of
+// 128 + SPARE (16 or 32 when few are left over, so that they waste little) and runs of 128. Tiles:
 //
 //  - rectangles, 128 rows times all columns of an earlier run: each warpgroup has 64 rows;
 //  - triangles, a run with itself: warpgroup 0 has rows SPARE to SPARE + 63, warpgroup 1 the next 64, each with all
@@ -11,8 +11,8 @@
 //  - of 64 inputs or fewer, the whole channel: then each warpgroup has its own ring and its own channels.
 //
 // Where rows and columns are the same 64 inputs, half the products are the conjugates of the others. All real parts are
-// computed, but of Im = M - M^T, with M = im · re^T, only X: sums that have M's terms of groups 1 and 3 and those of
-// -M^T of groups 0 and 2. Then Im = X - X^T, too. One step does two groups: [-re_r(0) | im_r(1)] · [im_c(0) | re_c(1)],
+// computed, but of -Im = M^T - M, with M = im · re^T, only X: sums that have M^T's terms of groups 0 and 2 and those of
+// -M of groups 1 and 3. Then -Im = X - X^T, too. One step does two groups: [re_r(0) | -im_r(1)] · [im_c(0) | re_c(1)],
 // for im(0) and re(1) are neighbours in a row.
 //
 // PACKED rows have 64 bytes of two four-bit parts each. Idle warps of the last warpgroups expand the columns, times 16,
@@ -37,8 +37,20 @@ using namespace ryle;
 #ifndef STREAM_SPECTRA
 #define STREAM_SPECTRA 0
 #endif
+#ifndef CLUSTER
+#define CLUSTER 1
+#endif
 #ifndef LOAD_EARLY
 #define LOAD_EARLY 1
+#endif
+#ifndef ROTATE
+#define ROTATE 0
+#endif
+#ifndef MAX_STAGES
+#define MAX_STAGES 12
+#endif
+#ifndef FEW
+#define FEW 2
 #endif
 #ifndef STREAM_SUMS
 #define STREAM_SUMS 0
@@ -54,6 +66,10 @@ constexpr int FIRST = SMALL ? round_up(INPUTS, 16) : 128 + SPARE;  // rows of th
 constexpr int RUNS = SMALL || INPUTS <= FIRST ? 1 : 1 + (INPUTS - FIRST + 127) / 128;
 // Whether warpgroup 1 has no inputs in the last run.
 constexpr bool HALF = RUNS > 1 && INPUTS - SPARE - 128 * (RUNS - 1) <= 64;
+
+// Whether two blocks of threads work on two tiles that have rows or columns in common, and each fetches half of those
+// for both.
+constexpr bool PAIRED = CLUSTER == 2 && RUNS >= 3 && SPARE == 0 && !TIME_MAJOR;
 
 constexpr int TEAMS = SMALL ? 2 : 1;           // that have a ring each
 constexpr int WARPGROUPS = 2 / TEAMS;          // of a team
@@ -85,19 +101,37 @@ static_assert(OUTLET >= TURN && (!STAGED || !SMALL || OUTLET >= 32 * 33 / 2 * 8)
 constexpr int OUT = (ONE_OUTLET ? 1 : 2) * OUTLET * 4;  // bytes
 constexpr int BARRIERS = 1024;
 constexpr int ROOM = (SHARED_SIZE - BARRIERS - OUT) / (TEAMS * STAGE);
-constexpr int STAGES = ROOM < 12 ? ROOM : 12;
+constexpr int STAGES = ROOM < MAX_STAGES ? ROOM : MAX_STAGES;
 static_assert(STAGES >= 3 && TEAMS * STAGES * 40 <= BARRIERS);
 
 // One of the tiles, in the order in which they are drawn.
 struct alignas(16) Tile {
     int integration, channel;  // -1 after the last
-    int rows, columns;         // runs
+    int rows, columns;         // runs; columns with 256 times what is shared
 };
+enum { NOTHING, COLUMNS_SHARED, ROWS_SHARED, IDLE };  // IDLE: not to be multiplied
 
 struct Ring {
     unsigned char* stages;
     uint64_t *fetched, *full, *empty;
     Tile* tiles;  // whose data a stage has, with the first of them
+
+    // A warp has read a stage.
+    DEVICE void leave(int stage) const {
+        __syncwarp();
+        const int lane = threadIdx.x % 32;
+        if constexpr (PAIRED) {
+            if (lane < 2) pair_barrier_arrive(empty + stage, lane);
+        } else if (lane == 0) {
+            barrier_arrive(empty + stage);
+        }
+    }
+    DEVICE void wait_empty(int stage, int parity) const {
+        if constexpr (PAIRED)
+            pair_barrier_wait(empty + stage, parity);
+        else
+            barrier_wait(empty + stage, parity);
+    }
 };
 
 // Where a thread is in its team's ring.
@@ -187,10 +221,7 @@ DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place
     // Whether there are registers for rows that wait until others have been multiplied.
     constexpr bool EARLY = LOAD_EARLY && 2 * FULL + 3 * X / 2 + 2 * CORNER <= 256;
     const int lane = lane_offset(row), corner_lane = corner_offset();
-    const auto leave = [&](int stage) {
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) barrier_arrive(ring.empty + stage);
-    };
+    const auto leave = [&](int stage) { ring.leave(stage); };
     for (int block = 0; block < blocks; ++block) {
         if constexpr (BESIDE) barrier_wait(ring.fetched + place.stage, place.parity);
         barrier_wait(ring.full + place.stage, place.parity);
@@ -226,7 +257,7 @@ DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place
                 if (group < GROUPS - 1) load_rows<LIVE>(next, ring.stages, stage + lane, group + 1);
             wgmma_wait<1>();
             if (group == 0 && block > 0) leave(place.before());
-            if (group == 1 && block == min(2, blocks - 1)) begun();
+            if (group == 1 && block == min(FEW, blocks - 1)) begun();
         }
         place.advance();
     }
@@ -378,20 +409,47 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
                     int first_block, int blocks) {
     map_acquire(maps);
     map_acquire(maps + 128);
+    if constexpr (PAIRED) map_acquire(maps + 256);
     constexpr bool ONCE = RUNS == 1 && STREAM_SPECTRA;
+    const int rank = PAIRED ? pair_rank() : 0;
+    int first = 0, own = blockIdx.x / 2;
+    const auto draw = [&] {
+        if constexpr (!PAIRED) return atomicAdd(counter, 1);
+        // Tiles differ in length: everybody gets some of each.
+        const int pairs = gridDim.x / 2;
+        int work = works;
+        while (work >= works && first < works) {
+            work = first + 2 * own + rank;
+            first += 2 * pairs;
+            own = own + 1 == pairs ? 0 : own + 1;
+        }
+        return min(work, works);
+    };
     Place place;
-    int work = atomicAdd(counter, 1);
-    Tile tile = tiles[min(work, works)];
+    int work = draw();
     while (work < works) {
-        const int next = atomicAdd(counter, 1);  // early: the answer takes a while
-        Tile upcoming;
-        const int rows = RUNS == 1 ? 0 : tile.rows, columns = RUNS == 1 ? 0 : tile.columns;
+        const Tile tile = tiles[work];
+        const int next = draw();  // early: the answer takes a while
+        const int shared = PAIRED ? tile.columns >> 8 : NOTHING;
+        const int rows = RUNS == 1 ? 0 : tile.rows, columns = RUNS == 1 ? 0 : tile.columns & 255;
         const int live = (columns ? 128 : FETCHED_FIRST) + (rows == columns ? 0 : 128);
+        const int begin = first_block + tile.integration * blocks;
+        // Channels begin at different blocks, lest all fetch from like addresses at a time.
+        int turned = ROTATE && !TIME_MAJOR ? tile.channel * ROTATE % blocks : 0;
+#pragma unroll 1
         for (int block = 0; block < blocks; ++block) {
-            barrier_wait(ring.empty + place.stage, place.parity ^ 1);
+            ring.wait_empty(place.stage, place.parity ^ 1);
             uint64_t* fetched = ring.fetched + place.stage;
             unsigned char* stage = ring.stages + place.stage * STAGE + FETCHED;
-            const int from = first_block + tile.integration * blocks + block;
+            const int from = begin + turned;
+            turned = turned + 1 == blocks ? 0 : turned + 1;
+            const auto fetch_run = [&](int run, bool both) {
+                if (both)
+                    fetch_box_to_both(stage + rank * 64 * FETCH_ROW, maps + 256, fetched, first_input(run) + rank * 64,
+                                      from, tile.channel);
+                else
+                    fetch_box<ONCE>(stage, maps + (run ? 128 : 0), fetched, first_input(run), from, tile.channel);
+            };
             barrier_arrive_expecting(fetched, live * FETCH_ROW + (block == 0 ? sizeof(Tile) : 0));
             if (block == 0) fetch(ring.tiles + place.stage, tiles + work, fetched, sizeof(Tile));
             if constexpr (TIME_MAJOR) {
@@ -403,36 +461,35 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
                 if (rows != columns) run(rows);
                 run(columns);
                 if (SPARE > 0 && columns == 0) fetch_samples(stage, maps, fetched, 0, tile.channel, from * BLOCK);
-                if (block == blocks / 2) upcoming = tiles[min(next, works)];
                 place.advance();
                 continue;
             }
             if (rows != columns) {
-                fetch_box<false>(stage, maps + 128, fetched, first_input(rows), from, tile.channel);
+                fetch_run(rows, PAIRED && shared == ROWS_SHARED);
                 stage += 128 * FETCH_ROW;
             }
-            fetch_box<ONCE>(stage, maps + (columns ? 128 : 0), fetched, first_input(columns), from, tile.channel);
-            if (block == blocks / 2) upcoming = tiles[min(next, works)];
+            fetch_run(columns, PAIRED && shared == COLUMNS_SHARED);
             place.advance();
         }
         work = next;
-        tile = upcoming;
     }
-    if (work == works + TEAMS * int(gridDim.x) - 1) *counter = 0;  // all have drawn; ready for the next launch
-    barrier_wait(ring.empty + place.stage, place.parity ^ 1);
+    // All have drawn; ready for the next launch.
+    if (!PAIRED && work == works + TEAMS * int(gridDim.x) - 1) *counter = 0;
+    ring.wait_empty(place.stage, place.parity ^ 1);
     barrier_arrive_expecting(ring.fetched + place.stage, sizeof(Tile));
     fetch(ring.tiles + place.stage, tiles + works, ring.fetched + place.stage, sizeof(Tile));
 }
 
-// Wait for the next tile's first data; false if there is none.
-DEVICE bool next_tile(Tile& tile, const Ring& ring, const Place& place) {
+// Wait for the next tile's first data; false if there is none. Whether it is not to be multiplied.
+DEVICE bool next_tile(Tile& tile, bool& idle, const Ring& ring, const Place& place) {
     barrier_wait(ring.fetched + place.stage, place.parity);
     const Tile there = ring.tiles[place.stage];
     // A shuffle tells the compiler what is the same in all threads.
     tile.integration = __shfl_sync(~0u, there.integration, 0);
     tile.channel = __shfl_sync(~0u, there.channel, 0);
     tile.rows = __shfl_sync(~0u, there.rows, 0);
-    tile.columns = __shfl_sync(~0u, there.columns, 0);
+    tile.columns = __shfl_sync(~0u, there.columns & 255, 0);
+    idle = PAIRED && __any_sync(~0u, there.columns >> 8 == IDLE);
     return __all_sync(~0u, tile.channel >= 0);
 }
 
@@ -444,7 +501,8 @@ DEVICE void expand(const Ring& ring, int thread, int blocks) {
     const int first = thread / GROUPS, group = thread % GROUPS ^ first / 2 % 4;
     Place place;
     Tile tile;
-    while (next_tile(tile, ring, place)) {
+    bool idle;
+    while (next_tile(tile, idle, ring, place)) {
         const int rows = RUNS == 1 || tile.columns == 0 ? FIRST : 128;
         const int skipped = RUNS == 1 || tile.rows == tile.columns ? 0 : 128;
         for (int block = 0; block < blocks; ++block) {
@@ -485,7 +543,8 @@ DEVICE void transpose_columns(const Ring& ring, int warp, int first_block, int b
     const bool wanted = clamping.wanted;
     Place place;
     Tile tile;
-    while (next_tile(tile, ring, place)) {
+    bool idle;
+    while (next_tile(tile, idle, ring, place)) {
         const int run = RUNS == 1 ? 0 : tile.columns;
         const bool same = RUNS == 1 || tile.rows == tile.columns;
         const int spare = run ? 0 : SPARE / 16, count = run ? 8 : FIRST / 16;
@@ -518,8 +577,7 @@ DEVICE void transpose_columns(const Ring& ring, int warp, int first_block, int b
 DEVICE void skip(const Ring& ring, Place& place, int blocks) {
     for (int block = 0; block < blocks; ++block) {
         barrier_wait(ring.full + place.stage, place.parity);
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) barrier_arrive(ring.empty + place.stage);
+        ring.leave(place.stage);
         place.advance();
     }
 }
@@ -529,8 +587,9 @@ DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int b
     constexpr int W = WARPGROUP;
     Place place;
     Tile t;
+    bool idle;
     Outlet<W> outlet{words};
-    while (next_tile(t, ring, place)) {
+    while (next_tile(t, idle, ring, place)) {
         const int result = t.integration * channels + t.channel;
         const int rows = first_input(t.rows), columns = first_input(t.columns);
         const auto is = [&](bool same, int run) {  // as a shuffle
@@ -541,8 +600,8 @@ DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int b
             tile<0, FIRST, 0, W>(ring, place, blocks, 0, 0, sums, result, 0, 0, outlet, add);
             continue;
         }
-        if constexpr (HALF && W == 1)
-            if (__any_sync(~0u, t.rows == RUNS - 1)) {
+        if constexpr (PAIRED || (HALF && W == 1))
+            if (idle || __any_sync(~0u, HALF && W == 1 && t.rows == RUNS - 1)) {
                 skip(ring, place, blocks);
                 outlet.pass_on();
                 outlet.take();
@@ -580,13 +639,16 @@ DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int b
 // TIME_MAJOR data are samples [spectrum][channel][input], without -128 or, with `clamp`, where all tiles are of a run
 // with itself, to be mended in place. `maps` describe boxes of SPARE and of 64 inputs.
 KERNEL(THREADS, 1)
-correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter, int works, int channels,
-          int first_block, int blocks, int add
-#if TIME_MAJOR
-          ,
-          unsigned char* samples, uint64_t* clamped, int clamp
+#if CLUSTER > 1
+__cluster_dims__(PAIRED ? 2 : 1, 1, 1)
 #endif
-) {
+    correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter, int works, int channels,
+              int first_block, int blocks, int add
+#if TIME_MAJOR
+              ,
+              unsigned char* samples, uint64_t* clamped, int clamp
+#endif
+    ) {
     SHARED_BYTES(shared);
     int* words = reinterpret_cast<int*>(shared + TEAMS * STAGES * STAGE);
     unsigned char* end = reinterpret_cast<unsigned char*>(words) + OUT;
@@ -597,12 +659,13 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
         if (shared_address(shared) % 1024 != 0) __trap();
         for (int i = 0; i < TEAMS * STAGES; ++i) {
             barrier_init(barriers + i, 1);
-            barrier_init(barriers + TEAMS * STAGES + i, 4 * WARPGROUPS);
+            barrier_init(barriers + TEAMS * STAGES + i, 4 * WARPGROUPS * (PAIRED ? 2 : 1));
             if (BESIDE) barrier_init(barriers + 2 * TEAMS * STAGES + i, EXPANDERS);
         }
         barrier_init_done();
     }
     __syncthreads();
+    if constexpr (PAIRED) pair_sync();
     auto ring = [&](int team) {
         uint64_t* fetched = barriers + team * STAGES;
         return Ring{shared + team * STAGES * STAGE, fetched, fetched + (BESIDE ? 2 * TEAMS * STAGES : 0),
@@ -631,4 +694,5 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
         if constexpr (!EQUAL) registers_take<CONSUMER_REGISTERS>();
         consume<1>(ring(TEAMS - 1), words + (ONE_OUTLET ? 0 : OUTLET), sums, channels, blocks, add);
     }
+    if constexpr (PAIRED) pair_sync();  // the other may still arrive at barriers here
 }

@@ -36,6 +36,39 @@ DEVICE void barrier_wait(uint64_t* barrier, int parity) {
         : "memory");
 }
 
+// Which block of its pair, a cluster of two, this is.
+DEVICE int pair_rank() {
+    int rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+// Wait for all threads of the pair.
+DEVICE void pair_sync() {
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+// Arrive at a barrier in one block of the pair, at which either waits with pair_barrier_wait.
+DEVICE void pair_barrier_arrive(uint64_t* barrier, int rank) {
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
+        "}" ::"r"(shared_address(barrier)),
+        "r"(rank)
+        : "memory");
+}
+DEVICE void pair_barrier_wait(uint64_t* barrier, int parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n"
+        "}" ::"r"(shared_address(barrier)),
+        "r"(parity)
+        : "memory");
+}
+
 // Let the matrix units and the copy engine see what this thread has written to shared memory.
 DEVICE void shared_writes_done() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
@@ -63,6 +96,14 @@ DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row,
             " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(shared)),
             "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier))
             : "memory");
+}
+// The same into both blocks of the pair, where its bytes count for the barrier of each.
+DEVICE void fetch_box_to_both(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+        " [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(shared_address(shared)),
+        "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier)), "h"(uint16_t(3))
+        : "memory");
 }
 // Fetch the box of 64 spectra at (input, channel, spectrum) of samples.
 DEVICE void fetch_samples(void* shared, const void* map, uint64_t* barrier, int input, int channel, int spectrum) {

@@ -127,6 +127,13 @@ DEVICE void fetch_samples(void* shared, const void* map, uint64_t* barrier, int 
     b.bytes -= static_cast<int>(64 * width);
     b.settle();
 }
+// Pairs of blocks are not emulated.
+DEVICE int pair_rank() { return 0; }
+DEVICE void pair_sync() {}
+DEVICE void pair_barrier_arrive(uint64_t*, int) {}
+DEVICE void pair_barrier_wait(uint64_t*, int) {}
+DEVICE void fetch_box_to_both(void*, const void*, uint64_t*, int, int, int) {}
+
 static inline void check_bulk(const void* shared, const void* global, int bytes, const emulation::Place& place) {
     if (bytes <= 0 || bytes % 16 || reinterpret_cast<uintptr_t>(global) % 16 || shared_address(shared) % 16)
         emulation::fail("line %d: %d bytes between shared byte %u and %p", place.line, bytes, shared_address(shared),
