@@ -227,9 +227,8 @@ class EmulatedGpu:
         fields[:6] = data.pointer, inputs, blocks, channels, rows, width
         return fields.view(np.uint8)
 
-    def encode_samples(self, data: DeviceArray, inputs: int) -> NDArray[np.uint8]:
+    def encode_samples(self, data: DeviceArray, width: int, extents: list[int], box: list[int]) -> NDArray[np.uint8]:
         """What stands for a tensor map of samples there."""
-        spectra, channels, held, _ = data.shape
         fields = np.zeros(16, np.uint64)
-        fields[:5] = data.pointer, held, channels, spectra, inputs
+        fields[:7] = data.pointer, width, *extents, box[0], box[2]
         return fields.view(np.uint8)

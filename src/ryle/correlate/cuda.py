@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ryle.chunk import BLOCK, Integration, SpectraChunk
-from ryle.correlate import multiply, time_major
+from ryle.correlate import multiply as multiplication
+from ryle.correlate import samples as sample_orders
 from ryle.correlate.correlator import CorrelatorConfig, check_chunk
+from ryle.correlate.foreign import Order
 from ryle.correlate.forms import Form, Forms
 from ryle.correlate.multiply import RUN_BLOCKS, kernel_for, make_multiply
-from ryle.correlate.time_major import TimeMajorMultiply
+from ryle.correlate.samples import SAMPLES, SampleOrder, SamplesMultiply
 from ryle.gpu import open_gpu
 from ryle.gpu.interface import DeviceArray, Event, Gpu, Stream
 
@@ -81,7 +83,7 @@ class CudaCorrelator:
             self.gpu.kernel(_FOLDER / "sums.cu", name, sums) for name in ("count_valid", "add_sums", "add_integration")
         )
         self._forms: Forms | None = None
-        self._time_major: TimeMajorMultiply | None = None
+        self._samples: dict[str, SamplesMultiply] = {}
         self._stream, self._out_stream = self.gpu.stream(), self.gpu.stream()
         self._run = self.gpu.empty((1, config.channels, config.products, 2), np.int32)
         self._run_blocks = 0  # summed in self._run and not yet in self._sums
@@ -173,22 +175,25 @@ class CudaCorrelator:
         for begin in range(first_block, first_block + count, RUN_BLOCKS):
             self._add(data, valid, begin, min(RUN_BLOCKS, first_block + count - begin), clamp)
 
-    def accumulate_time_major(
+    def accumulate_samples(
         self,
         samples: DeviceArray,
         valid: DeviceArray,
+        order: SampleOrder,
         first_block: int = 0,
         blocks: int | None = None,
         clamp: bool = True,
     ) -> None:
-        """Add a run of time-major samples that are on the GPU, transposed on their way, without waiting.
+        """Add a run of samples that are on the GPU in another order, transposed on their way, without waiting.
 
         Parameters
         ----------
-        samples : DeviceArray of int8, shape (spectrum, channel, input, 2)
-            Real and imaginary parts, a multiple of 64 spectra. Invalid spectra of the run are set to zero there.
+        samples : DeviceArray of int8
+            Real and imaginary parts of a multiple of 64 spectra. Invalid spectra of the run are set to zero there.
         valid : DeviceArray of uint64, shape (channel group, block, input)
             As of `accumulate_device`.
+        order : "time_major" or "heaps"
+            Samples (spectrum, channel, input, 2), or (antenna, channel, spectrum, polarization, 2).
         first_block, blocks
             As of `accumulate`, blocks of 64 spectra.
         clamp : bool
@@ -197,21 +202,23 @@ class CudaCorrelator:
         Raises
         ------
         ValueError, OverflowError
-            As by `accumulate`, and if this kernel does not take samples: `takes_time_major` tells.
+            As by `accumulate`, and if this kernel does not take samples: `takes_samples` tells.
         """
         config = self.config
-        if not self.takes_time_major:
+        if not self.takes_samples(order):
             raise ValueError(
-                f"time-major samples of {config.inputs} inputs and {self.bits} bits cannot be multiplied by the kernel "
+                f"samples of {config.inputs} inputs and {self.bits} bits, {order}, cannot be multiplied by the kernel "
                 f"{self.kernel!r}; make K-blocks of them with ryle.correlate.foreign.Foreign.arrange"
             )
-        if self._time_major is None:
-            self._time_major = TimeMajorMultiply(self.gpu, config.inputs, config.polarizations)
+        if order not in self._samples:
+            self._samples[order] = SAMPLES[order](self.gpu, config.inputs, config.polarizations)
             self._zero_samples = self.gpu.kernel(_FOLDER / "prepare.cu", "zero_samples", {})
-        held = samples.shape[0] // BLOCK
-        shapes = (held * BLOCK, config.channels, config.inputs, 2), (config.groups, held, config.inputs)
+        multiply, held = self._samples[order], valid.shape[1]
+        expected = multiply.shape(config.inputs, config.polarizations, config.channels, held * BLOCK)
+        shapes = expected, (config.groups, held, config.inputs)
         if (samples.shape, valid.shape) != shapes:
             raise ValueError(f"samples and valid have shapes {samples.shape} and {valid.shape}; they must be {shapes}")
+        lies = Order.time_major(config) if order == "time_major" else Order.heaps(config, held * BLOCK)
         count = self._checked(held, first_block, blocks)
         group_channels = config.channels // config.groups
         for begin in range(first_block, first_block + count, RUN_BLOCKS):
@@ -221,11 +228,13 @@ class CudaCorrelator:
                 _THREADS,
                 samples,
                 valid,
-                *(np.int32(n) for n in (config.inputs, held, begin, run, group_channels, config.groups)),
+                *(np.int32(n) for n in (config.inputs, config.polarizations)),
+                *(np.int64(n) for n in (lies.channel, lies.spectrum, lies.antenna, lies.polarization)),
+                *(np.int32(n) for n in (held, begin, run, group_channels)),
                 stream=self._stream,
             )
             self._begin_run(valid, held, begin, run)
-            self._time_major.multiply(
+            multiply.multiply(
                 samples,
                 self._run,
                 begin,
@@ -237,10 +246,12 @@ class CudaCorrelator:
             self._run_blocks += run
             self.spectra += run * BLOCK
 
-    @property
-    def takes_time_major(self) -> bool:
-        """Whether `accumulate_time_major` can be used."""
-        return self.kernel == "hopper" and self.bits == 8 and TimeMajorMultiply.takes(self.config.inputs)
+    def takes_samples(self, order: SampleOrder) -> bool:
+        """Whether `accumulate_samples` can be used."""
+        if order not in SAMPLES:
+            raise ValueError(f"order is {order!r}; it must be one of {', '.join(map(repr, SAMPLES))}")
+        takes = SAMPLES[order].takes(self.config.inputs, self.config.polarizations)
+        return self.kernel == "hopper" and self.bits == 8 and takes
 
     def _checked(self, held: int, first_block: int, blocks: int | None) -> int:
         count = held - first_block if blocks is None else blocks
@@ -523,8 +534,8 @@ class _Slot:
 def compile_variants() -> list[tuple[Any, ...]]:
     """List the kernels that the tests compile for every architecture."""
     return [
-        *multiply.compile_variants(),
-        *time_major.compile_variants(),
+        *multiplication.compile_variants(),
+        *sample_orders.compile_variants(),
         (_FOLDER / "prepare.cu", {}),
         (_FOLDER / "sums.cu", {"INPUTS": 144, "POLS": 2}),
     ]

@@ -26,9 +26,6 @@
 
 using namespace ryle;
 
-#ifndef TIME_MAJOR
-#define TIME_MAJOR 0
-#endif
 #ifndef TRANSPOSERS
 #define TRANSPOSERS 3  // warps of a team that transpose; 3 more take registers from those who multiply
 #endif
@@ -61,7 +58,7 @@ DEVICE constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
 constexpr bool SMALL = INPUTS <= 64;
 constexpr int REST = INPUTS % 128;
 // More would not fit the registers, in rectangles even less.
-constexpr int SPARE = INPUTS > 128 && REST <= (INPUTS < 256 ? 32 : TIME_MAJOR ? 0 : 16) ? round_up(REST, 16) : 0;
+constexpr int SPARE = INPUTS > 128 && REST <= (INPUTS < 256 ? 32 : SAMPLES ? 0 : 16) ? round_up(REST, 16) : 0;
 constexpr int FIRST = SMALL ? round_up(INPUTS, 16) : 128 + SPARE;  // rows of the first run
 constexpr int RUNS = SMALL || INPUTS <= FIRST ? 1 : 1 + (INPUTS - FIRST + 127) / 128;
 // Whether warpgroup 1 has no inputs in the last run.
@@ -69,12 +66,12 @@ constexpr bool HALF = RUNS > 1 && INPUTS - SPARE - 128 * (RUNS - 1) <= 64;
 
 // Whether two blocks of threads work on two tiles that have rows or columns in common, and each fetches half of those
 // for both.
-constexpr bool PAIRED = CLUSTER == 2 && RUNS >= 3 && SPARE == 0 && !TIME_MAJOR;
+constexpr bool PAIRED = CLUSTER == 2 && RUNS >= 3 && SPARE == 0 && !SAMPLES;
 
-constexpr int TEAMS = SMALL ? 2 : 1;           // that have a ring each
-constexpr int WARPGROUPS = 2 / TEAMS;          // of a team
-constexpr bool BESIDE = PACKED || TIME_MAJOR;  // columns are expanded or transposed by warps beside
-constexpr int EXPANDERS = PACKED ? 3 : TIME_MAJOR ? (SMALL ? 3 : TRANSPOSERS) : 0;  // warps of a team
+constexpr int TEAMS = SMALL ? 2 : 1;        // that have a ring each
+constexpr int WARPGROUPS = 2 / TEAMS;       // of a team
+constexpr bool BESIDE = PACKED || SAMPLES;  // columns are expanded or transposed by warps beside
+constexpr int EXPANDERS = PACKED ? 3 : SAMPLES ? (SMALL ? 3 : TRANSPOSERS) : 0;  // warps of a team
 constexpr int THREADS = 32 * (8 + round_up(TEAMS * (1 + EXPANDERS), 4));
 // Of a thread, after the launch with as many each as there are: no more than that.
 constexpr bool EQUAL = SMALL && THREADS > 384;
@@ -86,13 +83,13 @@ constexpr int FETCH_ROW = PACKED ? ROW / 2 : ROW;      // bytes, as fetched
 constexpr int FETCHED = BESIDE ? FIRST * ROW : 0;      // where in a stage; before are the expanded columns
 constexpr int COLUMNS = BESIDE ? 0 : 128 * FETCH_ROW;  // where in a stage a rectangle's are
 constexpr int BOXES = SMALL ? 1 : 2;                   // of a run's samples, beside the spare ones
-constexpr int FETCHED_FIRST = TIME_MAJOR ? BOXES * BOX_INPUTS + SPARE : FIRST;
+constexpr int FETCHED_FIRST = SAMPLES ? BOXES * BOX_INPUTS + SPARE : FIRST;
 constexpr int STAGE = FETCHED + (FETCHED_FIRST + (RUNS > 1 ? 128 : 0)) * FETCH_ROW;
 
 // Sums on their way out. With two polarizations they lie in shared memory as they will outside, each antenna's in a
 // row.
 constexpr bool STAGED = POLS == 2;
-constexpr int PITCH = FIRST * 4 + (TIME_MAJOR ? 4 : 0);  // of those rows, in words
+constexpr int PITCH = FIRST * 4 + (SAMPLES ? 4 : 0);  // of those rows, in words
 constexpr int TURN_PITCH = 68;  // so that rows and columns of what is transposed lie in different banks
 constexpr int TURN = 64 * TURN_PITCH;
 constexpr bool ONE_OUTLET = STAGED && !SMALL;  // for both warpgroups
@@ -153,9 +150,9 @@ DEVICE int first_input(int run) { return run ? SPARE + 128 * run : 0; }
 // Where this thread's parts lie from a row of 64 on, its chunk 0. The rows of other chunks differ in bits 4 to 6 only,
 // of PACKED ones in 4 and 5.
 DEVICE int lane_offset(int row) {
-    if constexpr (TIME_MAJOR)
+    if constexpr (SAMPLES)
         return FETCHED + row / BOX_INPUTS * BOX +
-               sample_offset<0>(threadIdx.x % 128 / 32, threadIdx.x % 32 / 4, threadIdx.x % 4);
+               sample_offset<BOX_INPUTS>(threadIdx.x % 128 / 32, threadIdx.x % 32 / 4, threadIdx.x % 4);
     const int lane = threadIdx.x % 128, own = lane / 32 * 16 + lane % 32 / 4;
     const int begin = PACKED ? own * FETCH_ROW + (own / 2 % 4 << 4) : chunk_offset(own, 0);
     return FETCHED + row * FETCH_ROW + begin + lane % 4 * 4;
@@ -163,15 +160,14 @@ DEVICE int lane_offset(int row) {
 
 // The same of the rows of the corner.
 DEVICE int corner_offset() {
-    if constexpr (!TIME_MAJOR) return lane_offset(0);
-    return FETCHED + BOXES * BOX +
-           sample_offset<2 * SPARE>(threadIdx.x % 128 / 32, threadIdx.x % 32 / 4, threadIdx.x % 4);
+    if constexpr (!SAMPLES) return lane_offset(0);
+    return FETCHED + BOXES * BOX + sample_offset<SPARE>(threadIdx.x % 128 / 32, threadIdx.x % 32 / 4, threadIdx.x % 4);
 }
 
 // Which of a warp's 16 rows a lane has in the first or second half of its registers.
 DEVICE int own_row(int half) {
     const int g = threadIdx.x % 32 / 4;
-    return TIME_MAJOR ? 2 * g + half : g + 8 * half;
+    return SAMPLES ? 2 * own_pair(g) + half : g + 8 * half;
 }
 
 // Four bytes a register of this warp's 16 rows, as the matrix instructions want a group of rows; zero in warps from
@@ -180,9 +176,9 @@ DEVICE int own_row(int half) {
 template <int LIVE, bool CORNER = false>
 DEVICE void load_rows(uint32_t (&a)[4], const unsigned char* stages, int at, int group) {
     const bool live = LIVE == 64 || static_cast<int>(threadIdx.x) % 128 / 32 * 16 < LIVE;
-    if constexpr (TIME_MAJOR) {
+    if constexpr (SAMPLES) {
         a[0] = a[1] = a[2] = a[3] = 0;
-        if (live) load_samples<CORNER ? 2 * SPARE : 0>(a, stages, at, group);
+        if (live) load_samples<CORNER ? SPARE : BOX_INPUTS>(a, stages, at, group);
         return;
     }
     const auto load = [&](int chunk, int half) {
@@ -435,7 +431,7 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
         const int live = (columns ? 128 : FETCHED_FIRST) + (rows == columns ? 0 : 128);
         const int begin = first_block + tile.integration * blocks;
         // Channels begin at different blocks, lest all fetch from like addresses at a time.
-        int turned = ROTATE && !TIME_MAJOR ? tile.channel * ROTATE % blocks : 0;
+        int turned = ROTATE && !SAMPLES ? tile.channel * ROTATE % blocks : 0;
 #pragma unroll 1
         for (int block = 0; block < blocks; ++block) {
             ring.wait_empty(place.stage, place.parity ^ 1);
@@ -452,15 +448,24 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
             };
             barrier_arrive_expecting(fetched, live * FETCH_ROW + (block == 0 ? sizeof(Tile) : 0));
             if (block == 0) fetch(ring.tiles + place.stage, tiles + work, fetched, sizeof(Tile));
-            if constexpr (TIME_MAJOR) {
-                const auto run = [&](int n) {
-                    for (int box = 0; box < BOXES; ++box, stage += BOX)
-                        fetch_samples(stage, maps + 128, fetched, SPARE + 128 * n + BOX_INPUTS * box, tile.channel,
-                                      from * BLOCK);
+            if constexpr (SAMPLES) {
+                const auto fetch_samples_box = [&](const unsigned char* map, int input, int count) {
+                    if constexpr (HEAPS) {
+                        for (int half = 0; half < 2; ++half)
+                            fetch_samples(stage + half * (count / 2 * ROW), map, fetched, from * BLOCK + 32 * half,
+                                          tile.channel, input / 2);
+                    } else {
+                        fetch_samples(stage, map, fetched, input, tile.channel, from * BLOCK);
+                    }
+                    stage += count * ROW;
                 };
-                if (rows != columns) run(rows);
-                run(columns);
-                if (SPARE > 0 && columns == 0) fetch_samples(stage, maps, fetched, 0, tile.channel, from * BLOCK);
+                const auto fetch_samples_run = [&](int run) {
+                    for (int box = 0; box < BOXES; ++box)
+                        fetch_samples_box(maps + 128, SPARE + 128 * run + BOX_INPUTS * box, BOX_INPUTS);
+                };
+                if (rows != columns) fetch_samples_run(rows);
+                fetch_samples_run(columns);
+                if (SPARE > 0 && columns == 0) fetch_samples_box(maps, 0, SPARE);
                 place.advance();
                 continue;
             }
@@ -558,11 +563,11 @@ DEVICE void transpose_columns(const Ring& ring, int warp, int first_block, int b
                 unsigned char* to = ring.stages + place.stage * STAGE + octet * 16 * ROW;
                 const int input = first_input(run) + 16 * octet;
                 if (SPARE > 0 && octet < spare) {
-                    const int at = boxes + BOXES * BOX + sample_offset<2 * SPARE>(octet, j, q);
-                    transpose<2 * SPARE, (RUNS > 1)>(ring.stages, at, to, clamping, input);
+                    const int at = boxes + BOXES * BOX + sample_offset<SPARE>(octet, j, q);
+                    transpose<SPARE, (RUNS > 1)>(ring.stages, at, to, clamping, input);
                 } else {
-                    const int n = octet - spare, at = boxes + n / 4 * BOX + sample_offset<0>(n % 4, j, q);
-                    transpose<0, (RUNS > 1)>(ring.stages, at, to, clamping, input);
+                    const int n = octet - spare, at = boxes + n / 4 * BOX + sample_offset<BOX_INPUTS>(n % 4, j, q);
+                    transpose<BOX_INPUTS, (RUNS > 1)>(ring.stages, at, to, clamping, input);
                 }
             }
             shared_writes_done();
@@ -636,7 +641,7 @@ DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int b
 // [channel][block][input][128] that `maps` describe (boxes of FIRST and of 128 rows), to sums
 // [integration][channel][product][re, im]. `tiles` are `works` and one that is none; `counter` is 0, and 0 again after.
 //
-// TIME_MAJOR data are samples [spectrum][channel][input], without -128 or, with `clamp`, where all tiles are of a run
+// SAMPLES lie in the order of others, without -128 or, with `clamp`, where all tiles are of a run
 // with itself, to be mended in place. `maps` describe boxes of SPARE and of 64 inputs.
 KERNEL(THREADS, 1)
 #if CLUSTER > 1
@@ -644,9 +649,9 @@ __cluster_dims__(PAIRED ? 2 : 1, 1, 1)
 #endif
     correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter, int works, int channels,
               int first_block, int blocks, int add
-#if TIME_MAJOR
+#if TIME_MAJOR || HEAPS
               ,
-              unsigned char* samples, uint64_t* clamped, int clamp
+              unsigned char* samples, uint64_t* clamped, int clamp, int spectra
 #endif
     ) {
     SHARED_BYTES(shared);
@@ -680,11 +685,11 @@ __cluster_dims__(PAIRED ? 2 : 1, 1, 1)
             const int team = (warp - TEAMS) / (EXPANDERS ? EXPANDERS : 1);
             expand(ring(team), threadIdx.x - 32 * (8 + TEAMS + team * EXPANDERS), blocks);
         }
-#if TIME_MAJOR
+#if TIME_MAJOR || HEAPS
         else if (warp < TEAMS * (1 + EXPANDERS)) {
             const int team = (warp - TEAMS) / EXPANDERS;
             transpose_columns(ring(team), warp - TEAMS - team * EXPANDERS, first_block, blocks,
-                              {samples, clamped, channels, clamp != 0, 0, 0});
+                              {samples, clamped, channels, spectra, clamp != 0, 0, 0});
         }
 #endif
     } else if (warpgroup == 0) {

@@ -105,12 +105,12 @@ DEVICE void fetch_box_to_both(void* shared, const void* map, uint64_t* barrier, 
         "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier)), "h"(uint16_t(3))
         : "memory");
 }
-// Fetch the box of 64 spectra at (input, channel, spectrum) of samples.
-DEVICE void fetch_samples(void* shared, const void* map, uint64_t* barrier, int input, int channel, int spectrum) {
+// Fetch the box at (x, y, z) of samples.
+DEVICE void fetch_samples(void* shared, const void* map, uint64_t* barrier, int x, int y, int z) {
     asm volatile(
         "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
         " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(shared)),
-        "l"(map), "r"(input), "r"(channel), "r"(spectrum), "r"(shared_address(barrier))
+        "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier))
         : "memory");
 }
 // Fetch so many bytes, a multiple of 16 as both addresses are.

@@ -53,7 +53,7 @@ struct Boxes {
 
 struct Samples {
     const unsigned char* data;
-    uint64_t inputs, channels, spectra, box_inputs;
+    uint64_t bytes, x, y, z, box_x, box_z;  // bytes of an element, extents, and of the box, which has one y
 };
 
 // Where the swizzle of rows of 64 or of 128 bytes puts a byte.
@@ -108,23 +108,21 @@ DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row,
     b.bytes -= static_cast<int>(boxes.box_rows * width);
     b.settle();
 }
-DEVICE void fetch_samples(void* shared, const void* map, uint64_t* barrier, int input, int channel, int spectrum,
-                          EMULATED_PLACE) {
+DEVICE void fetch_samples(void* shared, const void* map, uint64_t* barrier, int x, int y, int z, EMULATED_PLACE) {
     const emulation::Samples& from = *static_cast<const emulation::Samples*>(map);
-    const uint32_t width = static_cast<uint32_t>(from.box_inputs * 2), at = shared_address(shared);
-    const bool swizzle = from.box_inputs == 64;
+    const uint32_t width = static_cast<uint32_t>(from.box_x * from.bytes), at = shared_address(shared);
+    const bool swizzle = width == 128;
     if (at % (swizzle ? 1024 : 128)) emulation::fail("line %d: a box at shared byte %u", place.line, at);
-    for (uint32_t s = 0; s < 64; ++s)
+    for (uint32_t row = 0; row < from.box_z; ++row)
         for (uint32_t byte = 0; byte < width; ++byte) {
-            const uint32_t to = at + s * width + byte;
-            const uint64_t own = input + byte / 2;
-            const bool exists = own < from.inputs && channel < static_cast<int>(from.channels) &&
-                                spectrum + s < from.spectra;
+            const uint32_t to = at + row * width + byte;
+            const uint64_t own = x + byte / from.bytes;
+            const bool exists = own < from.x && static_cast<uint64_t>(y) < from.y && z + row < from.z;
             emulation::state.shared[swizzle ? emulation::swizzled(to) : to] =
-                exists ? from.data[(((spectrum + s) * from.channels + channel) * from.inputs + own) * 2 + byte % 2] : 0;
+                exists ? from.data[(((z + row) * from.y + y) * from.x + own) * from.bytes + byte % from.bytes] : 0;
         }
     emulation::CountingBarrier& b = emulation::counting(barrier, place);
-    b.bytes -= static_cast<int>(64 * width);
+    b.bytes -= static_cast<int>(from.box_z * width);
     b.settle();
 }
 // Pairs of blocks are not emulated.

@@ -1,6 +1,6 @@
-"""Time-major samples on a GPU: exactness, then the rate beside K-blocks that are there already and beside a pass before.
+"""Samples in the orders of others on a GPU: exactness, then the rate beside K-blocks that are there already and beside a pass before.
 
-    PYTHONPATH=src python bench/device_time_major.py [--seconds S] [--defines "A=1 B=2"] [inputs ...]
+    PYTHONPATH=src python bench/device_samples.py [--seconds S] [--defines "A=1 B=2"] [inputs ...]
 
 Forms take turns in one process, for a GPU's clock depends on what it did before. Each is the median of its second half.
 """
@@ -18,18 +18,23 @@ from ryle.correlate import CorrelatorConfig
 from ryle.correlate.foreign import Foreign, Order
 from ryle.correlate.multiply import HopperMultiply
 from ryle.correlate.reference import correlate
-from ryle.correlate.time_major import TimeMajorMultiply
+from ryle.correlate.samples import HeapsMultiply, TimeMajorMultiply
 from ryle.gpu import open_gpu
 
 
 def check(gpu, multiply, inputs, pols, rng):
-    """Count wrong sums, of several integrations, with and without -128."""
+    """Count wrong sums, of several integrations, with and without -128, of time-major samples or of heaps."""
     channels, blocks = 3, 6
     raw = rng.integers(-128, 128, (blocks * BLOCK, channels, inputs, 2), dtype=np.int8)
     parts = np.maximum(raw, -127)
     kept = parts.reshape(blocks, BLOCK, channels, inputs, 2).transpose(2, 0, 3, 1, 4)
     full = np.full((1, blocks, inputs), 2**64 - 1, np.uint64)
     expected = np.stack([correlate(rows_from_parts(kept[:, i : i + 3]), full[:, i : i + 3], pols)[0] for i in (0, 3)])
+    if isinstance(multiply, HeapsMultiply):
+        raw, parts = (
+            np.ascontiguousarray(x.reshape(blocks * BLOCK, channels, inputs // pols, pols, 2).transpose(2, 1, 0, 3, 4))
+            for x in (raw, parts)
+        )
     wrong, count = 0, gpu.array(np.zeros(1, np.uint64))
     for samples, clamped in ((raw, count), (parts, None)):
         sums = gpu.array(np.full(expected.shape, 12345, np.int32))
@@ -53,7 +58,7 @@ def case(gpu, inputs, times, seconds, rng):
     """Measure one number of inputs; rates in useful TOPS by form."""
     pols, blocks = 2, times // BLOCK
     plain, fused = HopperMultiply(gpu, inputs, pols), TimeMajorMultiply(gpu, inputs, pols)
-    wrong = check(gpu, fused, inputs, pols, rng)
+    wrong = sum(check(gpu, form, inputs, pols, rng) for form in (fused, HeapsMultiply(gpu, inputs, pols)))
     channels = max(132, min(16384, int(4e9 / (inputs * 2 * times)), int(6e9 / (4 * inputs**2))))
     config = CorrelatorConfig(inputs, channels, pols)
     rows = gpu.empty((channels, blocks, inputs, 128), np.int8)
@@ -61,6 +66,7 @@ def case(gpu, inputs, times, seconds, rng):
     pattern = rng.integers(-127, 128, 1 << 22, dtype=np.int8)
     fill(gpu, rows, pattern)
     fill(gpu, samples, pattern)
+    heaps, as_heaps = HeapsMultiply(gpu, inputs, pols), samples.view((inputs // 2, channels, times, 2, 2), np.int8)
     valid = gpu.array(np.full((1, blocks, inputs), 2**64 - 1, np.uint64))
     sums = gpu.empty((1, channels, config.products, 2), np.int32)
     clamped, foreign, order = gpu.array(np.zeros(1, np.uint64)), Foreign(gpu, config), Order.time_major(config)
@@ -73,6 +79,8 @@ def case(gpu, inputs, times, seconds, rng):
         "K-blocks": lambda: plain(rows, sums, 0, blocks),
         "time-major": lambda: fused.multiply(samples, sums, 0, blocks),
         "time-major, clamped": lambda: fused.multiply(samples, sums, 0, blocks, clamped=clamped),
+        "heaps": lambda: heaps.multiply(as_heaps, sums, 0, blocks),
+        "heaps, clamped": lambda: heaps.multiply(as_heaps, sums, 0, blocks, clamped=clamped),
         "pass before": before,
     }
     stream, spent = gpu.default_stream, {name: [] for name in forms}
@@ -102,8 +110,8 @@ def main():
     parser.add_argument("--defines", default="")
     args = parser.parse_args()
     extra = {name: int(value) for name, value in (item.split("=") for item in args.defines.split())}
-    own = TimeMajorMultiply.defines
-    TimeMajorMultiply.defines = classmethod(lambda cls, *given: {**own(*given), **extra})
+    for form in TimeMajorMultiply, HeapsMultiply:
+        form.defines = classmethod(lambda cls, *given, own=form.defines: {**own(*given), **extra})
     gpu, rng, results = open_gpu(), np.random.default_rng(), []
     for inputs in args.inputs or (64, 128, 144, 256, 512, 1024):
         result = case(gpu, inputs, args.times, args.seconds, rng)
@@ -112,13 +120,13 @@ def main():
         base = result["K-blocks"]
         print(
             *(
-                f"{k} {v}" + (f" ({v / base:.0%})" if k in ("time-major", "time-major, clamped", "pass before") else "")
+                f"{k} {v}" + (f" ({v / base:.0%})" if k.startswith(("time-major", "heaps", "pass")) else "")
                 for k, v in result.items()
             ),
             sep="; ",
             flush=True,
         )
-        Path(os.environ.get("OUT", "."), f"time_major_{len(args.defines)}.json").write_text(
+        Path(os.environ.get("OUT", "."), f"samples_{len(args.defines)}.json").write_text(
             json.dumps(results, indent=1)
         )
 
