@@ -1,4 +1,4 @@
-"""Samples in the orders of others on a GPU: exactness, then the rate beside K-blocks that are there already and beside a pass before.
+"""Samples in the orders of others on a GPU: exactness, then the rate beside that of K-blocks and of a pass before.
 
     PYTHONPATH=src python bench/device_samples.py [--seconds S] [--defines "A=1 B=2"] [inputs ...]
 
@@ -126,9 +126,7 @@ def main():
             sep="; ",
             flush=True,
         )
-        Path(os.environ.get("OUT", "."), f"samples_{len(args.defines)}.json").write_text(
-            json.dumps(results, indent=1)
-        )
+        Path(os.environ.get("OUT", "."), f"samples_{len(args.defines)}.json").write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ constexpr bool BESIDE = PACKED || SAMPLES;  // columns are expanded or transpose
 constexpr int EXPANDERS = PACKED ? 3 : SAMPLES ? (SMALL ? 3 : TRANSPOSERS) : 0;  // warps of a team
 constexpr int THREADS = 32 * (8 + round_up(TEAMS * (1 + EXPANDERS), 4));
 // Of a thread, after the launch with as many each as there are: no more than that.
-constexpr bool EQUAL = SMALL && THREADS > 384;
+constexpr bool EQUAL = PACKED && THREADS > 384;
 constexpr bool MANY = THREADS > 384;
 constexpr int PRODUCER_REGISTERS = MANY ? 56 : BESIDE ? 56 : 40, CONSUMER_REGISTERS = MANY ? 200 : BESIDE ? 224 : 232;
 static_assert((MANY ? 2 : 1) * PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS <= (MANY ? 4 * 128 : 3 * 168));
