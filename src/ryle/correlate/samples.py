@@ -69,7 +69,7 @@ class SamplesMultiply(HopperMultiply):
     @classmethod
     def defines(cls, inputs: int, polarizations: int, bits: int = 8, shared: int = 232448) -> Mapping[str, int]:
         """Macros of the kernel."""
-        return {**super().defines(inputs, polarizations, bits, shared), cls.macro: 1, "TRANSPOSERS": 3}
+        return {**super().defines(inputs, polarizations, bits, shared), cls.macro: 1, "CLUSTER": 1, "TRANSPOSERS": 3}
 
     def multiply(
         self,
