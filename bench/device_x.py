@@ -4,7 +4,7 @@ Every case runs in a process of its own under a time limit, as a wrong kernel ma
 
     PYTHONPATH=src python bench/device_x.py [--out DIR] [--only hopper|portable] [inputs ...]
 
-Macros of the Hopper kernel can be set to try variants: X_DEFINES="HEAD_START=0".
+Variants of a kernel, macros and their values, take turns: --variants "" "LOAD_EARLY=1" "A=1 B=2".
 """
 
 import argparse
@@ -60,9 +60,11 @@ def case(kernel, inputs, times, check, seconds):
     from ryle.gpu import open_gpu
     from ryle.gpu.power import EnergyMeter
 
-    extra = dict(item.split("=") for item in os.environ.get("X_DEFINES", "").split())
-    plain = forms.HopperMultiply.defines
-    forms.HopperMultiply.defines = classmethod(lambda cls, *args: {**plain(*args), **extra})
+    extra = {name: int(value) for name, value in (item.split("=") for item in os.environ.get("X_DEFINES", "").split())}
+    if extra:
+        form = forms.HopperMultiply if kernel.startswith("hopper") else forms.PortableMultiply
+        plain = form.defines
+        form.defines = classmethod(lambda cls, *args: {**plain(*args), **extra})
     gpu = open_gpu()
     pols = 2 - inputs % 2
     begin = time.perf_counter()
@@ -95,7 +97,7 @@ def case(kernel, inputs, times, check, seconds):
         result["wrong"] = wrong
         print("checked", kernel, inputs, "wrong", wrong, file=sys.stderr, flush=True)
     blocks = times // 64
-    channels = max(132, min(16384, int(3e9 / (inputs * 128 * blocks)), int(6e9 / (products * 8))))
+    channels = max(132, min(65535, int(8e9 / (inputs * 128 * blocks)), int(8e9 / (products * 8))))
     data = gpu.empty((channels, blocks, inputs, 16 * bits), np.int8)
     pattern = random_rows(rng, ((1 << 22) // bits,), bits).ravel()
     whole = data.view((data.nbytes,), np.int8)
@@ -151,6 +153,8 @@ def main():
     parser.add_argument("--case")
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--seconds", type=float, default=0.8)
+    parser.add_argument("--variants", nargs="*", default=[""])
+    parser.add_argument("--times", type=int, nargs="*", default=[4096, 1024])
     args = parser.parse_args()
     if args.case:
         kernel, inputs, times, check = args.case.split(":")
@@ -163,15 +167,18 @@ def main():
     os.environ.setdefault("RYLE_CACHE_DIR", "/tmp/ryle-cache")
     # Compile everything beforehand, on all cores.
     code = (
-        "import sys; from ryle.gpu.cache import cached_compile; from ryle.correlate import multiply as m; from pathlib import Path\n"
+        "import os, sys; extra = dict(i.split('=') for i in os.environ['X_DEFINES'].split()); from ryle.gpu.cache import cached_compile; from ryle.correlate import multiply as m; from pathlib import Path\n"
         "k, n = sys.argv[1], int(sys.argv[2]); form = {'hopper': m.HopperMultiply, 'portable': m.PortableMultiply}[k.rstrip('4')]\n"
-        "cached_compile(Path(m.__file__).parent / (k.rstrip('4') + '.cu'), form.defines(n, 2 - n % 2, 4 if k[-1] == '4' else 8), 'sm_90a')"
+        "cached_compile(Path(m.__file__).parent / (k.rstrip('4') + '.cu'), {**form.defines(n, 2 - n % 2, 4 if k[-1] == '4' else 8), **extra}, 'sm_90a')"
     )
-    jobs = [(k, n) for k in kernels for n in sizes]
+    jobs = [(k, n, v) for k in kernels for n in sizes for v in args.variants]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         outcomes = pool.map(
             lambda job: subprocess.run(
-                [sys.executable, "-c", code, job[0], str(job[1])], capture_output=True, text=True
+                [sys.executable, "-c", code, job[0], str(job[1])],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "X_DEFINES": job[2]},
             ),
             jobs,
         )
@@ -182,15 +189,17 @@ def main():
     results, hung = [], set()
 
     def measure(job):
-        kernel, n, times, check, seconds = job
-        if kernel in hung:
+        kernel, n, times, check, seconds, variant = job
+        if (kernel, variant) in hung:
             return
         command = [sys.executable, __file__, "--case", f"{kernel}:{n}:{times}:{check:d}", "--seconds", str(seconds)]
-        label = f"{kernel:9}{n:5}{times:6}"
+        label = f"{kernel:9}{n:5}{times:6}  {variant:16}"
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=LIMIT, env={**os.environ, "X_DEFINES": variant}
+            )
         except subprocess.TimeoutExpired as late:
-            hung.add(kernel)
+            hung.add((kernel, variant))
             results.append(dict(case=kernel, inputs=n, times=times, error="hung"))
             print(f"{label}  HUNG; {(late.stderr or b'').decode()[-300:]}", flush=True)
             return
@@ -199,6 +208,7 @@ def main():
             print(f"{label}  FAILED: {done.stderr.strip()[-500:]}", flush=True)
             return
         r = json.loads(done.stdout.splitlines()[-1])
+        r["variant"] = variant
         results.append(r)
         print(
             f"{label}  wrong {r.get('wrong', '-')!s:>6} {r.get('tops', 0):7.1f} TOPS {r.get('range')!s:>14}"
@@ -210,16 +220,17 @@ def main():
 
     small = [n for n in sizes if n not in rated]
     rates = [
-        (k, n, 4096, not args.no_check, args.seconds)
+        (k, n, times, not args.no_check and times == 4096, args.seconds, variant)
+        for times in args.times
         for k in kernels
         for n in rated
+        for variant in args.variants
         if k == "hopper" or n in {"portable": (144, 1024), "hopper4": (64, 128, 1024)}[k]
     ]
-    rates += [(k, n, 1024, False, args.seconds / 2) for k in kernels for n in rated if k == "hopper"]
     for job in rates:
         measure(job)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(measure, [(k, n, 64, True, 0.02) for k in kernels for n in small if k != "hopper4" or n > 8]))
+        list(pool.map(measure, [(k, n, 64, True, 0.02, v) for k in kernels for n in small for v in args.variants]))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,9 @@ from ryle.chunk import SpectraChunk, parts_from_rows, rows_from_parts
 from ryle.correlate import CorrelatorConfig
 from ryle.correlate.cuda import CudaCorrelator
 from ryle.correlate.foreign import Foreign, Order
+from ryle.correlate.multiply import RUN_BLOCKS
 from ryle.correlate.reference import correlate
+from ryle.correlate.samples import HeapsMultiply, TimeMajorMultiply
 from ryle.gpu import gpu_problem, open_gpu
 
 BLOCKS = 3
@@ -115,6 +117,92 @@ def test_packed_blocks_as_they_are(rng, kernel):
         correlator.accumulate(chunk)
     with pytest.raises(ValueError, match="bits is 2"):
         CudaCorrelator(config, gpu=gpu, kernel=kernel, bits=2)
+
+
+SIZES = [(8, 2, 1), (24, 1, 2), (64, 2, 4), (72, 1, 1), (128, 2, 2), (144, 2, 1), (160, 1, 2), (256, 2, 1), (272, 2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("order", "inputs", "pols", "groups"),
+    [("time_major", *size) for size in SIZES]
+    + [("heaps", *size) for size in SIZES if size[1] == 2]
+    + [("heaps", 38, 2, 1), ("heaps", 150, 2, 2)],
+)
+def test_samples_in_the_kernel(gpu, rng, order, inputs, pols, groups):
+    """Transposed on their way: missing spectra are zeroed, -128 becomes -127 and is counted, in runs and in pieces."""
+    config = CorrelatorConfig(inputs, 4, pols, groups)
+    parts, valid = parts_of(rng, config, 8)
+    if inputs > 8:  # mostly complete, some missing altogether
+        valid[rng.random(valid.shape) < 0.7] = 2**64 - 1
+    valid[0, 0, 0] = 0
+    if gpu.arch not in ("emulated", "sm_90a"):
+        pytest.skip(f"{gpu.name} cannot run the kernel hopper")
+
+    def ordered(parts):
+        if order == "time_major":
+            return np.ascontiguousarray(parts.transpose(1, 3, 0, 2, 4)).reshape(64 * BLOCKS, 4, inputs, 2)
+        axes = parts.reshape(4, BLOCKS, inputs // pols, pols, 64, 2).transpose(2, 0, 1, 4, 3, 5)
+        return np.ascontiguousarray(axes).reshape(inputs // pols, 4, 64 * BLOCKS, pols, 2)
+
+    expected, clamped = clamped_parts(parts, valid, config, 8)
+    correlator = CudaCorrelator(config, gpu=gpu, kernel="hopper")
+    assert correlator.takes_samples(order)
+    words, device = gpu.array(valid), gpu.array(ordered(parts))
+    gpu.default_stream.synchronize()
+    correlator.accumulate_samples(device, words, order, 0, 1)
+    correlator.accumulate_samples(device, words, order, 1)
+    result = correlator.read(0, correlator.spectra, 0)
+    visibilities, counts = correlate(rows_from_parts(expected), valid, pols)
+    np.testing.assert_array_equal(result.visibilities, visibilities)
+    np.testing.assert_array_equal(result.counts, counts)
+    assert correlator.clamped == clamped > 0
+    now, mended = device.get(), ordered(expected)
+    np.testing.assert_array_equal(now[now != -128], mended[now != -128])
+    assert inputs <= 160 or not (now == -128).any()
+    # Others that are clean need no look.
+    correlator.reset()
+    device.set(mended)
+    gpu.default_stream.synchronize()
+    correlator.accumulate_samples(device, words, order, clamp=False)
+    np.testing.assert_array_equal(correlator.read(0, correlator.spectra, 0).visibilities, visibilities)
+    assert correlator.clamped == clamped
+
+
+def test_saturated_samples_do_not_overflow():
+    """Extremes for longer than 32 bits hold."""
+    gpu, blocks = EmulatedGpu(), RUN_BLOCKS + 3
+    config = CorrelatorConfig(8, 1)
+    samples = np.full((64 * blocks, 1, 8, 2), -128, np.int8)
+    samples[:, :, 1, 1] = 127
+    valid = np.full((1, blocks, 8), 2**64 - 1, np.uint64)
+    correlator = CudaCorrelator(config, gpu=gpu, kernel="hopper")
+    correlator.accumulate_samples(gpu.array(samples), gpu.array(valid), "time_major")
+    result = correlator.read(0, correlator.spectra, 0)
+    parts = np.maximum(samples, -127).reshape(blocks, 64, 1, 8, 2).transpose(2, 0, 3, 1, 4)
+    visibilities, _ = correlate(rows_from_parts(parts), valid, 1)
+    np.testing.assert_array_equal(result.visibilities, visibilities)
+    assert result.visibilities.max() == 2 * 127**2 * 64 * blocks > 2**31
+
+
+def test_samples_that_are_refused():
+    gpu = EmulatedGpu()
+    samples, valid = gpu.empty((64, 2, 12, 2), np.int8), gpu.empty((1, 1, 12), np.uint64)
+    for kernel, bits, order in (("portable", 8, "heaps"), ("hopper", 4, "time_major"), ("hopper", 8, "time_major")):
+        correlator = CudaCorrelator(CorrelatorConfig(12, 2), gpu=gpu, kernel=kernel, bits=bits)
+        with pytest.raises(ValueError, match=r"12 inputs and . bits, .* cannot be multiplied.*Foreign.arrange"):
+            correlator.accumulate_samples(samples, valid, order)
+    with pytest.raises(ValueError, match="order is 'random'; it must be one of 'time_major', 'heaps'"):
+        correlator.accumulate_samples(samples, valid, "random")
+    with pytest.raises(ValueError, match="12 inputs of 1 polarizations: the kernel does not take time-major samples"):
+        TimeMajorMultiply(gpu, 12, 1)
+    with pytest.raises(ValueError, match="12 inputs of 1 polarizations: the kernel does not take heaps"):
+        HeapsMultiply(gpu, 12, 1)
+    correlator = CudaCorrelator(CorrelatorConfig(16, 2), gpu=gpu, kernel="hopper")
+    with pytest.raises(ValueError, match="samples and valid have shapes"):
+        correlator.accumulate_samples(samples, valid, "time_major")
+    multiply, sums = TimeMajorMultiply(gpu, 16, 1), gpu.empty((1, 2, 136, 2), np.int32)
+    with pytest.raises(ValueError, match=r"samples has shape \(64, 2, 12, 2\); it must be \(64, 2, 16, 2\)"):
+        multiply.multiply(samples, sums, 0, 1)
 
 
 def test_wrong_sizes():

@@ -235,3 +235,9 @@ class EmulatedGpu:
         fields = np.zeros(16, np.uint64)
         fields[:6] = data.pointer, inputs, blocks, channels, rows, width
         return fields.view(np.uint8)
+
+    def encode_samples(self, data: DeviceArray, width: int, extents: list[int], box: list[int]) -> NDArray[np.uint8]:
+        """What stands for a tensor map of samples there."""
+        fields = np.zeros(16, np.uint64)
+        fields[:7] = data.pointer, width, *extents, box[0], box[2]
+        return fields.view(np.uint8)

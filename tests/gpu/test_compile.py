@@ -46,7 +46,7 @@ def test_the_probe_compiles_for_every_architecture(arch):
     compiled = compile_source(PROBE, {"FACTOR": 3}, arch)
     check(compiled)
     names = set(re.findall(r"^KERNEL\(\d+, \d+\) (\w+)\(", PROBE.read_text(), re.MULTILINE))
-    assert len(names) == 9
+    assert len(names) == 10
     assert set(compiled.resources) == names
     assert all(used.registers > 0 and used.stack == used.shared == 0 for used in compiled.resources.values())
     assert compiled.cubin.startswith(b"\x7fELF")

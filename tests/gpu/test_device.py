@@ -497,6 +497,15 @@ def test_matrix_instructions_hold_their_operands_as_described(gpu, rng):
     np.testing.assert_array_equal(integers.get(), a8.astype(np.int32) @ b8.astype(np.int32).T)
 
 
+def test_matrices_are_loaded_as_described(gpu, rng):
+    """Word q of row g of each goes to lane 4g + q."""
+    rows, order = rng.integers(0, 2**32, (32, 4), dtype=np.uint32), rng.integers(0, 32, 32, dtype=np.int32)
+    out = gpu.empty((6, 32), np.uint32)
+    kernel(gpu, "matrices").launch(1, 32, gpu.array(rows), gpu.array(order), out, shared=512)
+    given = rows[order].reshape(4, 32)
+    np.testing.assert_array_equal(out.get(), np.concatenate([given, given[:2]]))
+
+
 def test_asynchronous_copies_and_conversions(gpu, rng):
     data = rng.integers(0, 256, (64, 16), dtype=np.uint8)
     values = rng.uniform(-200, 200, 128).astype(np.float32)

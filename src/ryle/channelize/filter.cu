@@ -313,16 +313,18 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
 
     auto load_weights = [&](int strip) {
         const uint32_t *from = weights + int64_t(strip) * (RUN * ENTRY_WORDS);
+        int thread = tid;
+        anchor(thread); // or else addresses would be kept through all passes
         if constexpr (WEIGHTS_SHARED) {
             constexpr int OF_LEG = RUN * ENTRY_WORDS;
-            for (int i = anew(tid); i < RADIX * OF_LEG / 4; i += THREADS) {
+            for (int i = thread; i < RADIX * OF_LEG / 4; i += THREADS) {
                 const int r = i / (OF_LEG / 4), k = i % (OF_LEG / 4);
                 reinterpret_cast<uint4 *>(kept)[i] = reinterpret_cast<const uint4 *>(from + int64_t(r) * (2 * POINTS * ENTRY_WORDS))[k];
             }
         } else {
             column_weights = from;
         }
-        for (int i = anew(tid); i < TURNS_WORDS / 2; i += THREADS) turns[i] = radix_turns[strip * (TURNS_WORDS / 2) + i];
+        for (int i = thread; i < TURNS_WORDS / 2; i += THREADS) turns[i] = radix_turns[strip * (TURNS_WORDS / 2) + i];
     };
 
     // What this thread's spectra 8 g + 2 q, + 1, + 64, + 65 have of the segment: all (WHOLE), or what `wanted` says.

@@ -15,9 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ryle.chunk import BLOCK, Integration, SpectraChunk
-from ryle.correlate import multiply
+from ryle.correlate import multiply as multiplication
+from ryle.correlate import samples as sample_orders
 from ryle.correlate.correlator import CorrelatorConfig, check_chunk
+from ryle.correlate.foreign import Order
+from ryle.correlate.forms import Form, Forms
 from ryle.correlate.multiply import RUN_BLOCKS, kernel_for, make_multiply
+from ryle.correlate.samples import SAMPLES, SampleOrder, SamplesMultiply
 from ryle.gpu import open_gpu
 from ryle.gpu.interface import DeviceArray, Event, Gpu, Stream
 
@@ -78,6 +82,8 @@ class CudaCorrelator:
         self._count_valid, self._add_sums, self._add_integration = (
             self.gpu.kernel(_FOLDER / "sums.cu", name, sums) for name in ("count_valid", "add_sums", "add_integration")
         )
+        self._forms: Forms | None = None
+        self._samples: dict[str, SamplesMultiply] = {}
         self._stream, self._out_stream = self.gpu.stream(), self.gpu.stream()
         self._run = self.gpu.empty((1, config.channels, config.products, 2), np.int32)
         self._run_blocks = 0  # summed in self._run and not yet in self._sums
@@ -150,6 +156,84 @@ class CudaCorrelator:
         for begin in range(first_block, first_block + count, RUN_BLOCKS):
             self._add(data, valid, begin, min(RUN_BLOCKS, first_block + count - begin), clamp)
 
+    def accumulate_samples(
+        self,
+        samples: DeviceArray,
+        valid: DeviceArray,
+        order: SampleOrder,
+        first_block: int = 0,
+        blocks: int | None = None,
+        clamp: bool = True,
+    ) -> None:
+        """Add a run of samples that are on the GPU in another order, transposed on their way, without waiting.
+
+        Parameters
+        ----------
+        samples : DeviceArray of int8
+            Real and imaginary parts of a multiple of 64 spectra. Invalid spectra of the run are set to zero there.
+        valid : DeviceArray of uint64, shape (channel group, block, input)
+            As of `accumulate_device`.
+        order : "time_major" or "heaps"
+            Samples (spectrum, channel, input, 2), or (antenna, channel, spectrum, polarization, 2).
+        first_block, blocks
+            As of `accumulate`, blocks of 64 spectra.
+        clamp : bool
+            Take -128 as -127 and count it, in arrays of more than 160 inputs also there. Without it there must be none.
+
+        Raises
+        ------
+        ValueError, OverflowError
+            As by `accumulate`, and if this kernel does not take samples: `takes_samples` tells.
+        """
+        config = self.config
+        if not self.takes_samples(order):
+            raise ValueError(
+                f"samples of {config.inputs} inputs and {self.bits} bits, {order}, cannot be multiplied by the kernel "
+                f"{self.kernel!r}; make K-blocks of them with ryle.correlate.foreign.Foreign.arrange"
+            )
+        if order not in self._samples:
+            self._samples[order] = SAMPLES[order](self.gpu, config.inputs, config.polarizations)
+            self._zero_samples = self.gpu.kernel(_FOLDER / "prepare.cu", "zero_samples", {})
+        multiply, held = self._samples[order], valid.shape[1]
+        expected = multiply.shape(config.inputs, config.polarizations, config.channels, held * BLOCK)
+        shapes = expected, (config.groups, held, config.inputs)
+        if (samples.shape, valid.shape) != shapes:
+            raise ValueError(f"samples and valid have shapes {samples.shape} and {valid.shape}; they must be {shapes}")
+        lies = Order.time_major(config) if order == "time_major" else Order.heaps(config, held * BLOCK)
+        count = self._checked(held, first_block, blocks)
+        group_channels = config.channels // config.groups
+        for begin in range(first_block, first_block + count, RUN_BLOCKS):
+            run = min(RUN_BLOCKS, first_block + count - begin)
+            self._zero_samples.launch(
+                (-(-run * config.inputs * 32 // _THREADS), min(group_channels, 64), config.groups),
+                _THREADS,
+                samples,
+                valid,
+                *(np.int32(n) for n in (config.inputs, config.polarizations)),
+                *(np.int64(n) for n in (lies.channel, lies.spectrum, lies.antenna, lies.polarization)),
+                *(np.int32(n) for n in (held, begin, run, group_channels)),
+                stream=self._stream,
+            )
+            self._begin_run(valid, held, begin, run)
+            multiply.multiply(
+                samples,
+                self._run,
+                begin,
+                run,
+                add=self._run_blocks > 0,
+                clamped=self._clamped if clamp else None,
+                stream=self._stream,
+            )
+            self._run_blocks += run
+            self.spectra += run * BLOCK
+
+    def takes_samples(self, order: SampleOrder) -> bool:
+        """Whether `accumulate_samples` can be used."""
+        if order not in SAMPLES:
+            raise ValueError(f"order is {order!r}; it must be one of {', '.join(map(repr, SAMPLES))}")
+        takes = SAMPLES[order].takes(self.config.inputs, self.config.polarizations)
+        return self.kernel == "hopper" and self.bits == 8 and takes
+
     def _checked(self, held: int, first_block: int, blocks: int | None) -> int:
         count = held - first_block if blocks is None else blocks
         if first_block < 0 or count < 0 or first_block + count > held:
@@ -176,10 +260,7 @@ class CudaCorrelator:
 
     def _add(self, data: DeviceArray, valid: DeviceArray, first_block: int, blocks: int, clamp: bool) -> None:
         config, held = self.config, data.shape[1]
-        if self._run_blocks + blocks > RUN_BLOCKS:
-            self._pass_on()
         group_channels = config.channels // config.groups
-        run = [np.int32(n) for n in (held, first_block, blocks)]
         self._zero_invalid.launch(
             (-(-blocks * config.inputs * 32 // _THREADS), min(group_channels, 64), config.groups),
             _THREADS,
@@ -187,22 +268,26 @@ class CudaCorrelator:
             valid,
             self._clamped,
             np.int32(config.inputs),
-            *run,
-            np.int32(group_channels),
-            np.int32(clamp),
+            *(np.int32(n) for n in (held, first_block, blocks, group_channels, clamp)),
             stream=self._stream,
         )
-        self._count_valid.launch(
-            (-(-config.products // _THREADS), config.groups),
-            _THREADS,
-            valid,
-            self._sums.counts,
-            *run,
-            stream=self._stream,
-        )
+        self._begin_run(valid, held, first_block, blocks)
         self._multiply(data, self._run, first_block, blocks, add=self._run_blocks > 0, stream=self._stream)
         self._run_blocks += blocks
         self.spectra += blocks * BLOCK
+
+    def _begin_run(self, valid: DeviceArray, held: int, first_block: int, blocks: int) -> None:
+        """Make room for the sums of so many blocks, and count what is valid in them."""
+        if self._run_blocks + blocks > RUN_BLOCKS:
+            self._pass_on()
+        self._count_valid.launch(
+            (-(-self.config.products // _THREADS), self.config.groups),
+            _THREADS,
+            valid,
+            self._sums.counts,
+            *(np.int32(n) for n in (held, first_block, blocks)),
+            stream=self._stream,
+        )
 
     def _pass_on(self) -> None:
         """Add what was summed in 32 bits to the sums of 64."""
@@ -232,6 +317,36 @@ class CudaCorrelator:
         """
         self._pass_on()
         return self._start(self._sums, first_spectrum, spectra, first_channel)
+
+    def start_read_as(self, form: Form) -> FormReading:
+        """Begin to read the sums as they are now in another form, half as large, and return at once.
+
+        Parameters
+        ----------
+        form : "int32" or "float32"
+            Saturated, with MeerKAT's marker where nothing contributed; or normalized, see `ryle.correlate.forms`.
+
+        Returns
+        -------
+        FormReading
+            Whose ``wait()`` gives the values and what contributed to them.
+
+        Raises
+        ------
+        ValueError
+            If there is no such form.
+        """
+        self._pass_on()
+        if self._forms is None:
+            self._forms = Forms(self.gpu, self.config)
+        made = self._forms.make(form, self._sums.visibilities, self._sums.counts, self._stream)
+        kept = self.gpu.empty(self._sums.counts.shape, np.uint32)
+        self._sums.counts.copy_to(kept, self._stream)
+        self._out_stream.wait(self._stream.record())
+        values, counts = (self.gpu.pinned(array.shape, array.dtype) for array in (made, kept))
+        made.copy_to(values, self._out_stream)
+        kept.copy_to(counts, self._out_stream)
+        return FormReading(values, counts, self._out_stream.record(), (made, kept))
 
     def read_long(self, first_spectrum: int, spectra: int, first_channel: int) -> Integration:
         """Return the sums over the integrations that were reset since `reset_long`; parameters as of `read`.
@@ -307,6 +422,21 @@ class Reading:
         return self._integration
 
 
+@dataclass(frozen=True, slots=True)
+class FormReading:
+    """Sums in another form on their way from the GPU."""
+
+    _values: NDArray[Any]
+    _counts: NDArray[np.uint32]
+    _done: Event
+    _source: Any
+
+    def wait(self) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+        """Wait until they are here: values (channel, product, 2), and contributions (channel group, product)."""
+        self._done.synchronize()
+        return self._values, self._counts
+
+
 @dataclass(slots=True)
 class _Sums:
     """Exact sums on the GPU: int64 (channel, product, 2) and contributions uint32 (group, product)."""
@@ -369,7 +499,8 @@ class _Slot:
 def compile_variants() -> list[tuple[Any, ...]]:
     """List the kernels that the tests compile for every architecture."""
     return [
-        *multiply.compile_variants(),
+        *multiplication.compile_variants(),
+        *sample_orders.compile_variants(),
         (_FOLDER / "prepare.cu", {}),
         (_FOLDER / "sums.cu", {"INPUTS": 144, "POLS": 2}),
     ]

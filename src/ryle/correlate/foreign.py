@@ -1,7 +1,8 @@
 """Spectra in other orders and in four bits, made into K-blocks on the GPU.
 
 Others' voltages come time-major, channel by channel in antennas' heaps, or packed. The X-engine's kernels take K-blocks
-only; what is here rearranges on the GPU, at the speed of its memory.
+only; what is here rearranges on the GPU, at the speed of its memory. Hopper's kernel can do so on its way, see
+`ryle.correlate.samples`.
 """
 
 from __future__ import annotations

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ctypes
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ryle.gpu.interface import DeviceArray, Gpu, GpuError, Stream
 
@@ -23,7 +24,7 @@ KERNELS = ("hopper", "portable")
 RUN_BLOCKS = (2**31 - 1) // (2 * 127**2 * 64)
 
 _FOLDER = Path(__file__).parent
-_MAPS_KEPT = 64
+_KEPT = 64
 
 
 class Multiply(Protocol):
@@ -92,9 +93,10 @@ def make_multiply(gpu: Gpu, inputs: int, polarizations: int, kernel: str | None 
     return PortableMultiply(gpu, inputs, polarizations, bits)
 
 
-def _check(
+def check_run(
     data: DeviceArray, sums: DeviceArray, first_block: int, blocks: int, integrations: int, inputs: int, bits: int
 ) -> None:
+    """Raise ValueError unless K-blocks and sums are as `Multiply` wants them."""
     channels, held = data.shape[:2]
     if data.shape[2:] != (inputs, 16 * bits):
         raise ValueError(f"data has shape {data.shape}; it must end with {(inputs, 16 * bits)}")
@@ -122,46 +124,60 @@ class PortableMultiply:
     """
 
     name = "portable"
-    STAGES = 3
-    #: Rows and columns of a warp, warps along rows and columns, blocks of threads on a multiprocessor.
-    SHAPES = ((48, 48, 2, 2, 2), (32, 64, 4, 2, 1))
+    #: The most stages of the ring in shared memory; fewer where there is less of it.
+    STAGES = 4
+    #: Rows and columns of a warp where all inputs are one tile, and the most warps that registers allow.
+    WHOLE, MOST = ((48, 24), (32, 32), (32, 48)), 12
+    #: Shapes of square tiles: rows and columns of a warp, warps along rows and columns, blocks on a multiprocessor.
+    SQUARES = ((48, 48, 2, 2, 2), (32, 64, 4, 2, 1))
 
     def __init__(self, gpu: Gpu, inputs: int, polarizations: int, bits: int = 8) -> None:
         self._inputs, self._bits = inputs, bits
-        shape = self.shape(inputs)
-        rows, _, down, across, _ = shape
-        self._tile = rows * down
-        self._threads = 32 * down * across
-        self._shared = self.STAGES * 2 * self._tile * 16 * bits
-        side = -(-inputs // self._tile)
-        self._tiles = side * (side + 1) // 2
-        self._kernel = gpu.kernel(_FOLDER / "portable.cu", "correlate", self.defines(inputs, polarizations, bits))
+        defines = self.defines(inputs, polarizations, bits, gpu.shared_bytes)
+        rows, columns = defines["WM"], defines["WN"]
+        if defines["WHOLE"]:
+            self._tiles, self._threads = 1, 32 * len(_units(inputs, rows, columns))
+        else:
+            side = -(-inputs // (rows * defines["GM"]))
+            self._tiles, self._threads = side * (side + 1) // 2, 32 * defines["GM"] * defines["GN"]
+        self._shared = defines["STAGES"] * self._stage(defines)
+        self._kernel = gpu.kernel(_FOLDER / "portable.cu", "correlate", defines)
 
     @classmethod
-    def shape(cls, inputs: int) -> tuple[int, int, int, int, int]:
-        """Choose the shape that multiplies least beyond the triangle."""
-
-        def products(shape: tuple[int, int, int, int, int]) -> int:
-            rows, columns = shape[:2]
-            return sum(
-                rows * columns
-                for row in range(0, inputs, rows)
-                for column in range(0, inputs, columns)
-                if column < row + rows
+    def shape(cls, inputs: int) -> dict[str, int]:
+        """Choose the shape that keeps matrix units busy for the shortest time."""
+        shapes = []
+        for rows, columns in cls.WHOLE:
+            warps = len(_units(inputs, rows, columns))
+            if warps <= cls.MOST:
+                # Four warps work at once; several small blocks share a multiprocessor.
+                blocks = cls.MOST // warps
+                cost = -(-warps * blocks // 4) * 4 / blocks * rows * columns
+                shapes.append((cost, dict(WM=rows, WN=columns, GM=1, GN=1, BLOCKS_PER_SM=blocks, WHOLE=1)))
+        for rows, columns, down, across, blocks in cls.SQUARES:
+            side = -(-inputs // (rows * down))
+            cost = side * (side + 1) / 2 * rows * down * columns * across
+            shapes.append(
+                (cost, dict(WM=rows, WN=columns, GM=down, GN=across, BLOCKS_PER_SM=blocks, WHOLE=0)),
             )
-
-        return min(cls.SHAPES, key=products)
+        return min(shapes, key=lambda shape: shape[0])[1]
 
     @classmethod
-    def defines(cls, inputs: int, polarizations: int, bits: int = 8) -> Mapping[str, int]:
+    def defines(cls, inputs: int, polarizations: int, bits: int = 8, shared: int = 101376) -> dict[str, int]:
         """Macros of the kernel."""
-        names = ("WM", "WN", "GM", "GN", "BLOCKS_PER_SM")
-        return dict(zip(names, cls.shape(inputs), strict=True)) | {
-            "INPUTS": inputs,
-            "POLS": polarizations,
-            "STAGES": cls.STAGES,
-            "PACKED": int(bits == 4),
-        }
+        defines = cls.shape(inputs) | {"INPUTS": inputs, "POLS": polarizations, "PACKED": int(bits == 4)}
+        room = (shared + 1024) // defines["BLOCKS_PER_SM"] - 1024  # a block takes 1 KiB more
+        return defines | {"STAGES": max(2, min(cls.STAGES, room // cls._stage(defines)))}
+
+    @staticmethod
+    def _stage(defines: Mapping[str, int]) -> int:
+        """Bytes of a K-block's rows and columns."""
+        inputs, rows, columns = (defines[name] for name in ("INPUTS", "WM", "WN"))
+        if defines["WHOLE"]:
+            tile = max(-(-inputs // rows) * rows, -(-inputs // columns) * columns)
+        else:
+            tile = rows * defines["GM"]
+        return (1 + (inputs > tile)) * tile * (64 if defines["PACKED"] else 128)
 
     def __call__(
         self,
@@ -174,7 +190,7 @@ class PortableMultiply:
         stream: Stream | None = None,
     ) -> None:
         """Enqueue the sums; see `Multiply`."""
-        _check(data, sums, first_block, blocks, integrations, self._inputs, self._bits)
+        check_run(data, sums, first_block, blocks, integrations, self._inputs, self._bits)
         channels, held = data.shape[:2]
         self._kernel.launch(
             (self._tiles, channels, integrations),
@@ -187,28 +203,38 @@ class PortableMultiply:
         )
 
 
+def _units(inputs: int, rows: int, columns: int) -> list[tuple[int, int]]:
+    """First row and column of each rectangle that is not wholly above the diagonal."""
+    return [(row, column) for row in range(0, inputs, rows) for column in range(0, min(inputs, row + rows), columns)]
+
+
 class HopperMultiply:
     """`hopper.cu`: blocks of threads that live as long as the kernel; parameters as of `PortableMultiply`."""
 
     name = "hopper"
-    THREADS = 384
 
     def __init__(self, gpu: Gpu, inputs: int, polarizations: int, bits: int = 8) -> None:
         self._inputs, self._bits = inputs, bits
         self._gpu = gpu
         # As in the kernel: a first run of inputs with the few that would be left over, then runs of 128.
-        rest = inputs % 128
-        spare = -(-rest // 16) * 16 if inputs > 128 and rest <= (32 if inputs < 256 else 16) else 0
-        self._first = -(-inputs // 16) * 16 if inputs <= 64 else 128 + spare
-        runs = 1 + max(0, -(-(inputs - self._first) // 128))
-        self._tiles = runs * (runs + 1) // 2
+        self._first = -(-inputs // 16) * 16 if inputs <= 64 else 128 + self.spare(inputs)
+        self._runs = 1 + max(0, -(-(inputs - self._first) // 128))
+        self._threads = 512 if bits == 4 and inputs <= 64 else 384
         self._shared = gpu.shared_bytes
-        self._kernel = gpu.kernel(
-            _FOLDER / "hopper.cu", "correlate", self.defines(inputs, polarizations, bits, self._shared)
-        )
+        defines = self.defines(inputs, polarizations, bits, self._shared)
+        # As in the kernel: two blocks of threads that share what they fetch.
+        self._paired = int(defines.get("CLUSTER", 1)) == 2 and self._runs >= 3 and self.spare(inputs) == 0
+        self._kernel = gpu.kernel(_FOLDER / "hopper.cu", "correlate", defines)
         self._counter = gpu.array(np.zeros(1, np.int32))
         gpu.default_stream.synchronize()  # launches may come on other streams
         self._maps: OrderedDict[tuple[int, tuple[int, ...]], DeviceArray] = OrderedDict()
+        self._tiles: OrderedDict[tuple[int, int, bool | None], DeviceArray] = OrderedDict()
+
+    @staticmethod
+    def spare(inputs: int) -> int:
+        """Give the inputs that the first run has beyond 128."""
+        rest = inputs % 128
+        return -(-rest // 16) * 16 if inputs > 128 and rest <= (32 if inputs < 256 else 16) else 0
 
     @classmethod
     def defines(cls, inputs: int, polarizations: int, bits: int = 8, shared: int = 232448) -> Mapping[str, int]:
@@ -226,13 +252,15 @@ class HopperMultiply:
         stream: Stream | None = None,
     ) -> None:
         """Enqueue the sums; see `Multiply`. Calls on several streams must not overlap."""
-        _check(data, sums, first_block, blocks, integrations, self._inputs, self._bits)
+        check_run(data, sums, first_block, blocks, integrations, self._inputs, self._bits)
         channels = data.shape[0]
-        works = self._tiles * channels * integrations
+        tiles = self._tiles_of(channels, integrations, stream)
+        works = tiles.shape[0] - 1
         self._kernel.launch(
-            min(works, self._gpu.multiprocessors),
-            self.THREADS,
+            min(works, self._gpu.multiprocessors // 2 * 2 if self._paired else self._gpu.multiprocessors),
+            self._threads,
             self._maps_of(data, stream),
+            tiles,
             sums,
             self._counter,
             *(np.int32(n) for n in (works, channels, first_block, blocks, add)),
@@ -241,21 +269,103 @@ class HopperMultiply:
         )
 
     def _maps_of(self, data: DeviceArray, stream: Stream | None) -> DeviceArray:
-        """Describe the data to the copy engine: boxes of the first run's rows and of 128; kept for the next time."""
-        key = (data.pointer, data.shape)
-        if key not in self._maps:
+        """Describe the data to the copy engine: boxes of the first run's rows, of 128 and of 64."""
+
+        def make() -> NDArray[np.uint8]:
             encode = getattr(self._gpu, "encode_rows", encode_rows)  # an emulated GPU has maps of its own
-            self._maps[key] = self._gpu.array(np.stack([encode(data, self._first), encode(data, 128)]), stream)
-        self._maps.move_to_end(key)
-        if len(self._maps) > _MAPS_KEPT:
-            self._maps.popitem(last=False)
-        return self._maps[key]
+            return np.stack([encode(data, rows) for rows in (self._first, 128, 64)])
+
+        return self._kept(self._maps, (data.pointer, data.shape), make, stream)
+
+    def _tiles_of(
+        self, channels: int, integrations: int, stream: Stream | None, same: bool | None = None
+    ) -> DeviceArray:
+        """List the tiles (integration, channel, rows, columns) in the order in which they are drawn, and an end.
+
+        Only those of a run with itself if `same` is True, only others if it is False.
+        """
+
+        def make() -> NDArray[np.int32]:
+            span = 2 if self._paired else 1
+            if self._paired:
+                shape = paired_tiles(self._runs)
+            else:
+                rows, columns = np.tril_indices(self._runs)
+                shape = np.column_stack([np.zeros_like(rows), rows, columns])
+                # The long ones of a channel first; all of a channel one after the other, for the cache.
+                shape = shape[np.argsort(rows == columns, kind="stable")]
+            if same is not None:
+                shape = shape[(shape[:, 1] == shape[:, 2]) == same]
+            tiles = np.empty((integrations, -(-channels // span), len(shape), 4), np.int32)
+            tiles[..., 0] = np.arange(integrations)[:, None, None]
+            tiles[..., 1:] = shape
+            tiles[..., 1] += np.arange(0, channels, span, np.int32)[:, None]
+            listed = tiles.reshape(-1, 4)
+            if self._paired:
+                listed = without_channels_from(listed, channels)
+            return np.append(listed, np.full((1, 4), -1, np.int32), 0)
+
+        return self._kept(self._tiles, (channels, integrations, same), make, stream)
+
+    def _kept(
+        self, kept: OrderedDict[Any, DeviceArray], key: object, make: Callable[[], NDArray[Any]], stream: Stream | None
+    ) -> DeviceArray:
+        """Give what was made of this key before, or make it."""
+        if key not in kept:
+            kept[key] = self._gpu.array(make(), stream)
+        kept.move_to_end(key)
+        if len(kept) > _KEPT:
+            kept.popitem(last=False)
+        return kept[key]
+
+
+#: What the two tiles of a pair have in common; what is not to be multiplied.
+_NOTHING, _COLUMNS, _ROWS, _IDLE = (256 * n for n in range(4))
+
+
+def paired_tiles(runs: int) -> NDArray[np.int32]:
+    """List two channels' tiles (channel, rows, columns + what is shared); 2n and 2n + 1 go to a pair of blocks.
+
+    Rectangles of a column come in twos; those that are left over, of the last row, share that row. What is left over
+    then goes with its like of the other channel.
+    """
+    pairs: list[list[tuple[int, int, int]]] = []
+    single: list[tuple[int, int]] = []
+    for channel in range(2):
+        left = []
+        for column in range(runs - 1):
+            rows = list(range(column + 1, runs))
+            if len(rows) % 2:
+                rows.pop()
+                left.append(column)
+            pairs += [[(channel, r, column + _COLUMNS) for r in two] for two in zip(rows[::2], rows[1::2], strict=True)]
+        pairs += [[(channel, runs - 1, c + _ROWS) for c in two] for two in zip(left[::2], left[1::2], strict=False)]
+        if len(left) % 2:
+            single.append((runs - 1, left[-1]))
+        same = range(runs)
+        pairs += [[(channel, r, r) for r in two] for two in zip(same[::2], same[1::2], strict=False)]
+        if runs % 2:
+            single.append((runs - 1, runs - 1))
+    pairs += [[(channel, r, c) for channel in range(2)] for r, c in dict.fromkeys(single)]
+    # The long ones first.
+    pairs.sort(key=lambda pair: pair[0][1] == pair[0][2] % 256)
+    return np.array(pairs, np.int32).reshape(-1, 3)
+
+
+def without_channels_from(tiles: NDArray[np.int32], channels: int) -> NDArray[np.int32]:
+    """Remove pairs of channels that do not exist; where one of two does, let the other idle."""
+    pairs = tiles.reshape(-1, 2, 4)
+    beyond = pairs[:, :, 1] >= channels
+    half = beyond[:, 1] & ~beyond[:, 0]
+    pairs[half, 1] = pairs[half, 0]
+    pairs[half, 1, 3] += _IDLE
+    return pairs[~beyond[:, 0]].reshape(-1, 4)
 
 
 def encode_rows(data: DeviceArray, rows: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """Make a ``CUtensorMap`` of K-blocks (channel, block, input, bytes) for boxes of so many rows of one block.
 
-    Rows of 128 bytes are swizzled on their way, those of 64 are not.
+    Rows of 128 and of 64 bytes are swizzled on their way, by so many bytes.
 
     Raises
     ------
@@ -266,18 +376,32 @@ def encode_rows(data: DeviceArray, rows: int) -> np.ndarray[Any, np.dtype[np.uin
 
     swizzle = driver.CUtensorMapSwizzle
     channels, blocks, inputs, row = data.shape
-    extents = [row, inputs, blocks, channels]
-    strides = [row, row * inputs, row * inputs * blocks]
-    error, tensor_map = driver.cuTensorMapEncodeTiled(
+    return encode_map(
+        data,
         driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT8,
-        4,
+        [row, inputs, blocks, channels],
+        [row, row * inputs, row * inputs * blocks],
+        [row, rows, 1, 1],
+        swizzle.CU_TENSOR_MAP_SWIZZLE_128B if row == 128 else swizzle.CU_TENSOR_MAP_SWIZZLE_64B,
+    )
+
+
+def encode_map(
+    data: DeviceArray, kind: Any, extents: list[int], strides: list[int], box: list[int], swizzle: Any
+) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Make a ``CUtensorMap`` of an array of these extents and strides, all but the first, in bytes, for such boxes."""
+    from cuda.bindings import driver
+
+    error, tensor_map = driver.cuTensorMapEncodeTiled(
+        kind,
+        len(extents),
         data.pointer,
         [driver.cuuint64_t(n) for n in extents],
         [driver.cuuint64_t(n) for n in strides],
-        [driver.cuuint32_t(n) for n in (row, rows, 1, 1)],
-        [driver.cuuint32_t(1)] * 4,
+        [driver.cuuint32_t(n) for n in box],
+        [driver.cuuint32_t(1)] * len(extents),
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-        swizzle.CU_TENSOR_MAP_SWIZZLE_128B if row == 128 else swizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
+        swizzle,
         driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
@@ -293,7 +417,7 @@ def compile_variants() -> list[tuple[Any, ...]]:
     for inputs, pols in ((1, 1), (64, 2), (128, 2), (144, 2), (160, 2), (256, 2), (272, 2), (511, 1)):
         for bits in (8, 4):
             variants.append((_FOLDER / "hopper.cu", HopperMultiply.defines(inputs, pols, bits), ("sm_90a",)))
-    for inputs, pols in ((1, 1), (144, 2), (1024, 2)):
+    for inputs, pols in ((1, 1), (64, 2), (144, 2), (160, 2), (192, 2), (1024, 2)):
         for bits in (8, 4):
             variants.append((_FOLDER / "portable.cu", PortableMultiply.defines(inputs, pols, bits)))
     return variants

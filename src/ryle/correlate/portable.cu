@@ -1,42 +1,244 @@
 // The X-engine by mma.sync, for every GPU since Ampere: one block of threads a tile of the triangle.
 //
-// A tile is GM x GN warps of WM x WN products; warps wholly above the diagonal or outside only help with loading.
-// K-blocks pass through a ring of STAGES in shared memory.
+// A unit is what one warp sums, WM x WN products. A tile is GM x GN units, one of them the whole triangle if WHOLE is
+// set: then there are as many warps as units that are not wholly above the diagonal. In other tiles on the diagonal,
+// and in the last ones, units are handed out anew, so that warps with less to do share a quarter of the multiprocessor
+// with others that have more. K-blocks pass through a ring of STAGES in shared memory; what a matrix step needs is
+// loaded to registers while the step before is under way.
 #include "ryle/correlate/kblocks.cuh"
 
 using namespace ryle;
 
-constexpr int WARPS = GM * GN;
+#ifndef WHOLE
+#define WHOLE 0
+#endif
+#ifndef PREFETCH
+#define PREFETCH (!PACKED)  // which takes more registers than there are
+#endif
+
+DEVICE constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
+
+// Units of the strips before `strip` of a whole triangle.
+DEVICE constexpr int units_before(int strip) {
+    int units = 0;
+    for (int s = 0; s < strip; ++s) {
+        const int columns = (s + 1) * WM < INPUTS ? (s + 1) * WM : INPUTS;
+        units += (columns + WN - 1) / WN;
+    }
+    return units;
+}
+
+constexpr int STRIPS = (INPUTS + WM - 1) / WM;  // of a whole triangle
+constexpr int WARPS = WHOLE ? units_before(STRIPS) : GM * GN;
 constexpr int THREADS = 32 * WARPS;
-constexpr int TILE = GM * WM;  // rows, and as many columns
-static_assert(GM * WM == GN * WN && WM % 16 == 0 && WN % 8 == 0 && TILE % 8 == 0);
+constexpr int M = WM / 16, N = WN / 8;  // matrix instructions of a unit
+constexpr int ROWS = WHOLE ? (round_up(INPUTS, WM) > round_up(INPUTS, WN) ? round_up(INPUTS, WM) : round_up(INPUTS, WN))
+                           : GM * WM;  // and as many columns
+static_assert(WM % 16 == 0 && WN % 8 == 0 && (WHOLE || GM * WM == GN * WN) && ROWS % 8 == 0 && WARPS <= 32);
+constexpr int TILES = WHOLE ? 1 : (INPUTS + ROWS - 1) / ROWS;
 constexpr int WIDTH = PACKED ? ROW / 2 : ROW;  // bytes of a row as it comes
-constexpr int STAGE = 2 * TILE * WIDTH;
+constexpr int HALF_STAGE = ROWS * WIDTH;
+constexpr int STAGE = TILES == 1 ? HALF_STAGE : 2 * HALF_STAGE;  // rows, then columns unless they are the same
 
 // Where a row's 16 bytes lie in a stage: exchanged so that eight rows' equal chunks are in different banks.
 DEVICE int place(int row, int chunk) {
     return PACKED ? row * WIDTH + ((chunk ^ (row >> 1 & 3)) << 4) : chunk_offset(row, chunk);
 }
 
-// Real and imaginary parts of four spectra of a group. Those of four bits are taken 16 times too large.
-DEVICE void take(uint32_t& re, uint32_t& im, const unsigned char* tile, int row, int group, int q) {
-    if constexpr (PACKED) {
-        const uint32_t both = *reinterpret_cast<const uint32_t*>(tile + place(row, group) + 4 * q);
-        re = both & 0xF0F0F0F0u;
-        im = both << 4 & 0xF0F0F0F0u;
+// Rows and columns, from here on in the tile, of a warp's unit; of `live` columns some product is kept.
+struct Unit {
+    int row, column, live;
+};
+
+DEVICE Unit unit_at(int index, int row0, int column0) {
+    Unit unit{index / GN * WM, index % GN * WN, 0};
+    if (row0 + unit.row < INPUTS)
+        unit.live = max(0, min(WN, min(row0 + unit.row + WM, round_up(INPUTS, 8)) - column0 - unit.column));
+    return unit;
+}
+
+// The unit of a warp. Of warps whose numbers differ by 4, which share matrix units, each has less than the one before.
+DEVICE Unit unit_of(int warp, int row0, int column0) {
+    if constexpr (WHOLE) {
+        int strip = 0;
+        while (units_before(strip + 1) <= warp) ++strip;
+        return {strip * WM, (warp - units_before(strip)) * WN, WN};
     } else {
-        re = parts(tile, row, 2 * group, q);
-        im = parts(tile, row, 2 * group + 1, q);
+        for (int size = 2; size >= 0; --size)
+            for (int i = 0; i < WARPS; ++i) {
+                const Unit unit = unit_at(i, row0, column0);
+                if ((unit.live > 0) + (unit.live > WN / 2) == size && warp-- == 0) return unit;
+            }
+        return {0, 0, 0};
     }
 }
 
-// Start to fetch one K-block's rows from `first` on; those that do not exist become zero.
-DEVICE void fetch(unsigned char* tile, const unsigned char* rows, int first) {
-    for (int n = threadIdx.x; n < TILE * (WIDTH / 16); n += THREADS) {
-        const int row = n / (WIDTH / 16), chunk = n % (WIDTH / 16);
-        const bool exists = first + row < INPUTS;
-        copy_async<16>(tile + place(row, chunk), rows + (exists ? (first + row) * WIDTH + chunk * 16 : 0), exists);
+// The block's K-blocks on their way to shared memory.
+struct Ring {
+    unsigned char* stages;
+    const unsigned char* from;  // row 0 of the next K-block to fetch
+    int row0, column0, left;    // K-blocks to fetch
+    int filled = 0;             // offset of the stage to fill next
+
+    DEVICE void fetch(unsigned char* to, int first) {
+        const unsigned char* rows = from + first * WIDTH;
+        constexpr int COPIES = ROWS * (WIDTH / 16);
+#pragma unroll
+        for (int i = 0; i < (COPIES + THREADS - 1) / THREADS; ++i) {
+            const int n = threadIdx.x + i * THREADS, row = n / (WIDTH / 16);
+            if (COPIES % THREADS == 0 || n < COPIES)
+                copy_async<16>(to + place(row, n % (WIDTH / 16)), rows + n * 16,
+                               INPUTS % ROWS == 0 || first + row < INPUTS);
+        }
     }
+    // Start to fetch the next K-block, rows that do not exist as zeros.
+    DEVICE void fill() {
+        if (left > 0) {
+            fetch(stages + filled, row0);
+            if (TILES > 1 && row0 != column0) fetch(stages + filled + HALF_STAGE, column0);
+            from += INPUTS * WIDTH;
+            --left;
+        }
+        copy_async_commit();
+        filled = filled == (STAGES - 1) * STAGE ? 0 : filled + STAGE;
+    }
+    // The K-block fetched longest ago is there, and the one before has been read, by all.
+    DEVICE static void turn() {
+        copy_async_wait<STAGES - 2>();
+        __syncthreads();
+    }
+};
+
+// What a warp's matrix step needs: rows [re | im] and columns [re | im].
+template <int COLUMNS>
+struct Fragments {
+    uint32_t a[M][4], b[COLUMNS][2];
+
+    // Group `group` of a stage, whose place is `stage`; `row` and `column` are where this lane's addresses begin in it.
+    // They are made anew for each group, with one operation: kept, they would take the registers that the sums need.
+    DEVICE void load(const unsigned char* stages, int stage, int row, int column, int group) {
+        if constexpr (PACKED) {
+            const int q = threadIdx.x % 4 * 4;
+#pragma unroll
+            for (int m = 0; m < M; ++m)
+#pragma unroll
+                for (int i = 0; i < 2; ++i) take(a[m][i], a[m][2 + i], stages + stage, row + 16 * m + 8 * i, group, q);
+#pragma unroll
+            for (int n = 0; n < COLUMNS; ++n) take(b[n][0], b[n][1], stages + stage, column + 8 * n, group, q);
+        } else {
+            const unsigned char* rows = stages + (stage + row ^ group << 5);
+            const unsigned char* columns = stages + (stage + column ^ group << 5);
+#pragma unroll
+            for (int m = 0; m < M; ++m) load_matrices(a[m], rows + m * 16 * ROW);
+#pragma unroll
+            for (int n = 0; n + 1 < COLUMNS; n += 2) {
+                uint32_t two[4];
+                load_matrices(two, columns + n * 8 * ROW);
+                b[n][0] = two[0], b[n][1] = two[1], b[n + 1][0] = two[2], b[n + 1][1] = two[3];
+            }
+            if constexpr (COLUMNS % 2 == 1) load_matrices(b[COLUMNS - 1], columns + (COLUMNS - 1) * 8 * ROW);
+        }
+    }
+    // Parts of four bits, 16 times too large.
+    DEVICE static void take(uint32_t& re, uint32_t& im, const unsigned char* stage, int row, int group, int q) {
+        const uint32_t both = *reinterpret_cast<const uint32_t*>(stage + place(row, group) + q);
+        re = both & 0xF0F0F0F0u;
+        im = both << 4 & 0xF0F0F0F0u;
+    }
+};
+
+// Where a lane's addresses in a stage begin: that of load_matrices for a group's re and im, or, PACKED, its own row.
+DEVICE int row_start(int row) {
+    const int lane = threadIdx.x % 32;
+    return PACKED ? row + lane / 4 : place(row + lane % 16, lane / 16);
+}
+DEVICE int column_start(int column) {
+    const int lane = threadIdx.x % 32;
+    return PACKED ? column + lane / 4 : place(column + lane / 16 * 8 + lane % 8, lane / 8 % 2);
+}
+
+// Sum one unit's products of COLUMNS times 8 columns, over `blocks` K-blocks, and write them.
+template <int COLUMNS>
+DEVICE void correlate_unit(Ring& ring, const Unit& unit, int blocks, int* sums, bool add) {
+    int re[M][COLUMNS][4] = {}, im[M][COLUMNS][4] = {};
+    Fragments<COLUMNS> fragments[2];
+    const int row = row_start(unit.row);
+    const bool apart = TILES > 1 && ring.row0 != ring.column0;
+    const int column = column_start(unit.column + (PACKED && apart ? ROWS : 0)) + (!PACKED && apart ? HALF_STAGE : 0);
+    int stage = 0;
+    if constexpr (PREFETCH) {
+        ring.turn();
+        fragments[0].load(ring.stages, stage, row, column, 0);
+    }
+    for (int block = 0; block < blocks; ++block) {
+        if constexpr (!PREFETCH) {
+            ring.turn();
+            ring.fill();
+        }
+#pragma unroll
+        for (int group = 0; group < GROUPS; ++group) {
+            Fragments<COLUMNS>& now = fragments[group % 2];
+            if constexpr (PREFETCH) {
+                if (group == GROUPS - 1) {
+                    stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
+                    ring.turn();
+                }
+                fragments[(group + 1) % 2].load(ring.stages, stage, row, column, (group + 1) % GROUPS);
+                if (group == 0) ring.fill();
+            } else {
+                now.load(ring.stages, stage, row, column, group);
+            }
+            uint32_t turned[M][4];  // [im | -re]
+#pragma unroll
+            for (int m = 0; m < M; ++m)
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    turned[m][i] = now.a[m][2 + i];
+                    turned[m][2 + i] = negate_bytes(now.a[m][i]);
+                }
+#pragma unroll
+            for (int n = 0; n < COLUMNS; ++n)
+#pragma unroll
+                for (int m = 0; m < M; ++m) {
+                    mma_16x8x32_s8(re[m][n], now.a[m], now.b[n][0], now.b[n][1]);
+                    mma_16x8x32_s8(im[m][n], turned[m], now.b[n][0], now.b[n][1]);
+                }
+        }
+        if constexpr (!PREFETCH) stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
+    }
+    int g = threadIdx.x % 32 / 4, first = ring.column0 + unit.column + threadIdx.x % 4 * 2;
+    anchor(g);  // or addresses would be computed, and held, before the loop
+    anchor(first);
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const Pairs pairs(sums, ring.row0 + unit.row + 16 * m + g + 8 * half);
+            constexpr int AT_ONCE = 3;
+#pragma unroll
+            for (int n = 0; n < COLUMNS; n += AT_ONCE) {
+                int4 before[AT_ONCE] = {};
+                if (add) {
+#pragma unroll
+                    for (int i = 0; i < AT_ONCE; ++i)
+                        if (n + i < COLUMNS) before[i] = pairs.get(first + 8 * (n + i));
+                }
+#pragma unroll
+                for (int i = 0; i < AT_ONCE; ++i)
+                    if (n + i < COLUMNS)
+                        pairs.put(first + 8 * (n + i), before[i], re[m][n + i][2 * half], im[m][n + i][2 * half],
+                                  re[m][n + i][2 * half + 1], im[m][n + i][2 * half + 1]);
+            }
+        }
+}
+
+// Only help with fetching.
+DEVICE void help(Ring& ring, int blocks) {
+    for (int block = 0; block < blocks; ++block) {
+        ring.turn();
+        ring.fill();
+    }
+    if (PREFETCH) ring.turn();
 }
 
 // Sum `blocks` K-blocks from `first_block` on for each of gridDim.z integrations, one after the other in the data
@@ -44,78 +246,19 @@ DEVICE void fetch(unsigned char* tile, const unsigned char* rows, int first) {
 KERNEL(THREADS, BLOCKS_PER_SM)
 correlate(const unsigned char* data, int* sums, int all_blocks, int first_block, int blocks, int add) {
     SHARED_BYTES(shared);
-    int block_row = 0, block_column = blockIdx.x;
-    for (; block_column > block_row; ++block_row) block_column -= block_row + 1;
-    const int row0 = block_row * TILE, column0 = block_column * TILE;
-    const bool diagonal = block_row == block_column;
-    const int64_t block_bytes = int64_t(INPUTS) * WIDTH;
-    const unsigned char* from =
-        data + (int64_t(blockIdx.y) * all_blocks + first_block + int64_t(blockIdx.z) * blocks) * block_bytes;
-
-    const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
-    const int row = warp / GN * WM, column = warp % GN * WN;  // of this warp, in the tile
-    const bool active = row0 + row < INPUTS && column0 + column < INPUTS && column0 + column <= row0 + row + WM - 1;
-
-    int re[WM / 16][WN / 8][4] = {}, im[WM / 16][WN / 8][4] = {};
-    auto load = [&](int block) {
-        unsigned char* stage = shared + block % STAGES * STAGE;
-        if (block < blocks) {
-            fetch(stage, from + block * block_bytes, row0);
-            if (!diagonal) fetch(stage + TILE * WIDTH, from + block * block_bytes, column0);
-        }
-        copy_async_commit();
-    };
-    for (int block = 0; block < STAGES - 1; ++block) load(block);
-    for (int block = 0; block < blocks; ++block) {
-        copy_async_wait<STAGES - 2>();
-        __syncthreads();
-        load(block + STAGES - 1);
-        if (!active) continue;
-        const unsigned char* rows = shared + block % STAGES * STAGE;
-        const unsigned char* columns = diagonal ? rows : rows + TILE * WIDTH;
-#pragma unroll
-        for (int group = 0; group < GROUPS; ++group) {
-            uint32_t a[WM / 16][4], turned[WM / 16][4];  // [re | im] and [im | -re]
-#pragma unroll
-            for (int m = 0; m < WM / 16; ++m) {
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    take(a[m][i], a[m][2 + i], rows, row + 16 * m + g + 8 * i, group, q);
-                }
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    turned[m][i] = a[m][2 + i];
-                    turned[m][2 + i] = negate_bytes(a[m][i]);
-                }
-            }
-#pragma unroll
-            for (int n = 0; n < WN / 8; ++n) {
-                uint32_t b0, b1;
-                take(b0, b1, columns, column + 8 * n + g, group, q);
-#pragma unroll
-                for (int m = 0; m < WM / 16; ++m) {
-                    mma_16x8x32_s8(re[m][n], a[m], b0, b1);
-                    mma_16x8x32_s8(im[m][n], turned[m], b0, b1);
-                }
-            }
-        }
-    }
-    if (!active) return;
+    int row = 0, column = blockIdx.x;
+    for (; column > row; ++row) column -= row + 1;
+    const int64_t first = int64_t(blockIdx.y) * all_blocks + first_block + int64_t(blockIdx.z) * blocks;
+    Ring ring{shared, data + first * INPUTS * WIDTH, row * ROWS, column * ROWS, blocks};
+    for (int stage = 0; stage < STAGES - 1; ++stage) ring.fill();
+    // A shuffle tells the compiler what is the same in all threads.
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
+    const Unit unit = unit_of(warp, ring.row0, ring.column0);
     int* to = sums + (int64_t(blockIdx.z) * gridDim.y + blockIdx.y) * PRODUCTS * 2;
-#pragma unroll
-    for (int m = 0; m < WM / 16; ++m)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const Pairs pairs(to, row0 + row + 16 * m + g + 8 * half);
-            const int first = column0 + column + 2 * q;
-            int4 before[WN / 8] = {};
-            if (add) {
-#pragma unroll
-                for (int n = 0; n < WN / 8; ++n) before[n] = pairs.get(first + 8 * n);
-            }
-#pragma unroll
-            for (int n = 0; n < WN / 8; ++n)
-                pairs.put(first + 8 * n, before[n], re[m][n][2 * half], im[m][n][2 * half], re[m][n][2 * half + 1],
-                          im[m][n][2 * half + 1]);
-        }
+    if (unit.live > (N % 2 ? 0 : WN / 2))
+        correlate_unit<N>(ring, unit, blocks, to, add);
+    else if (!WHOLE && unit.live > 0)
+        correlate_unit<(N + 1) / 2>(ring, unit, blocks, to, add);
+    else if (!WHOLE)
+        help(ring, blocks);
 }

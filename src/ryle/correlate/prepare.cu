@@ -90,6 +90,29 @@ zero_invalid_packed(unsigned char* data, const uint64_t* valid, uint64_t* clampe
     zero<Packed>(data, valid, clamped, inputs, all_blocks, first_block, blocks, group_channels, clamp);
 }
 
+// Zero what is invalid in samples of two bytes in another order, as zero_invalid does in K-blocks, without a look at
+// what is valid. Sample (channel, spectrum, antenna, polarization) lies at the sum of those times their strides, in
+// samples.
+KERNEL(256, 1)
+zero_samples(uint16_t* samples, const uint64_t* valid, int inputs, int pols, int64_t channel_stride,
+             int64_t spectrum_stride, int64_t antenna_stride, int64_t pol_stride, int all_blocks, int first_block,
+             int blocks, int group_channels) {
+    const int64_t word = (int64_t(blockIdx.x) * 256 + threadIdx.x) / 32;
+    if (word >= int64_t(blocks) * inputs) return;
+    const int64_t at = int64_t(first_block) * inputs + word;
+    const uint64_t bits = valid[int64_t(blockIdx.z) * all_blocks * inputs + at];
+    if (bits == ~uint64_t(0)) return;
+    const int input = static_cast<int>(word % inputs);
+    for (int half = 0; half < 64; half += 32) {
+        const int spectrum = half + threadIdx.x % 32;
+        if (bits >> spectrum & 1) continue;
+        uint16_t* row = samples + ((first_block + word / inputs) * 64 + spectrum) * spectrum_stride +
+                        input / pols * antenna_stride + input % pols * pol_stride;
+        for (int channel = blockIdx.y; channel < group_channels; channel += gridDim.y)
+            row[(int64_t(blockIdx.z) * group_channels + channel) * channel_stride] = 0;
+    }
+}
+
 // The signed values of four nibbles, one a byte.
 DEVICE uint32_t extend_nibbles(uint32_t nibbles) { return (((nibbles ^ 8 * LOW) | HIGH) - 8 * LOW) ^ HIGH; }
 

@@ -37,3 +37,33 @@ add_integration(int64_t* to, const int64_t* from, int64_t count, uint32_t* to_co
     for (int64_t n = int64_t(blockIdx.x) * 256 + threadIdx.x; n < counted; n += int64_t(gridDim.x) * 256)
         to_counts[n] += counts[n];
 }
+
+// Sums as MeerKAT's heaps hold them, [channel][product][re, im]: no more than ±(2^31 - 1), and (-2^31, 1) where nothing
+// contributed by counts [group][product].
+KERNEL(256, 1)
+saturate(const longlong2* sums, const uint32_t* counts, int2* to, int channels, int group_channels) {
+    constexpr int64_t MOST = 0x7FFFFFFF;
+    const auto bounded = [](int64_t x) { return static_cast<int>(x > MOST ? MOST : x < -MOST ? -MOST : x); };
+    const int product = blockIdx.x * 256 + threadIdx.x;
+    if (product >= PRODUCTS) return;
+    for (int channel = blockIdx.y; channel < channels; channel += gridDim.y) {
+        const longlong2 sum = sums[int64_t(channel) * PRODUCTS + product];
+        const bool any = counts[int64_t(channel / group_channels) * PRODUCTS + product] > 0;
+        to[int64_t(channel) * PRODUCTS + product] =
+            any ? make_int2(bounded(sum.x), bounded(sum.y)) : make_int2(-MOST - 1, 1);
+    }
+}
+
+// Sums divided by how many spectra contributed, rounded once from float64 to float32; zero where none did.
+KERNEL(256, 1)
+normalize(const longlong2* sums, const uint32_t* counts, float2* to, int channels, int group_channels) {
+    const int product = blockIdx.x * 256 + threadIdx.x;
+    if (product >= PRODUCTS) return;
+    for (int channel = blockIdx.y; channel < channels; channel += gridDim.y) {
+        const longlong2 sum = sums[int64_t(channel) * PRODUCTS + product];
+        const uint32_t count = counts[int64_t(channel / group_channels) * PRODUCTS + product];
+        const double scale = count ? 1.0 / count : 0.0;
+        to[int64_t(channel) * PRODUCTS + product] =
+            make_float2(static_cast<float>(sum.x * scale), static_cast<float>(sum.y * scale));
+    }
+}

@@ -64,12 +64,18 @@ DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Fetch four matrices of 8 x 8 halves from shared memory: thread t gives the address of row t % 8 (16 bytes, aligned) of matrix
-// t / 8, and gets elements 2q, 2q + 1 of row g of each. A barrier must lie between writing and this.
-DEVICE void load_matrices(uint32_t (&matrices)[4], const void *row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
-                 : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row))));
+// Load 2 or 4 matrices of 8 rows of 16 bytes from shared memory; lane l gives the address of row l % 8 of matrix l / 8 (of
+// two matrices, lanes from 16 on give none) and gets bytes 4 (l % 4) .. 4 (l % 4) + 3 of row l / 4 of each.
+template <int COUNT> DEVICE void load_matrices(uint32_t (&d)[COUNT], const void *row) {
+    static_assert(COUNT == 2 || COUNT == 4);
+    const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+    if constexpr (COUNT == 4)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                     : "r"(at)
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(d[0]), "=r"(d[1]) : "r"(at) : "memory");
 }
 
 // Copy BYTES (4, 8 or 16; both addresses multiples of it) from global to shared memory without waiting; where `wanted` is
@@ -199,12 +205,6 @@ DEVICE void boxes_wait(uint64_t *arrival, uint32_t parity) {
 #endif
 }
 
-// The same value, of which nothing has been computed yet.
-DEVICE int anew(int value) {
-    asm volatile("" : "+r"(value));
-    return value;
-}
-
 // Two halves in one register.
 DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {
     uint32_t sum;
@@ -245,6 +245,9 @@ DEVICE uint32_t int8_pair(float low, float high) {
 DEVICE void count_at_least(int &count, float value, float limit) {
     asm("{ .reg .pred p; setp.ge.f32 p, %1, %2; @p add.s32 %0, %0, 1; }" : "+r"(count) : "f"(value), "f"(limit));
 }
+
+// Nothing that is computed from this value may move to before this point.
+DEVICE void anchor(int &value) { asm volatile("" : "+r"(value)::"memory"); }
 
 // Barrier `id` (1 to 15) of `threads` threads of the block.
 DEVICE void barrier(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }

@@ -74,6 +74,20 @@ KERNEL(32, 1) matrix(const uint32_t *a, const uint32_t *b, float *halves, int *b
     }
 }
 
+// Rows of 16 bytes, lane l's the row `order[l]`, as load_matrices takes them: four matrices, then two.
+KERNEL(32, 1) matrices(const uint4 *in, const int *order, uint32_t *out) {
+    SHARED_BYTES(memory);
+    uint4 *rows = reinterpret_cast<uint4 *>(memory);
+    const int lane = threadIdx.x;
+    rows[lane] = in[lane];
+    __syncthreads();
+    uint32_t four[4], two[2];
+    ryle::load_matrices(four, rows + order[lane]);
+    ryle::load_matrices(two, rows + order[lane]);
+    for (int i = 0; i < 4; i++) out[i * 32 + lane] = four[i];
+    for (int i = 0; i < 2; i++) out[(4 + i) * 32 + lane] = two[i];
+}
+
 // 16-byte asynchronous copies, zeros where not wanted; then conversions: two halves of two floats, sums of halves,
 // rounding to bytes, one and two at a time, halves of a word.
 KERNEL(64, 1) copies(const unsigned char *in, unsigned char *out, int wanted, const float *values, uint32_t *halves,

@@ -32,14 +32,32 @@ static inline CountingBarrier& counting(uint64_t* barrier, const Place& place) {
     return found;
 }
 
+// Writes from shared memory that a thread has asked for.
+struct Outgoing {
+    static constexpr int ROOM = 8;
+    struct {
+        int* global;
+        const int* shared;
+        int bytes;
+        bool add;
+    } writes[ROOM];
+    int count;
+};
+static Outgoing outgoing[MAX_THREADS];
+
 // What the host makes in place of a CUtensorMap.
 struct Boxes {
     const unsigned char* data;
     uint64_t rows, blocks, channels, box_rows, row_bytes;
 };
 
-// Where the 128-byte swizzle puts a byte.
-static inline uint32_t swizzled(uint32_t at) { return at ^ (at >> 7 & 7) << 4; }
+struct Samples {
+    const unsigned char* data;
+    uint64_t bytes, x, y, z, box_x, box_z;  // bytes of an element, extents, and of the box, which has one y
+};
+
+// Where the swizzle of rows of 64 or of 128 bytes puts a byte.
+static inline uint32_t swizzled(uint32_t at, uint32_t width = 128) { return at ^ (at >> 7 & (width / 16 - 1)) << 4; }
 
 }  // namespace emulation
 
@@ -71,24 +89,81 @@ DEVICE void barrier_wait(uint64_t* barrier, int parity, EMULATED_PLACE) {
 }
 
 DEVICE void shared_writes_done() {}
-DEVICE void map_acquire(const void*) {}
+template <bool ONCE>
 DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel,
                       EMULATED_PLACE) {
     const emulation::Boxes& boxes = *static_cast<const emulation::Boxes*>(map);
     const uint32_t width = static_cast<uint32_t>(boxes.row_bytes), at = shared_address(shared);
-    const bool swizzle = width == 128;
-    if (at % (swizzle ? 1024 : 128)) emulation::fail("line %d: a box at shared byte %u", place.line, at);
+    if (at % (8 * width)) emulation::fail("line %d: a box at shared byte %u", place.line, at);
     for (uint64_t r = 0; r < boxes.box_rows; ++r)
         for (uint32_t byte = 0; byte < width; ++byte) {
             const uint32_t to = at + static_cast<uint32_t>(r) * width + byte;
             const bool exists = row + r < boxes.rows && block < static_cast<int>(boxes.blocks) &&
                                 channel < static_cast<int>(boxes.channels);
-            emulation::state.shared[swizzle ? emulation::swizzled(to) : to] =
+            emulation::state.shared[emulation::swizzled(to, width)] =
                 exists ? boxes.data[((channel * boxes.blocks + block) * boxes.rows + row + r) * width + byte] : 0;
         }
     emulation::CountingBarrier& b = emulation::counting(barrier, place);
     b.bytes -= static_cast<int>(boxes.box_rows * width);
     b.settle();
+}
+DEVICE void fetch_samples(void* shared, const void* map, uint64_t* barrier, int x, int y, int z, EMULATED_PLACE) {
+    const emulation::Samples& from = *static_cast<const emulation::Samples*>(map);
+    const uint32_t width = static_cast<uint32_t>(from.box_x * from.bytes), at = shared_address(shared);
+    const bool swizzle = width == 128;
+    if (at % (swizzle ? 1024 : 128)) emulation::fail("line %d: a box at shared byte %u", place.line, at);
+    for (uint32_t row = 0; row < from.box_z; ++row)
+        for (uint32_t byte = 0; byte < width; ++byte) {
+            const uint32_t to = at + row * width + byte;
+            const uint64_t own = x + byte / from.bytes;
+            const bool exists = own < from.x && static_cast<uint64_t>(y) < from.y && z + row < from.z;
+            emulation::state.shared[swizzle ? emulation::swizzled(to) : to] =
+                exists ? from.data[(((z + row) * from.y + y) * from.x + own) * from.bytes + byte % from.bytes] : 0;
+        }
+    emulation::CountingBarrier& b = emulation::counting(barrier, place);
+    b.bytes -= static_cast<int>(from.box_z * width);
+    b.settle();
+}
+// Pairs of blocks are not emulated.
+DEVICE int pair_rank() { return 0; }
+DEVICE void pair_sync() {}
+DEVICE void pair_barrier_arrive(uint64_t*, int) {}
+DEVICE void pair_barrier_wait(uint64_t*, int) {}
+DEVICE void fetch_box_to_both(void*, const void*, uint64_t*, int, int, int) {}
+
+static inline void check_bulk(const void* shared, const void* global, int bytes, const emulation::Place& place) {
+    if (bytes <= 0 || bytes % 16 || reinterpret_cast<uintptr_t>(global) % 16 || shared_address(shared) % 16)
+        emulation::fail("line %d: %d bytes between shared byte %u and %p", place.line, bytes, shared_address(shared),
+                        global);
+    if (!emulation::in_allocation(global, static_cast<unsigned>(bytes)))
+        emulation::fail("line %d: global address %p is in no device array", place.line, global);
+}
+DEVICE void fetch(void* shared, const void* global, uint64_t* barrier, int bytes, EMULATED_PLACE) {
+    check_bulk(shared, global, bytes, place);
+    memcpy(shared, global, static_cast<size_t>(bytes));
+    emulation::CountingBarrier& b = emulation::counting(barrier, place);
+    b.bytes -= bytes;
+    b.settle();
+}
+// Written as late as the kernel allows.
+template <bool ONCE>
+DEVICE void write_sums(int* global, const int* shared, int bytes, bool add, EMULATED_PLACE) {
+    check_bulk(shared, global, bytes, place);
+    emulation::Outgoing& out = emulation::outgoing[emulation::state.current - emulation::state.thread];
+    if (out.count == emulation::Outgoing::ROOM) emulation::fail("line %d: too many writes", place.line);
+    out.writes[out.count++] = {global, shared, bytes, add};
+}
+DEVICE void sums_taken() {
+    emulation::Outgoing& out = emulation::outgoing[emulation::state.current - emulation::state.thread];
+    for (int n = 0; n < out.count; ++n) {
+        const auto& write = out.writes[n];
+        for (int i = 0; i < write.bytes / 4; ++i)
+            write.global[i] = write.shared[i] + (write.add ? write.global[i] : 0);
+    }
+    out.count = 0;
+}
+DEVICE void barrier_pass(int id, int threads, EMULATED_PLACE) {
+    emulation::pass_barrier(static_cast<unsigned>(id), static_cast<unsigned>(threads), place);
 }
 
 template <int REGISTERS>

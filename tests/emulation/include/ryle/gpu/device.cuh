@@ -92,25 +92,33 @@ DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
     emulation::multiply<signed char, 4, 4, uint32_t>("mma_16x8x32_s8", place, d, {{a[0], a[1], a[2], a[3]}, {b0, b1}});
 }
 
-DEVICE void load_matrices(uint32_t (&matrices)[4], const void* row, EMULATED_PLACE) {
-    struct All {
-        const unsigned char* rows[32];
-    };
-    const All all = emulation::meet(
-        "load_matrices", place, true, emulation::ALL, row, [](auto) {},
-        [](auto values) {
-            All taken;
-            for (int lane = 0; lane < 32; ++lane) memcpy(&taken.rows[lane], values[lane], sizeof taken.rows[lane]);
-            return taken;
-        });
+template <int COUNT>
+DEVICE void load_matrices(uint32_t (&d)[COUNT], const void* row, EMULATED_PLACE) {
+    static_assert(COUNT == 2 || COUNT == 4);
+    struct Own {
+        const unsigned char* row;
+    } own = {static_cast<const unsigned char*>(row)};
     const unsigned lane = emulation::state.current->lane;
-    for (unsigned m = 0; m < 4; ++m) {
-        const unsigned char* from = all.rows[8 * m + lane / 4];
-        const ptrdiff_t at = from - emulation::state.shared;
-        if (at % 16 || at < 0 || at + 16 > static_cast<ptrdiff_t>(emulation::state.shared_bytes))
-            emulation::fail("load_matrices, line %d: a row at shared byte %td", place.line, at);
-        memcpy(&matrices[m], from + 4 * (lane % 4), 4);
+    if (lane < 8 * COUNT) {
+        const ptrdiff_t at = own.row - emulation::state.shared;
+        if (at < 0 || at % 16 || static_cast<uint64_t>(at) + 16 > emulation::state.shared_bytes)
+            emulation::fail("load_matrices, line %d: a row at byte %td of shared memory", place.line, at);
     }
+    struct Taken {
+        uint32_t d[COUNT];
+    };
+    const Taken taken = emulation::meet(
+        "load_matrices", place, false, emulation::ALL, own, [](auto) {},
+        [&](auto values) {
+            Taken mine;
+            for (int i = 0; i < COUNT; ++i) {
+                Own given;
+                memcpy(&given, values[8 * i + lane / 4], sizeof given);
+                memcpy(&mine.d[i], given.row + lane % 4 * 4, 4);
+            }
+            return mine;
+        });
+    for (int i = 0; i < COUNT; ++i) d[i] = taken.d[i];
 }
 
 template <int BYTES>
@@ -149,6 +157,7 @@ DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
     __syncthreads();
 }
 
+DEVICE void anchor(int&) {}
 DEVICE void count_at_least(int& count, float value, float limit) { count += value >= limit; }
 
 DEVICE void map_acquire(const void*) {}
@@ -165,8 +174,6 @@ DEVICE void boxes_wait(uint64_t* arrival, uint32_t parity) {
     (void)arrival, (void)parity;
     copy_async_wait<0>();
 }
-
-DEVICE int anew(int value) { return value; }
 
 DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {
     _Float16 x[2], y[2];

@@ -1,0 +1,210 @@
+"""Multiplying samples in the orders of others on Hopper: the kernel makes K-blocks of them on their way.
+
+A pass before it would cost another trip through the GPU's memory, as long as multiplying 64 inputs takes.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ryle.chunk import BLOCK
+from ryle.correlate.multiply import HopperMultiply, check_run, encode_map
+from ryle.gpu.interface import DeviceArray, Gpu, Stream
+
+
+class SamplesMultiply(HopperMultiply):
+    """`hopper.cu` for samples of 8 bits, which it transposes on their way; parameters as of `PortableMultiply`.
+
+    Raises
+    ------
+    ValueError
+        If it does not take so many inputs or polarizations.
+    """
+
+    #: The order of the samples, as in messages, and the kernel's macro.
+    order: str
+    macro: str
+
+    def __init__(self, gpu: Gpu, inputs: int, polarizations: int) -> None:
+        if not self.takes(inputs, polarizations):
+            raise ValueError(
+                f"{inputs} inputs of {polarizations} polarizations: the kernel does not take {self.order} of so many; "
+                "make K-blocks of them with ryle.correlate.foreign.Foreign.arrange"
+            )
+        super().__init__(gpu, inputs, polarizations)
+        self._polarizations = polarizations
+        self._threads = 512 if inputs <= 64 or int(self.defines(inputs, polarizations)["TRANSPOSERS"]) > 3 else 384
+        self._none = gpu.array(np.zeros(1, np.uint64))
+        gpu.default_stream.synchronize()
+
+    @classmethod
+    @abstractmethod
+    def takes(cls, inputs: int, polarizations: int) -> bool:
+        """Whether samples of so many inputs can be multiplied."""
+
+    @classmethod
+    @abstractmethod
+    def shape(cls, inputs: int, polarizations: int, channels: int, spectra: int) -> tuple[int, ...]:
+        """Give the shape of samples."""
+
+    @abstractmethod
+    def _sizes(self, samples: DeviceArray) -> tuple[int, int]:
+        """Give the channels and spectra of samples."""
+
+    @abstractmethod
+    def _map(self, samples: DeviceArray, inputs: int) -> NDArray[np.uint8]:
+        """Describe samples to the copy engine, for boxes of so many inputs."""
+
+    @staticmethod
+    def spare(inputs: int) -> int:
+        """Give the inputs that the first run has beyond 128; in longer arrays there is no room for them."""
+        return HopperMultiply.spare(inputs) if inputs < 256 else 0
+
+    @classmethod
+    def defines(cls, inputs: int, polarizations: int, bits: int = 8, shared: int = 232448) -> Mapping[str, int]:
+        """Macros of the kernel."""
+        return {**super().defines(inputs, polarizations, bits, shared), cls.macro: 1, "CLUSTER": 1, "TRANSPOSERS": 3}
+
+    def multiply(
+        self,
+        samples: DeviceArray,
+        sums: DeviceArray,
+        first_block: int,
+        blocks: int,
+        integrations: int = 1,
+        add: bool = False,
+        clamped: DeviceArray | None = None,
+        stream: Stream | None = None,
+    ) -> None:
+        """Enqueue the sums of several integrations that follow each other.
+
+        Parameters
+        ----------
+        samples : DeviceArray of int8, shape as of `shape`
+            With zeros where spectra are invalid.
+        clamped : DeviceArray of uint64, shape (1,), optional
+            Parts of -128 are taken as -127 and counted here; in arrays of more than 160 inputs they are also changed in
+            `samples`. Without it there must be none.
+        sums, first_block, blocks, integrations, add, stream
+            As of `Multiply`; a block is 64 spectra.
+        """
+        channels, spectra = self._sizes(samples)
+        expected = self.shape(self._inputs, self._polarizations, channels, spectra)
+        if samples.shape != expected or spectra % BLOCK:
+            raise ValueError(
+                f"samples has shape {samples.shape}; it must be {expected}, and the spectra a multiple of {BLOCK}"
+            )
+        rows = samples.view((channels, spectra // BLOCK, self._inputs, 2 * BLOCK), np.int8)
+        check_run(rows, sums, first_block, blocks, integrations, self._inputs, 8)
+        # Tiles of a run with itself mend what others read after them.
+        for mending in (True, False) if clamped is not None and self._runs > 1 else (None,):
+            tiles = self._tiles_of(channels, integrations, stream, mending)
+            works = tiles.shape[0] - 1
+            self._kernel.launch(
+                min(works, self._gpu.multiprocessors),
+                self._threads,
+                self._maps_of(samples, stream),
+                tiles,
+                sums,
+                self._counter,
+                *(np.int32(n) for n in (works, channels, first_block, blocks, add)),
+                samples,
+                self._none if clamped is None else clamped,
+                np.int32(clamped is not None and mending is not False),
+                np.int32(spectra),
+                shared=self._shared,
+                stream=stream,
+            )
+
+    def _maps_of(self, data: DeviceArray, stream: Stream | None) -> DeviceArray:
+        """Describe the samples to the copy engine: boxes of the spare inputs and of 64."""
+
+        def make() -> NDArray[np.uint8]:
+            return np.stack([self._map(data, max(16, self.spare(self._inputs))), self._map(data, 64)])
+
+        return self._kept(self._maps, (data.pointer, data.shape), make, stream)
+
+    def _encode(self, data: DeviceArray, width: int, extents: list[int], box: list[int]) -> NDArray[np.uint8]:
+        """Make a tensor map of elements of 2 or 4 bytes; boxes of 128 bytes a row are swizzled on their way."""
+        if hasattr(self._gpu, "encode_samples"):  # an emulated GPU has maps of its own
+            made: NDArray[np.uint8] = self._gpu.encode_samples(data, width, extents, box)
+            return made
+        from cuda.bindings import driver
+
+        kinds, swizzle = driver.CUtensorMapDataType, driver.CUtensorMapSwizzle
+        return encode_map(
+            data,
+            kinds.CU_TENSOR_MAP_DATA_TYPE_UINT16 if width == 2 else kinds.CU_TENSOR_MAP_DATA_TYPE_UINT32,
+            extents,
+            [width * extents[0], width * extents[0] * extents[1]],
+            box,
+            swizzle.CU_TENSOR_MAP_SWIZZLE_128B if width * box[0] == 128 else swizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
+        )
+
+
+class TimeMajorMultiply(SamplesMultiply):
+    """Samples [spectrum][channel][input], as PAPER's and other FPGA F-engines' packets are gathered."""
+
+    order, macro = "time-major samples", "TIME_MAJOR"
+
+    @classmethod
+    def takes(cls, inputs: int, polarizations: int) -> bool:
+        """Multiples of 8, as the copy engine needs it."""
+        return inputs % 8 == 0
+
+    @classmethod
+    def shape(cls, inputs: int, polarizations: int, channels: int, spectra: int) -> tuple[int, ...]:
+        """(spectrum, channel, input, 2)."""
+        return spectra, channels, inputs, 2
+
+    def _sizes(self, samples: DeviceArray) -> tuple[int, int]:
+        return samples.shape[1], samples.shape[0]
+
+    def _map(self, samples: DeviceArray, inputs: int) -> NDArray[np.uint8]:
+        spectra, channels, held, _ = samples.shape
+        return self._encode(samples, 2, [held, channels, spectra], [inputs, 1, BLOCK])
+
+
+class HeapsMultiply(SamplesMultiply):
+    """Samples [antenna][channel][spectrum][polarization]: one MeerKAT F-engine heap an antenna."""
+
+    order, macro = "heaps", "HEAPS"
+
+    @classmethod
+    def takes(cls, inputs: int, polarizations: int) -> bool:
+        """Antennas of two polarizations."""
+        return polarizations == 2
+
+    @classmethod
+    def shape(cls, inputs: int, polarizations: int, channels: int, spectra: int) -> tuple[int, ...]:
+        """(antenna, channel, spectrum, polarization, 2)."""
+        return inputs // polarizations, channels, spectra, polarizations, 2
+
+    def _sizes(self, samples: DeviceArray) -> tuple[int, int]:
+        return samples.shape[1], samples.shape[2]
+
+    def _map(self, samples: DeviceArray, inputs: int) -> NDArray[np.uint8]:
+        antennas, channels, spectra, _, _ = samples.shape
+        return self._encode(samples, 4, [spectra, channels, antennas], [32, 1, inputs // 2])
+
+
+SampleOrder = Literal["time_major", "heaps"]
+SAMPLES: dict[str, type[SamplesMultiply]] = {"time_major": TimeMajorMultiply, "heaps": HeapsMultiply}
+
+
+def compile_variants() -> list[tuple[Any, ...]]:
+    """List what the tests compile: sources, macros and the architecture."""
+    source = Path(__file__).with_name("hopper.cu")
+    variants: list[tuple[Any, ...]] = []
+    for inputs in (72, 504):
+        variants.append((source, TimeMajorMultiply.defines(inputs, 1), ("sm_90a",)))
+    for form in TimeMajorMultiply, HeapsMultiply:
+        for inputs in (8, 64, 128, 144, 160, 256, 504, 1024):
+            variants.append((source, form.defines(inputs, 2), ("sm_90a",)))
+    return variants
