@@ -61,7 +61,9 @@ class Plan:
         """Shared memory of a block of the filter kernel in bytes."""
         direct, run = config.bits > 12, 2 * self.strip
         columns, pairs = self.radix * run, filter_pairs(config)
-        weights = columns * (config.taps if direct else (8 * matrix_units(config.taps) + 6) * 2) if self.weights_shared else 0
+        weights = (
+            columns * (config.taps if direct else (8 * matrix_units(config.taps) + 6) * 2) if self.weights_shared else 0
+        )
         raw, x = self.radix * 2 * pairs * self.filter_row(config), columns * (2 * pairs if direct else 2 * (pairs - 32))
         return raw + 4 * (x + weights + self.strip * self.radix * 2) + 3 * 32 + 2 * GROUP + 32
 
@@ -178,7 +180,12 @@ def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a"
                 blocks = transform.blocks if hopper else -(-transform.blocks // 2)
                 plan = Plan(radix, transform.middle, transform.passes, strip, threads, 1, shared, blocks)
                 # The copy engine writes rows that follow one another, from addresses that are multiples of 16.
-                if hopper and radix == 16 and row_bytes(config) % (16 * radix) == 0 and plan.filter_row(config) in (32, 48, 80):
+                if (
+                    hopper
+                    and radix == 16
+                    and row_bytes(config) % (16 * radix) == 0
+                    and plan.filter_row(config) in (32, 48, 80)
+                ):
                     plan = replace(plan, engine_legs=_ENGINE_LEGS)
                 fits = max(plan.filter_shared(config), plan.transform_shared(config)) <= shared_bytes
                 if fits and strip <= config.channels // radix:
