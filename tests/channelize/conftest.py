@@ -43,7 +43,7 @@ class PoisonedCuda(CudaChannelizer):
 
     def work(self, *args, **kwargs):
         work = super().work(*args, **kwargs)
-        buffers = [getattr(work, field.name) for field in fields(work) if field.name not in ("samples", "out")]
+        buffers = [getattr(work, field.name) for field in fields(work) if field.name not in ("samples", "map", "out")]
         for buffer in (b for value in buffers for b in (value if isinstance(value, list) else [value])):
             if hasattr(buffer, "fill"):
                 buffer.fill(0xFF)

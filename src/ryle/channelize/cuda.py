@@ -408,7 +408,7 @@ def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0)
         "TILE": TILE,
         "THREADS": plan.filter_threads,
         "BLOCKS_PER_SM": plan.filter_blocks,
-        "WEIGHTS_SHARED": int(plan.weights_shared),
+        "KEPT_LEGS": plan.kept_legs,
         "SHARED": plan.filter_shared(config),
         **pointers,
     }

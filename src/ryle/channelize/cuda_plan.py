@@ -28,11 +28,11 @@ class Plan:
         Threads of a block of the filter kernel.
     filter_blocks, transform_blocks : int
         Blocks that should fit on a multiprocessor.
-    weights_shared : bool
-        Whether a block of the filter kernel keeps its weights in shared memory.
+    kept_legs : int
+        Legs of the first radix, `radix` or fewer, whose weights a block of the filter kernel keeps in shared memory.
     engine_legs : int
-        Legs of the first radix whose samples the copy engine fetches for the filter kernel, out of one buffer; threads fetch
-        the others.
+        Legs of the first radix whose samples the copy engine fetches for the filter kernel, out of one buffer; threads
+        fetch the others.
     """
 
     radix: int
@@ -41,7 +41,7 @@ class Plan:
     strip: int
     filter_threads: int
     filter_blocks: int
-    weights_shared: bool
+    kept_legs: int
     transform_blocks: int
     engine_legs: int = 0
 
@@ -61,9 +61,8 @@ class Plan:
         """Shared memory of a block of the filter kernel in bytes."""
         direct, run = config.bits > 12, 2 * self.strip
         columns, pairs = self.radix * run, filter_pairs(config)
-        weights = (
-            columns * (config.taps if direct else (8 * matrix_units(config.taps) + 6) * 2) if self.weights_shared else 0
-        )
+        entry = config.taps if direct else (8 * matrix_units(config.taps) + 6) * 2
+        weights = self.kept_legs * run * entry
         raw, x = self.radix * 2 * pairs * self.filter_row(config), columns * (2 * pairs if direct else 2 * (pairs - 32))
         return raw + 4 * (x + weights + self.strip * self.radix * 2) + 3 * 32 + 2 * GROUP + 32
 
@@ -118,8 +117,8 @@ class _Transform:
     blocks: int
 
 
-#: By channels, the fastest on Hopper first; the others are for devices with less shared memory or registers in a block, and for
-#: wide samples.
+#: By channels, the fastest on Hopper first; the others are for devices with less shared memory or registers in a block,
+#: and for wide samples.
 _TRANSFORMS: dict[int, list[_Transform]] = {
     64: [_Transform(4, 1, (2, 8), 16), _Transform(8, 1, (8,), 16)],
     128: [_Transform(4, 1, (4, 8), 12), _Transform(8, 1, (2, 8), 16)],
@@ -138,8 +137,8 @@ _TRANSFORMS: dict[int, list[_Transform]] = {
     32768: [_Transform(16, 16, (16, 8), 4), _Transform(8, 16, (32, 8), 2), _Transform(4, 32, (32, 8), 2)],
     65536: [_Transform(16, 16, (32, 8), 2), _Transform(8, 32, (32, 8), 2)],
 }
-#: By radix: points of a strip and threads of a block of the filter kernel, on Hopper and elsewhere, whose assembler needs more
-#: registers.
+#: By radix: points of a strip and threads of a block of the filter kernel, on Hopper and elsewhere, where the assembler
+#: needs more registers.
 _FILTERS = {4: [(32, 512), (16, 256), (8, 256)], 8: [(8, 256)], 16: [(8, 256)]}
 _OTHER_FILTERS = {4: [(16, 256), (8, 256)], 8: [(16, 256), (8, 256)], 16: [(8, 256)]}
 _OTHERS = ("sm_7", "sm_8", "sm_10", "sm_12")  # architectures that are not Hopper
@@ -175,10 +174,10 @@ def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a"
     order = (lambda t: 0) if hopper else (lambda t: (8, 4, 16).index(t.radix))
     for transform in sorted(_TRANSFORMS[config.channels], key=order):
         radix = transform.radix
-        for shared in (True, False):
+        for kept in (radix, radix // 2, 0):
             for strip, threads in (_FILTERS if hopper else _OTHER_FILTERS)[radix]:
                 blocks = transform.blocks if hopper else -(-transform.blocks // 2)
-                plan = Plan(radix, transform.middle, transform.passes, strip, threads, 1, shared, blocks)
+                plan = Plan(radix, transform.middle, transform.passes, strip, threads, 1, kept, blocks)
                 # The copy engine writes rows that follow one another, from addresses that are multiples of 16.
                 if (
                     hopper

@@ -59,10 +59,10 @@ DEVICE constexpr uint32_t swizzle(uint32_t pair) { return SWIZZLED ? pair / (8 /
 constexpr int BESIDE = PAIRS - 32;
 constexpr int X_PAIRS = DIRECT ? PAIRS : 2 * BESIDE;
 constexpr int X_WORDS = RADIX * RUN * X_PAIRS * (DIRECT ? 2 : 1);
-constexpr int W_WORDS = RADIX * RUN * (DIRECT ? TAPS : ENTRIES * 2);
+constexpr int W_WORDS = KEPT_LEGS * RUN * (DIRECT ? TAPS : ENTRIES * 2); // of the first legs
 constexpr int TURNS_WORDS = STRIP * RADIX * 2;
 constexpr int ACCOUNT_BYTES = 3 * 32 + 2 * GROUP + 32; // a multiple of 128
-static_assert(RAW_BYTES + 4 * X_WORDS + ACCOUNT_BYTES + 4 * ((WEIGHTS_SHARED ? W_WORDS : 0) + TURNS_WORDS) == SHARED, "the host's plan and the kernel differ");
+static_assert(RAW_BYTES + 4 * X_WORDS + ACCOUNT_BYTES + 4 * (W_WORDS + TURNS_WORDS) == SHARED, "the host's plan and the kernel differ");
 static_assert(RUN % 8 == 0 && POINTS % STRIP == 0);
 
 template <bool CHOICE, class A, class B> struct Conditional { using type = A; };
@@ -115,9 +115,11 @@ DEVICE void unpack_run(uint32_t *to, const uint32_t (&even)[SIZE], const uint32_
 
 // Value j of a run of 12, 16 or 32-bit samples that begins at bit `offset` of the first byte, as an integer if it is one.
 template <int SIZE> DEVICE auto sample_of(const uint32_t (&bytes)[SIZE], int j, int offset) {
-    const int k = j * BITS / 32;
-    const uint32_t high = __byte_perm(bytes[k], 0, 0x0123), low = __byte_perm(bytes[k + 1], 0, 0x0123);
-    const uint32_t top = __funnelshift_l(low, high, j * BITS % 32 + offset);
+    const int bit = j * BITS % 32 + offset, k = j * BITS / 32;
+    const bool next = BITS == 12 && j * BITS % 32 == 28 && bit >= 32;
+    const uint32_t high = __byte_perm(next ? bytes[k + 1] : bytes[k], 0, 0x0123);
+    const uint32_t low = __byte_perm(next ? bytes[k + 2 < SIZE ? k + 2 : k] : bytes[k + 1], 0, 0x0123);
+    const uint32_t top = __funnelshift_l(low, high, bit % 32);
     if constexpr (BITS == 32)
         return __uint_as_float(top);
     else
@@ -150,10 +152,13 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
     Pass *ahead = reinterpret_cast<Pass *>(x + X_WORDS);                // [3] the pass under way and the next two, by turns
     uint8_t *segments = reinterpret_cast<uint8_t *>(ahead + 3);         // [2][128] segments of their spectra
     uint32_t *kept = reinterpret_cast<uint32_t *>(segments + 2 * GROUP + 32); // [RADIX][RUN][ENTRIES][2], as in `weights`
-    float2 *turns = reinterpret_cast<float2 *>(kept + (WEIGHTS_SHARED ? W_WORDS : 0)); // [STRIP][RADIX]
+    float2 *turns = reinterpret_cast<float2 *>(kept + W_WORDS); // [STRIP][RADIX]
     constexpr int ENTRY_WORDS = DIRECT ? TAPS : 2 * ENTRIES;
-    const uint32_t *column_weights = kept; // of column 0; of leg r, LEG columns further on
-    constexpr int LEG = WEIGHTS_SHARED ? RUN : 2 * POINTS;
+    const uint32_t *other_weights = weights; // of the strip; those of leg r, 2 POINTS columns further on
+    // Weights of leg r from `column` of the strip on: of the first KEPT_LEGS in shared memory, of the others in the caches.
+    auto weights_of = [&](int r, int column) {
+        return r < KEPT_LEGS ? kept + (r * RUN + column) * ENTRY_WORDS : other_weights + (r * (2 * POINTS) + column) * ENTRY_WORDS;
+    };
 
     // Neighbouring blocks work on neighbouring strips of the same groups at the same time, so that what they fetch from the same
     // lines is read from memory once.
@@ -180,8 +185,8 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
     bool flying = false; // whether the copy engine is at work
     uint32_t parity = 0;
     // A thread fetches a piece of FETCH bytes of every ROWS'th row.
-    constexpr int SLOTS = CHUNKS <= 2 ? 2 : CHUNKS <= 4 ? 4 : (CHUNKS + 3) / 4 * 4, ROWS = THREADS / SLOTS;
-    static_assert(ROWS / 2 % 8 == 0, "a thread's rows must all be even or all odd, and have the same swizzle");
+    constexpr int SLOTS = CHUNKS <= 2 ? 2 : CHUNKS <= 4 ? 4 : CHUNKS <= 8 ? 8 : CHUNKS <= 16 ? 16 : 32, ROWS = THREADS / SLOTS;
+    static_assert(CHUNKS <= SLOTS && ROWS % 2 == 0 && (!SWIZZLED || ROWS / 2 % 8 == 0), "a thread's rows must all be even or all odd, and have the same swizzle");
     // The usual case is spread over the work on the group before: legs begin at the same place within FETCH bytes, and all is in
     // one buffer. Null if this piece is not needed.
     const uint8_t *coming = nullptr;
@@ -315,14 +320,13 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         const uint32_t *from = weights + int64_t(strip) * (RUN * ENTRY_WORDS);
         int thread = tid;
         anchor(thread); // or else addresses would be kept through all passes
-        if constexpr (WEIGHTS_SHARED) {
+        other_weights = from;
+        if constexpr (KEPT_LEGS > 0) {
             constexpr int OF_LEG = RUN * ENTRY_WORDS;
-            for (int i = thread; i < RADIX * OF_LEG / 4; i += THREADS) {
+            for (int i = thread; i < KEPT_LEGS * OF_LEG / 4; i += THREADS) {
                 const int r = i / (OF_LEG / 4), k = i % (OF_LEG / 4);
                 reinterpret_cast<uint4 *>(kept)[i] = reinterpret_cast<const uint4 *>(from + int64_t(r) * (2 * POINTS * ENTRY_WORDS))[k];
             }
-        } else {
-            column_weights = from;
         }
         for (int i = thread; i < TURNS_WORDS / 2; i += THREADS) turns[i] = radix_turns[strip * (TURNS_WORDS / 2) + i];
     };
@@ -343,7 +347,6 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
             float part[RADIX][2][4];
             float sums[2][4];
             const uint2 *mine = reinterpret_cast<const uint2 *>(x) + 2 * point * BESIDE + 4 * g + q; // of pairs of this thread's rows
-            const uint2 *mine_weights = reinterpret_cast<const uint2 *>(column_weights) + 2 * point * ENTRIES + 2 * q - g + 7;
 #pragma unroll
             for (int r = 0; r < RADIX; ++r) {
                 if (r % 2 == 0) { // two at a time: each time costs instructions
@@ -354,7 +357,7 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
                 for (int p = 0; p < 2; ++p) {
                     float(&d)[4] = part[r][p];
                     if constexpr (DIRECT) {
-                        const float *weight = reinterpret_cast<const float *>(column_weights) + (r * LEG + 2 * point + p) * TAPS;
+                        const float *weight = reinterpret_cast<const float *>(weights_of(r, 2 * point + p));
                         const float *here = reinterpret_cast<const float *>(x) + (r * RUN + 2 * point + p) * (2 * PAIRS) + 8 * g + 2 * q;
 #pragma unroll
                         for (int e = 0; e < 4; ++e) d[e] = 0;
@@ -367,10 +370,11 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
 #pragma unroll
                         for (int h = 0; h < KUNITS; ++h)
                             v[h] = mine[(r * RUN + p) * BESIDE + 4 * h];
+                        const uint2 *mine_weights = reinterpret_cast<const uint2 *>(weights_of(r, 2 * point)) + 2 * q - g + 7;
                         uint2 b[KUNITS];
 #pragma unroll
                         for (int h = 0; h < KUNITS; ++h)
-                            b[h] = mine_weights[(r * LEG + p) * ENTRIES + 8 * h];
+                            b[h] = mine_weights[p * ENTRIES + 8 * h];
                         // The small halves of the weights first. Matrices 8 deep, because those 16 deep need weights and samples
                         // in successive registers, and moving them there costs more than it saves.
 #pragma unroll

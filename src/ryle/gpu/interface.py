@@ -207,13 +207,13 @@ class Gpu(Protocol):
         data : DeviceArray
             Memory whose first byte is the array's first.
         extents, strides : sequence of five int
-            Elements of each dimension, fastest first, and their distances in bytes: 1 for the first, multiples of 16 for
-            the others. Dimensions may overlap. What lies within the extents must be memory of the device.
+            Elements of each dimension, fastest first, and their distances in bytes: 1 for the first, multiples of 16
+            for the others. Dimensions may overlap. What is fetched must be memory of the device.
         box : sequence of five int
             Size of a box, at most 256 each, the first a multiple of 16.
         swizzled : bool
-            Whether pieces of 16 bytes change places in shared memory, so that a column of them lies in all banks; rows of 32,
-            64 or 128 bytes.
+            Whether pieces of 16 bytes change places in shared memory, so that a column of them lies in all banks; for
+            rows of 32, 64 or 128 bytes.
 
         Returns
         -------
