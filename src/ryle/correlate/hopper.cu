@@ -26,33 +26,6 @@
 
 using namespace ryle;
 
-#ifndef TRANSPOSERS
-#define TRANSPOSERS 3  // warps of a team that transpose; 3 more take registers from those who multiply
-#endif
-
-// Whether the cache is told that spectra, where they are read once, and sums will not be needed again.
-#ifndef STREAM_SPECTRA
-#define STREAM_SPECTRA 0
-#endif
-#ifndef CLUSTER
-#define CLUSTER 1
-#endif
-#ifndef LOAD_EARLY
-#define LOAD_EARLY 1
-#endif
-#ifndef ROTATE
-#define ROTATE 0
-#endif
-#ifndef MAX_STAGES
-#define MAX_STAGES 12
-#endif
-#ifndef FEW
-#define FEW 2
-#endif
-#ifndef STREAM_SUMS
-#define STREAM_SUMS 0
-#endif
-
 DEVICE constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
 constexpr bool SMALL = INPUTS <= 64;
@@ -64,14 +37,10 @@ constexpr int RUNS = SMALL || INPUTS <= FIRST ? 1 : 1 + (INPUTS - FIRST + 127) /
 // Whether warpgroup 1 has no inputs in the last run.
 constexpr bool HALF = RUNS > 1 && INPUTS - SPARE - 128 * (RUNS - 1) <= 64;
 
-// Whether two blocks of threads work on two tiles that have rows or columns in common, and each fetches half of those
-// for both.
-constexpr bool PAIRED = CLUSTER == 2 && RUNS >= 3 && SPARE == 0 && !SAMPLES;
-
 constexpr int TEAMS = SMALL ? 2 : 1;        // that have a ring each
 constexpr int WARPGROUPS = 2 / TEAMS;       // of a team
 constexpr bool BESIDE = PACKED || SAMPLES;  // columns are expanded or transposed by warps beside
-constexpr int EXPANDERS = PACKED ? 3 : SAMPLES ? (SMALL ? 3 : TRANSPOSERS) : 0;  // warps of a team
+constexpr int EXPANDERS = BESIDE ? 3 : 0;   // warps of a team; 3 more would take registers from those who multiply
 constexpr int THREADS = 32 * (8 + round_up(TEAMS * (1 + EXPANDERS), 4));
 // Of a thread, after the launch with as many each as there are: no more than that.
 constexpr bool EQUAL = PACKED && THREADS > 384;
@@ -98,15 +67,14 @@ static_assert(OUTLET >= TURN && (!STAGED || !SMALL || OUTLET >= 32 * 33 / 2 * 8)
 constexpr int OUT = (ONE_OUTLET ? 1 : 2) * OUTLET * 4;  // bytes
 constexpr int BARRIERS = 1024;
 constexpr int ROOM = (SHARED_SIZE - BARRIERS - OUT) / (TEAMS * STAGE);
-constexpr int STAGES = ROOM < MAX_STAGES ? ROOM : MAX_STAGES;
+constexpr int MAX_STAGES = 12, STAGES = ROOM < MAX_STAGES ? ROOM : MAX_STAGES;
 static_assert(STAGES >= 3 && TEAMS * STAGES * 40 <= BARRIERS);
 
 // One of the tiles, in the order in which they are drawn.
 struct alignas(16) Tile {
     int integration, channel;  // -1 after the last
-    int rows, columns;         // runs; columns with 256 times what is shared
+    int rows, columns;         // runs
 };
-enum { NOTHING, COLUMNS_SHARED, ROWS_SHARED, IDLE };  // IDLE: not to be multiplied
 
 struct Ring {
     unsigned char* stages;
@@ -116,18 +84,7 @@ struct Ring {
     // A warp has read a stage.
     DEVICE void leave(int stage) const {
         __syncwarp();
-        const int lane = threadIdx.x % 32;
-        if constexpr (PAIRED) {
-            if (lane < 2) pair_barrier_arrive(empty + stage, lane);
-        } else if (lane == 0) {
-            barrier_arrive(empty + stage);
-        }
-    }
-    DEVICE void wait_empty(int stage, int parity) const {
-        if constexpr (PAIRED)
-            pair_barrier_wait(empty + stage, parity);
-        else
-            barrier_wait(empty + stage, parity);
+        if (threadIdx.x % 32 == 0) barrier_arrive(empty + stage);
     }
 };
 
@@ -208,14 +165,16 @@ struct Sums {
     int corner_re[CORNER ? CORNER / 2 : 1] = {}, corner_x[CORNER ? CORNER / 2 : 1] = {};
 };
 
+constexpr int FEW = 2;  // K-blocks, after which the copy engine has long taken the sums of the tile before
+
 // Multiply all K-blocks of a tile: this warpgroup's rows from `row` on in a stage, the columns from byte `columns` on.
-// `begun` is called after the first few.
+// `begun` is called after the first FEW.
 template <int FULL, int X, int CORNER, typename Begun>
 DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place, int blocks, int row, int columns,
                      const Begun& begun) {
     constexpr int LIVE = FULL == 0 ? X : 64;
     // Whether there are registers for rows that wait until others have been multiplied.
-    constexpr bool EARLY = LOAD_EARLY && 2 * FULL + 3 * X / 2 + 2 * CORNER <= 256;
+    constexpr bool EARLY = 2 * FULL + 3 * X / 2 + 2 * CORNER <= 256;
     const int lane = lane_offset(row), corner_lane = corner_offset();
     const auto leave = [&](int stage) { ring.leave(stage); };
     for (int block = 0; block < blocks; ++block) {
@@ -344,10 +303,10 @@ DEVICE void send(int* to, const int* words, int first_row, int first_column, int
     const int place = antenna * (antenna + 1) / 2;  // times 8 words
     if constexpr (SMALL) {                          // all rows of the warp are neighbours
         const int end = min(antenna + 8, ANTENNAS);
-        write_sums<STREAM_SUMS>(to + 8 * place, words + 8 * place, (end * (end + 1) / 2 - place) * 32, add);
+        write_sums(to + 8 * place, words + 8 * place, (end * (end + 1) / 2 - place) * 32, add);
     } else {
         const int count = min(antenna + 1 - begin, columns / 2);
-        write_sums<STREAM_SUMS>(to + 8 * (place + begin), words + own * PITCH + 4 * column, count * 32, add);
+        write_sums(to + 8 * (place + begin), words + own * PITCH + 4 * column, count * 32, add);
     }
 }
 
@@ -405,46 +364,22 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
                     int first_block, int blocks) {
     map_acquire(maps);
     map_acquire(maps + 128);
-    if constexpr (PAIRED) map_acquire(maps + 256);
-    constexpr bool ONCE = RUNS == 1 && STREAM_SPECTRA;
-    const int rank = PAIRED ? pair_rank() : 0;
-    int first = 0, own = blockIdx.x / 2;
-    const auto draw = [&] {
-        if constexpr (!PAIRED) return atomicAdd(counter, 1);
-        // Tiles differ in length: everybody gets some of each.
-        const int pairs = gridDim.x / 2;
-        int work = works;
-        while (work >= works && first < works) {
-            work = first + 2 * own + rank;
-            first += 2 * pairs;
-            own = own + 1 == pairs ? 0 : own + 1;
-        }
-        return min(work, works);
-    };
     Place place;
-    int work = draw();
+    int work = atomicAdd(counter, 1);
     while (work < works) {
         const Tile tile = tiles[work];
-        const int next = draw();  // early: the answer takes a while
-        const int shared = PAIRED ? tile.columns >> 8 : NOTHING;
-        const int rows = RUNS == 1 ? 0 : tile.rows, columns = RUNS == 1 ? 0 : tile.columns & 255;
+        const int next = atomicAdd(counter, 1);  // early: the answer takes a while
+        const int rows = RUNS == 1 ? 0 : tile.rows, columns = RUNS == 1 ? 0 : tile.columns;
         const int live = (columns ? 128 : FETCHED_FIRST) + (rows == columns ? 0 : 128);
         const int begin = first_block + tile.integration * blocks;
-        // Channels begin at different blocks, lest all fetch from like addresses at a time.
-        int turned = ROTATE && !SAMPLES ? tile.channel * ROTATE % blocks : 0;
 #pragma unroll 1
         for (int block = 0; block < blocks; ++block) {
-            ring.wait_empty(place.stage, place.parity ^ 1);
+            barrier_wait(ring.empty + place.stage, place.parity ^ 1);
             uint64_t* fetched = ring.fetched + place.stage;
             unsigned char* stage = ring.stages + place.stage * STAGE + FETCHED;
-            const int from = begin + turned;
-            turned = turned + 1 == blocks ? 0 : turned + 1;
-            const auto fetch_run = [&](int run, bool both) {
-                if (both)
-                    fetch_box_to_both(stage + rank * 64 * FETCH_ROW, maps + 256, fetched, first_input(run) + rank * 64,
-                                      from, tile.channel);
-                else
-                    fetch_box<ONCE>(stage, maps + (run ? 128 : 0), fetched, first_input(run), from, tile.channel);
+            const int from = begin + block;
+            const auto fetch_run = [&](int run) {
+                fetch_box(stage, maps + (run ? 128 : 0), fetched, first_input(run), from, tile.channel);
             };
             barrier_arrive_expecting(fetched, live * FETCH_ROW + (block == 0 ? sizeof(Tile) : 0));
             if (block == 0) fetch(ring.tiles + place.stage, tiles + work, fetched, sizeof(Tile));
@@ -470,31 +405,30 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
                 continue;
             }
             if (rows != columns) {
-                fetch_run(rows, PAIRED && shared == ROWS_SHARED);
+                fetch_run(rows);
                 stage += 128 * FETCH_ROW;
             }
-            fetch_run(columns, PAIRED && shared == COLUMNS_SHARED);
+            fetch_run(columns);
             place.advance();
         }
         work = next;
     }
     // All have drawn; ready for the next launch.
-    if (!PAIRED && work == works + TEAMS * int(gridDim.x) - 1) *counter = 0;
-    ring.wait_empty(place.stage, place.parity ^ 1);
+    if (work == works + TEAMS * int(gridDim.x) - 1) *counter = 0;
+    barrier_wait(ring.empty + place.stage, place.parity ^ 1);
     barrier_arrive_expecting(ring.fetched + place.stage, sizeof(Tile));
     fetch(ring.tiles + place.stage, tiles + works, ring.fetched + place.stage, sizeof(Tile));
 }
 
-// Wait for the next tile's first data; false if there is none. Whether it is not to be multiplied.
-DEVICE bool next_tile(Tile& tile, bool& idle, const Ring& ring, const Place& place) {
+// Wait for the next tile's first data; false if there is none.
+DEVICE bool next_tile(Tile& tile, const Ring& ring, const Place& place) {
     barrier_wait(ring.fetched + place.stage, place.parity);
     const Tile there = ring.tiles[place.stage];
     // A shuffle tells the compiler what is the same in all threads.
     tile.integration = __shfl_sync(~0u, there.integration, 0);
     tile.channel = __shfl_sync(~0u, there.channel, 0);
     tile.rows = __shfl_sync(~0u, there.rows, 0);
-    tile.columns = __shfl_sync(~0u, there.columns & 255, 0);
-    idle = PAIRED && __any_sync(~0u, there.columns >> 8 == IDLE);
+    tile.columns = __shfl_sync(~0u, there.columns, 0);
     return __all_sync(~0u, tile.channel >= 0);
 }
 
@@ -506,8 +440,7 @@ DEVICE void expand(const Ring& ring, int thread, int blocks) {
     const int first = thread / GROUPS, group = thread % GROUPS ^ first / 2 % 4;
     Place place;
     Tile tile;
-    bool idle;
-    while (next_tile(tile, idle, ring, place)) {
+    while (next_tile(tile, ring, place)) {
         const int rows = RUNS == 1 || tile.columns == 0 ? FIRST : 128;
         const int skipped = RUNS == 1 || tile.rows == tile.columns ? 0 : 128;
         for (int block = 0; block < blocks; ++block) {
@@ -548,8 +481,7 @@ DEVICE void transpose_columns(const Ring& ring, int warp, int first_block, int b
     const bool wanted = clamping.wanted;
     Place place;
     Tile tile;
-    bool idle;
-    while (next_tile(tile, idle, ring, place)) {
+    while (next_tile(tile, ring, place)) {
         const int run = RUNS == 1 ? 0 : tile.columns;
         const bool same = RUNS == 1 || tile.rows == tile.columns;
         const int spare = run ? 0 : SPARE / 16, count = run ? 8 : FIRST / 16;
@@ -592,9 +524,8 @@ DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int b
     constexpr int W = WARPGROUP;
     Place place;
     Tile t;
-    bool idle;
     Outlet<W> outlet{words};
-    while (next_tile(t, idle, ring, place)) {
+    while (next_tile(t, ring, place)) {
         const int result = t.integration * channels + t.channel;
         const int rows = first_input(t.rows), columns = first_input(t.columns);
         const auto is = [&](bool same, int run) {  // as a shuffle
@@ -605,8 +536,8 @@ DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int b
             tile<0, FIRST, 0, W>(ring, place, blocks, 0, 0, sums, result, 0, 0, outlet, add);
             continue;
         }
-        if constexpr (PAIRED || (HALF && W == 1))
-            if (idle || __any_sync(~0u, HALF && W == 1 && t.rows == RUNS - 1)) {
+        if constexpr (HALF && W == 1)
+            if (__any_sync(~0u, t.rows == RUNS - 1)) {
                 skip(ring, place, blocks);
                 outlet.pass_on();
                 outlet.take();
@@ -644,16 +575,13 @@ DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int b
 // SAMPLES lie in the order of others, without -128 or, with `clamp`, where all tiles are of a run
 // with itself, to be mended in place. `maps` describe boxes of SPARE and of 64 inputs.
 KERNEL(THREADS, 1)
-#if CLUSTER > 1
-__cluster_dims__(PAIRED ? 2 : 1, 1, 1)
-#endif
-    correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter, int works, int channels,
-              int first_block, int blocks, int add
+correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter, int works, int channels,
+          int first_block, int blocks, int add
 #if TIME_MAJOR || HEAPS
-              ,
-              unsigned char* samples, uint64_t* clamped, int clamp, int spectra
+          ,
+          unsigned char* samples, uint64_t* clamped, int clamp, int spectra
 #endif
-    ) {
+) {
     SHARED_BYTES(shared);
     int* words = reinterpret_cast<int*>(shared + TEAMS * STAGES * STAGE);
     unsigned char* end = reinterpret_cast<unsigned char*>(words) + OUT;
@@ -664,13 +592,12 @@ __cluster_dims__(PAIRED ? 2 : 1, 1, 1)
         if (shared_address(shared) % 1024 != 0) __trap();
         for (int i = 0; i < TEAMS * STAGES; ++i) {
             barrier_init(barriers + i, 1);
-            barrier_init(barriers + TEAMS * STAGES + i, 4 * WARPGROUPS * (PAIRED ? 2 : 1));
+            barrier_init(barriers + TEAMS * STAGES + i, 4 * WARPGROUPS);
             if (BESIDE) barrier_init(barriers + 2 * TEAMS * STAGES + i, EXPANDERS);
         }
         barrier_init_done();
     }
     __syncthreads();
-    if constexpr (PAIRED) pair_sync();
     auto ring = [&](int team) {
         uint64_t* fetched = barriers + team * STAGES;
         return Ring{shared + team * STAGES * STAGE, fetched, fetched + (BESIDE ? 2 * TEAMS * STAGES : 0),
@@ -699,5 +626,4 @@ __cluster_dims__(PAIRED ? 2 : 1, 1, 1)
         if constexpr (!EQUAL) registers_take<CONSUMER_REGISTERS>();
         consume<1>(ring(TEAMS - 1), words + (ONE_OUTLET ? 0 : OUTLET), sums, channels, blocks, add);
     }
-    if constexpr (PAIRED) pair_sync();  // the other may still arrive at barriers here
 }

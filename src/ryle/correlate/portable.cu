@@ -4,17 +4,13 @@
 // set: then there are as many warps as units that are not wholly above the diagonal. In other tiles on the diagonal,
 // and in the last ones, units are handed out anew, so that warps with less to do share a quarter of the multiprocessor
 // with others that have more. K-blocks pass through a ring of STAGES in shared memory; what a matrix step needs is
-// loaded to registers while the step before is under way.
+// loaded to registers while the step before is under way, unless PACKED.
 #include "ryle/correlate/kblocks.cuh"
 
 using namespace ryle;
 
-#ifndef WHOLE
-#define WHOLE 0
-#endif
-#ifndef PREFETCH
-#define PREFETCH (!PACKED)  // which takes more registers than there are
-#endif
+// Whether a matrix step's data are loaded during the one before; with PACKED, there are too few registers for it.
+constexpr bool PREFETCH = !PACKED;
 
 DEVICE constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
 

@@ -39,7 +39,7 @@ class SamplesMultiply(HopperMultiply):
             )
         super().__init__(gpu, inputs, polarizations)
         self._polarizations = polarizations
-        self._threads = 512 if inputs <= 64 or int(self.defines(inputs, polarizations)["TRANSPOSERS"]) > 3 else 384
+        self._threads = 512 if inputs <= 64 else 384
         self._none = gpu.array(np.zeros(1, np.uint64))
         gpu.default_stream.synchronize()
 
@@ -69,7 +69,7 @@ class SamplesMultiply(HopperMultiply):
     @classmethod
     def defines(cls, inputs: int, polarizations: int, bits: int = 8, shared: int = 232448) -> Mapping[str, int]:
         """Macros of the kernel."""
-        return {**super().defines(inputs, polarizations, bits, shared), cls.macro: 1, "CLUSTER": 1, "TRANSPOSERS": 3}
+        return {**super().defines(inputs, polarizations, bits, shared), cls.macro: 1}
 
     def multiply(
         self,
