@@ -138,8 +138,8 @@ struct Fragments {
     // Parts of four bits, 16 times too large.
     DEVICE static void take(uint32_t& re, uint32_t& im, const unsigned char* stage, int row, int group, int q) {
         const uint32_t both = *reinterpret_cast<const uint32_t*>(stage + place(row, group) + q);
-        re = both & 0xF0F0F0F0u;
-        im = both << 4 & 0xF0F0F0F0u;
+        re = both & HIGH_PARTS;
+        im = both << 4 & HIGH_PARTS;
     }
 };
 
