@@ -1,6 +1,6 @@
 """Samples in the orders of others on a GPU: exactness, then the rate beside that of K-blocks and of a pass before.
 
-    PYTHONPATH=src python bench/device_samples.py [--seconds S] [--defines "A=1 B=2"] [inputs ...]
+    PYTHONPATH=src python bench/device_samples.py [--seconds S] [inputs ...]
 
 Forms take turns in one process, for a GPU's clock depends on what it did before. Each is the median of its second half.
 """
@@ -107,15 +107,10 @@ def main():
     parser.add_argument("inputs", nargs="*", type=int)
     parser.add_argument("--seconds", type=float, default=0.4)
     parser.add_argument("--times", type=int, default=4096)
-    parser.add_argument("--defines", default="")
     args = parser.parse_args()
-    extra = {name: int(value) for name, value in (item.split("=") for item in args.defines.split())}
-    for form in TimeMajorMultiply, HeapsMultiply:
-        form.defines = classmethod(lambda cls, *given, own=form.defines: {**own(*given), **extra})
     gpu, rng, results = open_gpu(), np.random.default_rng(), []
     for inputs in args.inputs or (64, 128, 144, 256, 512, 1024):
         result = case(gpu, inputs, args.times, args.seconds, rng)
-        result["defines"] = args.defines
         results.append(result)
         base = result["K-blocks"]
         print(
@@ -126,7 +121,7 @@ def main():
             sep="; ",
             flush=True,
         )
-        Path(os.environ.get("OUT", "."), f"samples_{len(args.defines)}.json").write_text(json.dumps(results, indent=1))
+        Path(os.environ.get("OUT", "."), "device_samples.json").write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

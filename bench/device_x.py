@@ -3,8 +3,6 @@
 Every case runs in a process of its own under a time limit, as a wrong kernel may never end.
 
     PYTHONPATH=src python bench/device_x.py [--out DIR] [--only hopper|portable] [inputs ...]
-
-Variants of a kernel, macros and their values, take turns: --variants "" "LOAD_EARLY=1" "A=1 B=2".
 """
 
 import argparse
@@ -54,17 +52,11 @@ def unpacked(rows, bits):
 
 def case(kernel, inputs, times, check, seconds):
     """Check and time one kernel; print JSON."""
-    from ryle.correlate import multiply as forms
     from ryle.correlate.correlator import product_inputs
     from ryle.correlate.multiply import make_multiply
     from ryle.gpu import open_gpu
     from ryle.gpu.power import EnergyMeter
 
-    extra = {name: int(value) for name, value in (item.split("=") for item in os.environ.get("X_DEFINES", "").split())}
-    if extra:
-        form = forms.HopperMultiply if kernel.startswith("hopper") else forms.PortableMultiply
-        plain = form.defines
-        form.defines = classmethod(lambda cls, *args: {**plain(*args), **extra})
     gpu = open_gpu()
     pols = 2 - inputs % 2
     begin = time.perf_counter()
@@ -153,7 +145,6 @@ def main():
     parser.add_argument("--case")
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--seconds", type=float, default=0.8)
-    parser.add_argument("--variants", nargs="*", default=[""])
     parser.add_argument("--times", type=int, nargs="*", default=[4096, 1024])
     args = parser.parse_args()
     if args.case:
@@ -167,18 +158,15 @@ def main():
     os.environ.setdefault("RYLE_CACHE_DIR", "/tmp/ryle-cache")
     # Compile everything beforehand, on all cores.
     code = (
-        "import os, sys; extra = dict(i.split('=') for i in os.environ['X_DEFINES'].split()); from ryle.gpu.cache import cached_compile; from ryle.correlate import multiply as m; from pathlib import Path\n"
+        "import sys; from ryle.gpu.cache import cached_compile; from ryle.correlate import multiply as m; from pathlib import Path\n"
         "k, n = sys.argv[1], int(sys.argv[2]); form = {'hopper': m.HopperMultiply, 'portable': m.PortableMultiply}[k.rstrip('4')]\n"
-        "cached_compile(Path(m.__file__).parent / (k.rstrip('4') + '.cu'), {**form.defines(n, 2 - n % 2, 4 if k[-1] == '4' else 8), **extra}, 'sm_90a')"
+        "cached_compile(Path(m.__file__).parent / (k.rstrip('4') + '.cu'), form.defines(n, 2 - n % 2, 4 if k[-1] == '4' else 8), 'sm_90a')"
     )
-    jobs = [(k, n, v) for k in kernels for n in sizes for v in args.variants]
+    jobs = [(k, n) for k in kernels for n in sizes]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         outcomes = pool.map(
             lambda job: subprocess.run(
-                [sys.executable, "-c", code, job[0], str(job[1])],
-                capture_output=True,
-                text=True,
-                env={**os.environ, "X_DEFINES": job[2]},
+                [sys.executable, "-c", code, job[0], str(job[1])], capture_output=True, text=True
             ),
             jobs,
         )
@@ -189,17 +177,15 @@ def main():
     results, hung = [], set()
 
     def measure(job):
-        kernel, n, times, check, seconds, variant = job
-        if (kernel, variant) in hung:
+        kernel, n, times, check, seconds = job
+        if kernel in hung:
             return
         command = [sys.executable, __file__, "--case", f"{kernel}:{n}:{times}:{check:d}", "--seconds", str(seconds)]
-        label = f"{kernel:9}{n:5}{times:6}  {variant:16}"
+        label = f"{kernel:9}{n:5}{times:6}"
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=LIMIT, env={**os.environ, "X_DEFINES": variant}
-            )
+            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
         except subprocess.TimeoutExpired as late:
-            hung.add((kernel, variant))
+            hung.add(kernel)
             results.append(dict(case=kernel, inputs=n, times=times, error="hung"))
             print(f"{label}  HUNG; {(late.stderr or b'').decode()[-300:]}", flush=True)
             return
@@ -208,7 +194,6 @@ def main():
             print(f"{label}  FAILED: {done.stderr.strip()[-500:]}", flush=True)
             return
         r = json.loads(done.stdout.splitlines()[-1])
-        r["variant"] = variant
         results.append(r)
         print(
             f"{label}  wrong {r.get('wrong', '-')!s:>6} {r.get('tops', 0):7.1f} TOPS {r.get('range')!s:>14}"
@@ -220,17 +205,16 @@ def main():
 
     small = [n for n in sizes if n not in rated]
     rates = [
-        (k, n, times, not args.no_check and times == 4096, args.seconds, variant)
+        (k, n, times, not args.no_check and times == 4096, args.seconds)
         for times in args.times
         for k in kernels
         for n in rated
-        for variant in args.variants
         if k == "hopper" or n in {"portable": (144, 1024), "hopper4": (64, 128, 1024)}[k]
     ]
     for job in rates:
         measure(job)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(measure, [(k, n, 64, True, 0.02, v) for k in kernels for n in small for v in args.variants]))
+        list(pool.map(measure, [(k, n, 64, True, 0.02) for k in kernels for n in small]))
 
 
 if __name__ == "__main__":

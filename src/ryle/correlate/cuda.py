@@ -1,29 +1,28 @@
 """The X-engine on NVIDIA GPUs: exact sums of K-blocks that come from the host or are on the GPU already.
 
-Chunks pass through a ring of page-locked buffers to the GPU, where missing spectra become zero, products are summed in
-int32 by one of the kernels of `ryle.correlate.multiply`, and those sums pass to int64 before they can overflow. Results
-leave by an asynchronous copy, while the next integration is being summed.
+Chunks pass through `ryle.correlate.upload` to the GPU, where missing spectra become zero, products are summed in int32
+by one of the kernels of `ryle.correlate.multiply`, and those sums pass to int64 before they can overflow. Results leave
+by `ryle.correlate.results`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ryle.chunk import BLOCK, Integration, SpectraChunk
 from ryle.correlate import multiply as multiplication
 from ryle.correlate import samples as sample_orders
 from ryle.correlate.correlator import CorrelatorConfig, check_chunk
-from ryle.correlate.foreign import Order
-from ryle.correlate.forms import Form, Forms
+from ryle.correlate.forms import Form
 from ryle.correlate.multiply import RUN_BLOCKS, kernel_for, make_multiply
+from ryle.correlate.results import FormReading, Reading, Results, Sums
 from ryle.correlate.samples import SAMPLES, SampleOrder, SamplesMultiply
+from ryle.correlate.upload import Uploads
 from ryle.gpu import open_gpu
-from ryle.gpu.interface import DeviceArray, Event, Gpu, Stream
+from ryle.gpu.interface import DeviceArray, Gpu, Stream
 
 _FOLDER = Path(__file__).parent
 _MAX_COUNT = 2**32 - 1
@@ -82,17 +81,15 @@ class CudaCorrelator:
         self._count_valid, self._add_sums, self._add_integration = (
             self.gpu.kernel(_FOLDER / "sums.cu", name, sums) for name in ("count_valid", "add_sums", "add_integration")
         )
-        self._forms: Forms | None = None
         self._samples: dict[str, SamplesMultiply] = {}
-        self._stream, self._out_stream = self.gpu.stream(), self.gpu.stream()
+        self._stream = self.gpu.stream()
+        self._results = Results(self.gpu, config, self._stream)
+        self._uploads = Uploads(self.gpu, config, self._stream)
         self._run = self.gpu.empty((1, config.channels, config.products, 2), np.int32)
         self._run_blocks = 0  # summed in self._run and not yet in self._sums
-        self._sums = _Sums.zero(self.gpu, config, self._stream)
-        self._long = _Sums.zero(self.gpu, config, self._stream) if long else None
-        self._out: _Sums | None = None
-        self._out_read: Event | None = None
+        self._sums = Sums.zero(self.gpu, config, self._stream)
+        self._long = Sums.zero(self.gpu, config, self._stream) if long else None
         self._clamped = self.gpu.array(np.zeros(1, np.uint64), self._stream)
-        self._ring: list[_Slot] = []
         self._stream.synchronize()
 
     @property
@@ -115,7 +112,7 @@ class CudaCorrelator:
         piece = max(1, min(_PIECE_BYTES // bytes_of_block, RUN_BLOCKS))
         for begin in range(first_block, first_block + count, piece):
             run = slice(begin, min(begin + piece, first_block + count))
-            slot = self._slot(min(piece, count))
+            slot = self._uploads.slot(min(piece, count))
             data, valid = slot.upload(chunk.data[:, run], chunk.valid[:, run], self._stream)
             self._add(data, valid, 0, run.stop - run.start, clamp=True)
             slot.free = self._stream.record()
@@ -193,27 +190,15 @@ class CudaCorrelator:
             )
         if order not in self._samples:
             self._samples[order] = SAMPLES[order](self.gpu, config.inputs, config.polarizations)
-            self._zero_samples = self.gpu.kernel(_FOLDER / "prepare.cu", "zero_samples", {})
         multiply, held = self._samples[order], valid.shape[1]
         expected = multiply.shape(config.inputs, config.polarizations, config.channels, held * BLOCK)
         shapes = expected, (config.groups, held, config.inputs)
         if (samples.shape, valid.shape) != shapes:
             raise ValueError(f"samples and valid have shapes {samples.shape} and {valid.shape}; they must be {shapes}")
-        lies = Order.time_major(config) if order == "time_major" else Order.heaps(config, held * BLOCK)
         count = self._checked(held, first_block, blocks)
-        group_channels = config.channels // config.groups
         for begin in range(first_block, first_block + count, RUN_BLOCKS):
             run = min(RUN_BLOCKS, first_block + count - begin)
-            self._zero_samples.launch(
-                (-(-run * config.inputs * 32 // _THREADS), min(group_channels, 64), config.groups),
-                _THREADS,
-                samples,
-                valid,
-                *(np.int32(n) for n in (config.inputs, config.polarizations)),
-                *(np.int64(n) for n in (lies.channel, lies.spectrum, lies.antenna, lies.polarization)),
-                *(np.int32(n) for n in (held, begin, run, group_channels)),
-                stream=self._stream,
-            )
+            multiply.zero_invalid(samples, valid, begin, run, self._stream)
             self._begin_run(valid, held, begin, run)
             multiply.multiply(
                 samples,
@@ -246,17 +231,6 @@ class CudaCorrelator:
                 "read and reset, or shorten the integration"
             )
         return count
-
-    def _slot(self, blocks: int) -> _Slot:
-        """Give the slot of the ring that was used longest ago, when the GPU is done with it."""
-        if not self._ring or self._ring[0].blocks < blocks:
-            self._stream.synchronize()
-            self._ring = [_Slot.make(self.gpu, self.config, blocks) for _ in range(2)]
-        slot = self._ring.pop(0)
-        self._ring.append(slot)
-        if slot.free is not None:
-            slot.free.synchronize()
-        return slot
 
     def _add(self, data: DeviceArray, valid: DeviceArray, first_block: int, blocks: int, clamp: bool) -> None:
         config, held = self.config, data.shape[1]
@@ -316,7 +290,7 @@ class CudaCorrelator:
             Whose ``wait()`` gives the integration. Sums made meanwhile do not change it.
         """
         self._pass_on()
-        return self._start(self._sums, first_spectrum, spectra, first_channel)
+        return self._results.start(self._sums, first_spectrum, spectra, first_channel)
 
     def start_read_as(self, form: Form) -> FormReading:
         """Begin to read the sums as they are now in another form, half as large, and return at once.
@@ -337,16 +311,7 @@ class CudaCorrelator:
             If there is no such form.
         """
         self._pass_on()
-        if self._forms is None:
-            self._forms = Forms(self.gpu, self.config)
-        made = self._forms.make(form, self._sums.visibilities, self._sums.counts, self._stream)
-        kept = self.gpu.empty(self._sums.counts.shape, np.uint32)
-        self._sums.counts.copy_to(kept, self._stream)
-        self._out_stream.wait(self._stream.record())
-        values, counts = (self.gpu.pinned(array.shape, array.dtype) for array in (made, kept))
-        made.copy_to(values, self._out_stream)
-        kept.copy_to(counts, self._out_stream)
-        return FormReading(values, counts, self._out_stream.record(), (made, kept))
+        return self._results.start_as(form, self._sums)
 
     def read_long(self, first_spectrum: int, spectra: int, first_channel: int) -> Integration:
         """Return the sums over the integrations that were reset since `reset_long`; parameters as of `read`.
@@ -356,25 +321,7 @@ class CudaCorrelator:
         RuntimeError
             If the correlator was made without ``long``.
         """
-        return self._start(self._long_sums(), first_spectrum, spectra, first_channel).wait()
-
-    def _start(self, sums: _Sums, first_spectrum: int, spectra: int, first_channel: int) -> Reading:
-        # A copy on the device is quick; the way to the host is slow, and another stream takes it.
-        if self._out is None:
-            self._out = _Sums.zero(self.gpu, self.config, self._stream)
-        if self._out_read is not None:
-            self._stream.wait(self._out_read)
-        sums.visibilities.copy_to(self._out.visibilities, self._stream)
-        sums.counts.copy_to(self._out.counts, self._stream)
-        self._out_stream.wait(self._stream.record())
-        visibilities = self.gpu.pinned(self._out.visibilities.shape, np.int64)
-        counts = self.gpu.pinned(self._out.counts.shape, np.uint32)
-        self._out.visibilities.copy_to(visibilities, self._out_stream)
-        self._out.counts.copy_to(counts, self._out_stream)
-        self._out_read = self._out_stream.record()
-        return Reading(
-            Integration(first_spectrum, spectra, first_channel, visibilities, counts), self._out_read, self._out
-        )
+        return self._results.start(self._long_sums(), first_spectrum, spectra, first_channel).wait()
 
     def reset(self) -> None:
         """Start new sums; the old ones become part of the long integration, if there is one."""
@@ -402,98 +349,10 @@ class CudaCorrelator:
         self._long_sums().clear(self._stream)
         self.long_spectra = 0
 
-    def _long_sums(self) -> _Sums:
+    def _long_sums(self) -> Sums:
         if self._long is None:
             raise RuntimeError("this correlator keeps no long integration; make it with long=True")
         return self._long
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """An integration on its way from the GPU."""
-
-    _integration: Integration
-    _done: Event
-    _source: Any  # must live until the copy is done
-
-    def wait(self) -> Integration:
-        """Wait until it is here."""
-        self._done.synchronize()
-        return self._integration
-
-
-@dataclass(frozen=True, slots=True)
-class FormReading:
-    """Sums in another form on their way from the GPU."""
-
-    _values: NDArray[Any]
-    _counts: NDArray[np.uint32]
-    _done: Event
-    _source: Any
-
-    def wait(self) -> tuple[NDArray[Any], NDArray[np.uint32]]:
-        """Wait until they are here: values (channel, product, 2), and contributions (channel group, product)."""
-        self._done.synchronize()
-        return self._values, self._counts
-
-
-@dataclass(slots=True)
-class _Sums:
-    """Exact sums on the GPU: int64 (channel, product, 2) and contributions uint32 (group, product)."""
-
-    visibilities: DeviceArray
-    counts: DeviceArray
-
-    @classmethod
-    def zero(cls, gpu: Gpu, config: CorrelatorConfig, stream: Stream) -> _Sums:
-        sums = cls(
-            gpu.empty((config.channels, config.products, 2), np.int64),
-            gpu.empty((config.groups, config.products), np.uint32),
-        )
-        sums.clear(stream)
-        return sums
-
-    def clear(self, stream: Stream) -> None:
-        self.visibilities.fill(0, stream)
-        self.counts.fill(0, stream)
-
-
-@dataclass(slots=True)
-class _Slot:
-    """Room for some K-blocks in page-locked memory and on the GPU."""
-
-    blocks: int
-    host: NDArray[np.uint8]
-    data: DeviceArray
-    host_valid: NDArray[np.uint8]
-    valid: DeviceArray
-    free: Event | None = None
-
-    @classmethod
-    def make(cls, gpu: Gpu, config: CorrelatorConfig, blocks: int) -> _Slot:
-        nbytes = config.channels * blocks * config.inputs * 2 * BLOCK
-        words = config.groups * blocks * config.inputs * 8
-        return cls(
-            blocks,
-            gpu.pinned((nbytes,), np.uint8),
-            gpu.empty((nbytes,), np.uint8),
-            gpu.pinned((words,), np.uint8),
-            gpu.empty((words,), np.uint8),
-        )
-
-    def upload(
-        self, data: NDArray[np.int8], valid: NDArray[np.uint64], stream: Stream
-    ) -> tuple[DeviceArray, DeviceArray]:
-        """Enqueue the copy of spectra that fit; gives them as they are on the GPU."""
-        pairs = ((data, self.host, self.data), (valid, self.host_valid, self.valid))
-        on_device = []
-        for array, room, device in pairs:
-            staged = room[: array.nbytes].view(array.dtype).reshape(array.shape)
-            np.copyto(staged, array)
-            there = device.view(array.shape, array.dtype)
-            there.set(staged, stream)
-            on_device.append(there)
-        return on_device[0], on_device[1]
 
 
 def compile_variants() -> list[tuple[Any, ...]]:

@@ -20,132 +20,13 @@
 //
 // A warpgroup's sums leave through shared memory, by the copy engine. There is room for one warpgroup: the other
 // multiplies meanwhile, and falls behind, or gets ahead, by so much that next time it need not wait.
-#include "ryle/correlate/hopper.cuh"
-#include "ryle/correlate/kblocks.cuh"
-#include "ryle/correlate/samples.cuh"
+//
+// hopper_shape.cuh has the sizes of all this, hopper_ring.cuh the thread that fetches, hopper_columns.cuh the idle
+// warps, hopper_outlet.cuh the way out; here is the multiplication.
+#include "ryle/correlate/hopper_columns.cuh"
+#include "ryle/correlate/hopper_outlet.cuh"
 
 using namespace ryle;
-
-#ifndef TRANSPOSERS
-#define TRANSPOSERS 3  // warps of a team that transpose; 3 more take registers from those who multiply
-#endif
-
-// Whether the cache is told that spectra, where they are read once, and sums will not be needed again.
-#ifndef STREAM_SPECTRA
-#define STREAM_SPECTRA 0
-#endif
-#ifndef CLUSTER
-#define CLUSTER 1
-#endif
-#ifndef LOAD_EARLY
-#define LOAD_EARLY 1
-#endif
-#ifndef ROTATE
-#define ROTATE 0
-#endif
-#ifndef MAX_STAGES
-#define MAX_STAGES 12
-#endif
-#ifndef FEW
-#define FEW 2
-#endif
-#ifndef STREAM_SUMS
-#define STREAM_SUMS 0
-#endif
-
-DEVICE constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
-
-constexpr bool SMALL = INPUTS <= 64;
-constexpr int REST = INPUTS % 128;
-// More would not fit the registers, in rectangles even less.
-constexpr int SPARE = INPUTS > 128 && REST <= (INPUTS < 256 ? 32 : SAMPLES ? 0 : 16) ? round_up(REST, 16) : 0;
-constexpr int FIRST = SMALL ? round_up(INPUTS, 16) : 128 + SPARE;  // rows of the first run
-constexpr int RUNS = SMALL || INPUTS <= FIRST ? 1 : 1 + (INPUTS - FIRST + 127) / 128;
-// Whether warpgroup 1 has no inputs in the last run.
-constexpr bool HALF = RUNS > 1 && INPUTS - SPARE - 128 * (RUNS - 1) <= 64;
-
-// Whether two blocks of threads work on two tiles that have rows or columns in common, and each fetches half of those
-// for both.
-constexpr bool PAIRED = CLUSTER == 2 && RUNS >= 3 && SPARE == 0 && !SAMPLES;
-
-constexpr int TEAMS = SMALL ? 2 : 1;        // that have a ring each
-constexpr int WARPGROUPS = 2 / TEAMS;       // of a team
-constexpr bool BESIDE = PACKED || SAMPLES;  // columns are expanded or transposed by warps beside
-constexpr int EXPANDERS = PACKED ? 3 : SAMPLES ? (SMALL ? 3 : TRANSPOSERS) : 0;  // warps of a team
-constexpr int THREADS = 32 * (8 + round_up(TEAMS * (1 + EXPANDERS), 4));
-// Of a thread, after the launch with as many each as there are: no more than that.
-constexpr bool EQUAL = PACKED && THREADS > 384;
-constexpr bool MANY = THREADS > 384;
-constexpr int PRODUCER_REGISTERS = MANY ? 56 : BESIDE ? 56 : 40, CONSUMER_REGISTERS = MANY ? 200 : BESIDE ? 224 : 232;
-static_assert((MANY ? 2 : 1) * PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS <= (MANY ? 4 * 128 : 3 * 168));
-
-constexpr int FETCH_ROW = PACKED ? ROW / 2 : ROW;      // bytes, as fetched
-constexpr int FETCHED = BESIDE ? FIRST * ROW : 0;      // where in a stage; before are the expanded columns
-constexpr int COLUMNS = BESIDE ? 0 : 128 * FETCH_ROW;  // where in a stage a rectangle's are
-constexpr int BOXES = SMALL ? 1 : 2;                   // of a run's samples, beside the spare ones
-constexpr int FETCHED_FIRST = SAMPLES ? BOXES * BOX_INPUTS + SPARE : FIRST;
-constexpr int STAGE = FETCHED + (FETCHED_FIRST + (RUNS > 1 ? 128 : 0)) * FETCH_ROW;
-
-// Sums on their way out. With two polarizations they lie in shared memory as they will outside, each antenna's in a
-// row.
-constexpr bool STAGED = POLS == 2;
-constexpr int PITCH = FIRST * 4 + (SAMPLES ? 4 : 0);  // of those rows, in words
-constexpr int TURN_PITCH = 68;  // so that rows and columns of what is transposed lie in different banks
-constexpr int TURN = 64 * TURN_PITCH;
-constexpr bool ONE_OUTLET = STAGED && !SMALL;  // for both warpgroups
-constexpr int OUTLET = ONE_OUTLET ? 32 * PITCH : TURN;
-static_assert(OUTLET >= TURN && (!STAGED || !SMALL || OUTLET >= 32 * 33 / 2 * 8));
-constexpr int OUT = (ONE_OUTLET ? 1 : 2) * OUTLET * 4;  // bytes
-constexpr int BARRIERS = 1024;
-constexpr int ROOM = (SHARED_SIZE - BARRIERS - OUT) / (TEAMS * STAGE);
-constexpr int STAGES = ROOM < MAX_STAGES ? ROOM : MAX_STAGES;
-static_assert(STAGES >= 3 && TEAMS * STAGES * 40 <= BARRIERS);
-
-// One of the tiles, in the order in which they are drawn.
-struct alignas(16) Tile {
-    int integration, channel;  // -1 after the last
-    int rows, columns;         // runs; columns with 256 times what is shared
-};
-enum { NOTHING, COLUMNS_SHARED, ROWS_SHARED, IDLE };  // IDLE: not to be multiplied
-
-struct Ring {
-    unsigned char* stages;
-    uint64_t *fetched, *full, *empty;
-    Tile* tiles;  // whose data a stage has, with the first of them
-
-    // A warp has read a stage.
-    DEVICE void leave(int stage) const {
-        __syncwarp();
-        const int lane = threadIdx.x % 32;
-        if constexpr (PAIRED) {
-            if (lane < 2) pair_barrier_arrive(empty + stage, lane);
-        } else if (lane == 0) {
-            barrier_arrive(empty + stage);
-        }
-    }
-    DEVICE void wait_empty(int stage, int parity) const {
-        if constexpr (PAIRED)
-            pair_barrier_wait(empty + stage, parity);
-        else
-            barrier_wait(empty + stage, parity);
-    }
-};
-
-// Where a thread is in its team's ring.
-struct Place {
-    int stage = 0, parity = 0;
-    DEVICE int before() const { return (stage ? stage : STAGES) - 1; }
-    DEVICE void advance() {
-        if (++stage == STAGES) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-};
-
-constexpr uint32_t HIGH_PARTS = 0xF0F0F0F0u;
-
-DEVICE int first_input(int run) { return run ? SPARE + 128 * run : 0; }
 
 // Where this thread's parts lie from a row of 64 on, its chunk 0. The rows of other chunks differ in bits 4 to 6 only,
 // of PACKED ones in 4 and 5.
@@ -162,12 +43,6 @@ DEVICE int lane_offset(int row) {
 DEVICE int corner_offset() {
     if constexpr (!SAMPLES) return lane_offset(0);
     return FETCHED + BOXES * BOX + sample_offset<SPARE>(threadIdx.x % 128 / 32, threadIdx.x % 32 / 4, threadIdx.x % 4);
-}
-
-// Which of a warp's 16 rows a lane has in the first or second half of its registers.
-DEVICE int own_row(int half) {
-    const int g = threadIdx.x % 32 / 4;
-    return SAMPLES ? 2 * own_pair(g) + half : g + 8 * half;
 }
 
 // Four bytes a register of this warp's 16 rows, as the matrix instructions want a group of rows; zero in warps from
@@ -208,14 +83,16 @@ struct Sums {
     int corner_re[CORNER ? CORNER / 2 : 1] = {}, corner_x[CORNER ? CORNER / 2 : 1] = {};
 };
 
+constexpr int FEW = 2;  // K-blocks, after which the copy engine has long taken the sums of the tile before
+
 // Multiply all K-blocks of a tile: this warpgroup's rows from `row` on in a stage, the columns from byte `columns` on.
-// `begun` is called after the first few.
+// `begun` is called after the first FEW.
 template <int FULL, int X, int CORNER, typename Begun>
 DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place, int blocks, int row, int columns,
                      const Begun& begun) {
     constexpr int LIVE = FULL == 0 ? X : 64;
     // Whether there are registers for rows that wait until others have been multiplied.
-    constexpr bool EARLY = LOAD_EARLY && 2 * FULL + 3 * X / 2 + 2 * CORNER <= 256;
+    constexpr bool EARLY = 2 * FULL + 3 * X / 2 + 2 * CORNER <= 256;
     const int lane = lane_offset(row), corner_lane = corner_offset();
     const auto leave = [&](int stage) { ring.leave(stage); };
     for (int block = 0; block < blocks; ++block) {
@@ -266,108 +143,6 @@ DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place
     leave(place.before());
 }
 
-// Where a warpgroup's sums are transposed and leave from. Two that have one outlet take turns, warpgroup 0 first.
-template <int WARPGROUP>
-struct Outlet {
-    int* words;
-    bool used = false;
-
-    // Some time after the last use: the copy engine has taken what this warpgroup left, it is the other's turn.
-    DEVICE void pass_on() {
-        if constexpr (ONE_OUTLET) {
-            sums_taken();
-            __syncwarp();
-            if (WARPGROUP == 1 || used) barrier_pass(3 + WARPGROUP, 256);
-        }
-        used = false;
-    }
-    // Wait for this warpgroup's turn.
-    DEVICE void take() {
-        used = true;
-        if constexpr (ONE_OUTLET) {
-            barrier(4 - WARPGROUP, 256);
-        } else {
-            sums_taken();
-            barrier(1 + WARPGROUP, 128);
-        }
-    }
-    DEVICE void close() {
-        if (WARPGROUP == 0) pass_on();  // nobody waits for the other any more
-        sums_taken();
-    }
-};
-
-// x - x^T of 64 rows with themselves.
-template <int X, int WARPGROUP>
-DEVICE void turn(int (&x)[X / 2], int* scratch) {
-    const int q = threadIdx.x % 4, row = threadIdx.x % 128 / 32 * 16;
-#pragma unroll
-    for (int i = 0; i < X / 4; ++i) {
-        int* to = scratch + (row + own_row(i % 2)) * TURN_PITCH + 8 * (i / 2) + 2 * q;
-        *reinterpret_cast<int2*>(to) = make_int2(x[2 * i], x[2 * i + 1]);
-    }
-    barrier(1 + WARPGROUP, 128);
-#pragma unroll
-    for (int i = 0; i < X / 2; ++i)
-        x[i] -= scratch[(8 * (i / 4) + 2 * q + i % 2) * TURN_PITCH + row + own_row(i / 2 % 2)];
-    barrier(1 + WARPGROUP, 128);
-}
-
-// Lay the sums of a warp's 16 rows with COUNT columns into the outlet, from `column` of the rows there on; `re` may
-// begin with those of other columns.
-template <int COUNT, int SIZE>
-DEVICE void lay(int* words, const int (&re)[SIZE], const int (&im)[COUNT / 2], int from, int column) {
-    const int q = threadIdx.x % 4;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int own = own_row(half), antenna = threadIdx.x % 128 / 32 * 8 + own / 2;
-        int* to =
-            words + 4 * column + 8 * q + 4 * (own % 2) + (SMALL ? antenna * (antenna + 1) / 2 * 8 : antenna * PITCH);
-#pragma unroll
-        for (int n = 0; n < COUNT / 8; ++n) {
-            const int d = 4 * n + 2 * half;
-            const int4 sums =
-                make_int4(re[from + d] >> SHIFT, im[d] >> SHIFT, re[from + d + 1] >> SHIFT, im[d + 1] >> SHIFT);
-            if (!SMALL || 4 * n + q <= antenna) *reinterpret_cast<int4*>(to + 32 * n) = sums;
-        }
-    }
-}
-
-// Let the copy engine take what a warp has laid into the outlet: of antennas from row `first_row` on with `columns`
-// columns from `first_column` on, `column` of the rows there.
-DEVICE void send(int* to, const int* words, int first_row, int first_column, int columns, int column, bool add) {
-    shared_writes_done();
-    __syncwarp();
-    const int lane = threadIdx.x % 32, own = threadIdx.x % 128 / 32 * 8 + (SMALL ? 0 : lane);
-    const int antenna = first_row / 2 + own, begin = first_column / 2;
-    if (lane >= (SMALL ? 1 : 8) || antenna >= ANTENNAS) return;
-    const int place = antenna * (antenna + 1) / 2;  // times 8 words
-    if constexpr (SMALL) {                          // all rows of the warp are neighbours
-        const int end = min(antenna + 8, ANTENNAS);
-        write_sums<STREAM_SUMS>(to + 8 * place, words + 8 * place, (end * (end + 1) / 2 - place) * 32, add);
-    } else {
-        const int count = min(antenna + 1 - begin, columns / 2);
-        write_sums<STREAM_SUMS>(to + 8 * (place + begin), words + own * PITCH + 4 * column, count * 32, add);
-    }
-}
-
-// With one polarization the sums' places are no multiples of 16 bytes: write those of a warp's 16 rows one by one.
-template <int COUNT, int SIZE>
-DEVICE void put(int* to, const int (&re)[SIZE], const int (&im)[COUNT / 2], int from, int row, int column, bool add) {
-    const int q = threadIdx.x % 4;
-    row += threadIdx.x % 128 / 32 * 16;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        Pairs pairs(to, row + own_row(half));
-#pragma unroll
-        for (int n = 0; n < COUNT / 8; ++n) {
-            const int d = 4 * n + 2 * half, c = column + 8 * n + 2 * q;
-            const int4 before = add ? pairs.get(c) : make_int4(0, 0, 0, 0);
-            pairs.put(c, before, re[from + d], -im[d], re[from + d + 1], -im[d + 1]);
-        }
-    }
-}
-
 // Multiply a tile and write it to a result of the sums: of inputs from `first_row` and `first_column` on.
 template <int FULL, int X, int CORNER, int WARPGROUP>
 DEVICE void tile(const Ring& ring, Place& place, int blocks, int row, int columns, int* sums_to, int result,
@@ -400,201 +175,13 @@ DEVICE void tile(const Ring& ring, Place& place, int blocks, int row, int column
     }
 }
 
-// Fetch what a team needs, in the order of the tiles it draws.
-DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* tiles, int* counter, int works,
-                    int first_block, int blocks) {
-    map_acquire(maps);
-    map_acquire(maps + 128);
-    if constexpr (PAIRED) map_acquire(maps + 256);
-    constexpr bool ONCE = RUNS == 1 && STREAM_SPECTRA;
-    const int rank = PAIRED ? pair_rank() : 0;
-    int first = 0, own = blockIdx.x / 2;
-    const auto draw = [&] {
-        if constexpr (!PAIRED) return atomicAdd(counter, 1);
-        // Tiles differ in length: everybody gets some of each.
-        const int pairs = gridDim.x / 2;
-        int work = works;
-        while (work >= works && first < works) {
-            work = first + 2 * own + rank;
-            first += 2 * pairs;
-            own = own + 1 == pairs ? 0 : own + 1;
-        }
-        return min(work, works);
-    };
-    Place place;
-    int work = draw();
-    while (work < works) {
-        const Tile tile = tiles[work];
-        const int next = draw();  // early: the answer takes a while
-        const int shared = PAIRED ? tile.columns >> 8 : NOTHING;
-        const int rows = RUNS == 1 ? 0 : tile.rows, columns = RUNS == 1 ? 0 : tile.columns & 255;
-        const int live = (columns ? 128 : FETCHED_FIRST) + (rows == columns ? 0 : 128);
-        const int begin = first_block + tile.integration * blocks;
-        // Channels begin at different blocks, lest all fetch from like addresses at a time.
-        int turned = ROTATE && !SAMPLES ? tile.channel * ROTATE % blocks : 0;
-#pragma unroll 1
-        for (int block = 0; block < blocks; ++block) {
-            ring.wait_empty(place.stage, place.parity ^ 1);
-            uint64_t* fetched = ring.fetched + place.stage;
-            unsigned char* stage = ring.stages + place.stage * STAGE + FETCHED;
-            const int from = begin + turned;
-            turned = turned + 1 == blocks ? 0 : turned + 1;
-            const auto fetch_run = [&](int run, bool both) {
-                if (both)
-                    fetch_box_to_both(stage + rank * 64 * FETCH_ROW, maps + 256, fetched, first_input(run) + rank * 64,
-                                      from, tile.channel);
-                else
-                    fetch_box<ONCE>(stage, maps + (run ? 128 : 0), fetched, first_input(run), from, tile.channel);
-            };
-            barrier_arrive_expecting(fetched, live * FETCH_ROW + (block == 0 ? sizeof(Tile) : 0));
-            if (block == 0) fetch(ring.tiles + place.stage, tiles + work, fetched, sizeof(Tile));
-            if constexpr (SAMPLES) {
-                const auto fetch_samples_box = [&](const unsigned char* map, int input, int count) {
-                    if constexpr (HEAPS) {
-                        for (int half = 0; half < 2; ++half)
-                            fetch_samples(stage + half * (count / 2 * ROW), map, fetched, from * BLOCK + 32 * half,
-                                          tile.channel, input / 2);
-                    } else {
-                        fetch_samples(stage, map, fetched, input, tile.channel, from * BLOCK);
-                    }
-                    stage += count * ROW;
-                };
-                const auto fetch_samples_run = [&](int run) {
-                    for (int box = 0; box < BOXES; ++box)
-                        fetch_samples_box(maps + 128, SPARE + 128 * run + BOX_INPUTS * box, BOX_INPUTS);
-                };
-                if (rows != columns) fetch_samples_run(rows);
-                fetch_samples_run(columns);
-                if (SPARE > 0 && columns == 0) fetch_samples_box(maps, 0, SPARE);
-                place.advance();
-                continue;
-            }
-            if (rows != columns) {
-                fetch_run(rows, PAIRED && shared == ROWS_SHARED);
-                stage += 128 * FETCH_ROW;
-            }
-            fetch_run(columns, PAIRED && shared == COLUMNS_SHARED);
-            place.advance();
-        }
-        work = next;
-    }
-    // All have drawn; ready for the next launch.
-    if (!PAIRED && work == works + TEAMS * int(gridDim.x) - 1) *counter = 0;
-    ring.wait_empty(place.stage, place.parity ^ 1);
-    barrier_arrive_expecting(ring.fetched + place.stage, sizeof(Tile));
-    fetch(ring.tiles + place.stage, tiles + works, ring.fetched + place.stage, sizeof(Tile));
-}
-
-// Wait for the next tile's first data; false if there is none. Whether it is not to be multiplied.
-DEVICE bool next_tile(Tile& tile, bool& idle, const Ring& ring, const Place& place) {
-    barrier_wait(ring.fetched + place.stage, place.parity);
-    const Tile there = ring.tiles[place.stage];
-    // A shuffle tells the compiler what is the same in all threads.
-    tile.integration = __shfl_sync(~0u, there.integration, 0);
-    tile.channel = __shfl_sync(~0u, there.channel, 0);
-    tile.rows = __shfl_sync(~0u, there.rows, 0);
-    tile.columns = __shfl_sync(~0u, there.columns & 255, 0);
-    idle = PAIRED && __any_sync(~0u, there.columns >> 8 == IDLE);
-    return __all_sync(~0u, tile.channel >= 0);
-}
-
-// Expand the columns that were fetched to what is multiplied; `thread` of the team's expanding warps.
-DEVICE void expand(const Ring& ring, int thread, int blocks) {
-    // A thread's rows are a multiple of 8 apart, so that their chunks are exchanged alike.
-    constexpr int STEP = 32 * EXPANDERS / GROUPS, AT_ONCE = 4;
-    static_assert(STEP % 8 == 0);
-    const int first = thread / GROUPS, group = thread % GROUPS ^ first / 2 % 4;
-    Place place;
-    Tile tile;
-    bool idle;
-    while (next_tile(tile, idle, ring, place)) {
-        const int rows = RUNS == 1 || tile.columns == 0 ? FIRST : 128;
-        const int skipped = RUNS == 1 || tile.rows == tile.columns ? 0 : 128;
-        for (int block = 0; block < blocks; ++block) {
-            barrier_wait(ring.fetched + place.stage, place.parity);
-            unsigned char* stage = ring.stages + place.stage * STAGE;
-            const unsigned char* packed = stage + FETCHED + skipped * FETCH_ROW + thread * 16;
-            unsigned char* re = stage + chunk_offset(first, group * 2);
-            unsigned char* im = stage + chunk_offset(first, group * 2 + 1);
-            for (int row = first; row < rows; row += AT_ONCE * STEP) {
-                uint4 both[AT_ONCE];  // read before any is written: the compiler may not exchange the two
-#pragma unroll
-                for (int i = 0; i < AT_ONCE; ++i)
-                    if (row + i * STEP < rows) both[i] = *reinterpret_cast<const uint4*>(packed + i * STEP * FETCH_ROW);
-#pragma unroll
-                for (int i = 0; i < AT_ONCE; ++i)
-                    if (row + i * STEP < rows) {
-                        const uint4 b = both[i];
-                        *reinterpret_cast<uint4*>(re + i * STEP * ROW) =
-                            make_uint4(b.x & HIGH_PARTS, b.y & HIGH_PARTS, b.z & HIGH_PARTS, b.w & HIGH_PARTS);
-                        *reinterpret_cast<uint4*>(im + i * STEP * ROW) = make_uint4(
-                            b.x << 4 & HIGH_PARTS, b.y << 4 & HIGH_PARTS, b.z << 4 & HIGH_PARTS, b.w << 4 & HIGH_PARTS);
-                    }
-                packed += AT_ONCE * STEP * FETCH_ROW;
-                re += AT_ONCE * STEP * ROW;
-                im += AT_ONCE * STEP * ROW;
-            }
-            shared_writes_done();
-            __syncwarp();
-            if (thread % 32 == 0) barrier_arrive(ring.full + place.stage);
-            place.advance();
-        }
-    }
-}
-
-// Transpose the columns that were fetched; `warp` of the team's transposing warps.
-DEVICE void transpose_columns(const Ring& ring, int warp, int first_block, int blocks, Clamping clamping) {
-    const int j = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
-    const bool wanted = clamping.wanted;
-    Place place;
-    Tile tile;
-    bool idle;
-    while (next_tile(tile, idle, ring, place)) {
-        const int run = RUNS == 1 ? 0 : tile.columns;
-        const bool same = RUNS == 1 || tile.rows == tile.columns;
-        const int spare = run ? 0 : SPARE / 16, count = run ? 8 : FIRST / 16;
-        clamping.wanted = wanted && same;  // each input is in one such tile
-        clamping.channel = tile.channel;
-        clamping.spectrum = (first_block + tile.integration * blocks) * BLOCK;
-        for (int block = 0; block < blocks; ++block, clamping.spectrum += BLOCK) {
-            barrier_wait(ring.fetched + place.stage, place.parity);
-            const int boxes = place.stage * STAGE + FETCHED + (same ? 0 : 2 * BOX);
-            for (int octet = warp; octet < count; octet += EXPANDERS) {
-                unsigned char* to = ring.stages + place.stage * STAGE + octet * 16 * ROW;
-                const int input = first_input(run) + 16 * octet;
-                if (SPARE > 0 && octet < spare) {
-                    const int at = boxes + BOXES * BOX + sample_offset<SPARE>(octet, j, q);
-                    transpose<SPARE, (RUNS > 1)>(ring.stages, at, to, clamping, input);
-                } else {
-                    const int n = octet - spare, at = boxes + n / 4 * BOX + sample_offset<BOX_INPUTS>(n % 4, j, q);
-                    transpose<BOX_INPUTS, (RUNS > 1)>(ring.stages, at, to, clamping, input);
-                }
-            }
-            shared_writes_done();
-            __syncwarp();
-            if (threadIdx.x % 32 == 0) barrier_arrive(ring.full + place.stage);
-            place.advance();
-        }
-    }
-}
-
-// Pass over a tile's data.
-DEVICE void skip(const Ring& ring, Place& place, int blocks) {
-    for (int block = 0; block < blocks; ++block) {
-        barrier_wait(ring.full + place.stage, place.parity);
-        ring.leave(place.stage);
-        place.advance();
-    }
-}
-
 template <int WARPGROUP>
 DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int blocks, bool add) {
     constexpr int W = WARPGROUP;
     Place place;
     Tile t;
-    bool idle;
     Outlet<W> outlet{words};
-    while (next_tile(t, idle, ring, place)) {
+    while (next_tile(t, ring, place)) {
         const int result = t.integration * channels + t.channel;
         const int rows = first_input(t.rows), columns = first_input(t.columns);
         const auto is = [&](bool same, int run) {  // as a shuffle
@@ -605,8 +192,8 @@ DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int b
             tile<0, FIRST, 0, W>(ring, place, blocks, 0, 0, sums, result, 0, 0, outlet, add);
             continue;
         }
-        if constexpr (PAIRED || (HALF && W == 1))
-            if (idle || __any_sync(~0u, HALF && W == 1 && t.rows == RUNS - 1)) {
+        if constexpr (HALF && W == 1)
+            if (__any_sync(~0u, t.rows == RUNS - 1)) {
                 skip(ring, place, blocks);
                 outlet.pass_on();
                 outlet.take();
@@ -641,19 +228,16 @@ DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int b
 // [channel][block][input][128] that `maps` describe (boxes of FIRST and of 128 rows), to sums
 // [integration][channel][product][re, im]. `tiles` are `works` and one that is none; `counter` is 0, and 0 again after.
 //
-// SAMPLES lie in the order of others, without -128 or, with `clamp`, where all tiles are of a run
-// with itself, to be mended in place. `maps` describe boxes of SPARE and of 64 inputs.
+// SAMPLES lie in the order of others, without -128 or, with `clamp`, where all tiles are of a run with itself, to be
+// mended in place. `maps` describe boxes of SPARE and of 64 inputs.
 KERNEL(THREADS, 1)
-#if CLUSTER > 1
-__cluster_dims__(PAIRED ? 2 : 1, 1, 1)
-#endif
-    correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter, int works, int channels,
-              int first_block, int blocks, int add
+correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter, int works, int channels,
+          int first_block, int blocks, int add
 #if TIME_MAJOR || HEAPS
-              ,
-              unsigned char* samples, uint64_t* clamped, int clamp, int spectra
+          ,
+          unsigned char* samples, uint64_t* clamped, int clamp, int spectra
 #endif
-    ) {
+) {
     SHARED_BYTES(shared);
     int* words = reinterpret_cast<int*>(shared + TEAMS * STAGES * STAGE);
     unsigned char* end = reinterpret_cast<unsigned char*>(words) + OUT;
@@ -664,13 +248,12 @@ __cluster_dims__(PAIRED ? 2 : 1, 1, 1)
         if (shared_address(shared) % 1024 != 0) __trap();
         for (int i = 0; i < TEAMS * STAGES; ++i) {
             barrier_init(barriers + i, 1);
-            barrier_init(barriers + TEAMS * STAGES + i, 4 * WARPGROUPS * (PAIRED ? 2 : 1));
+            barrier_init(barriers + TEAMS * STAGES + i, 4 * WARPGROUPS);
             if (BESIDE) barrier_init(barriers + 2 * TEAMS * STAGES + i, EXPANDERS);
         }
         barrier_init_done();
     }
     __syncthreads();
-    if constexpr (PAIRED) pair_sync();
     auto ring = [&](int team) {
         uint64_t* fetched = barriers + team * STAGES;
         return Ring{shared + team * STAGES * STAGE, fetched, fetched + (BESIDE ? 2 * TEAMS * STAGES : 0),
@@ -699,5 +282,4 @@ __cluster_dims__(PAIRED ? 2 : 1, 1, 1)
         if constexpr (!EQUAL) registers_take<CONSUMER_REGISTERS>();
         consume<1>(ring(TEAMS - 1), words + (ONE_OUTLET ? 0 : OUTLET), sums, channels, blocks, add);
     }
-    if constexpr (PAIRED) pair_sync();  // the other may still arrive at barriers here
 }

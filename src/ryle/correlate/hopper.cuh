@@ -36,69 +36,16 @@ DEVICE void barrier_wait(uint64_t* barrier, int parity) {
         : "memory");
 }
 
-// Which block of its pair, a cluster of two, this is.
-DEVICE int pair_rank() {
-    int rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-// Wait for all threads of the pair.
-DEVICE void pair_sync() {
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-}
-// Arrive at a barrier in one block of the pair, at which either waits with pair_barrier_wait.
-DEVICE void pair_barrier_arrive(uint64_t* barrier, int rank) {
-    asm volatile(
-        "{\n"
-        ".reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
-        "}" ::"r"(shared_address(barrier)),
-        "r"(rank)
-        : "memory");
-}
-DEVICE void pair_barrier_wait(uint64_t* barrier, int parity) {
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra again;\n"
-        "}" ::"r"(shared_address(barrier)),
-        "r"(parity)
-        : "memory");
-}
-
 // Let the matrix units and the copy engine see what this thread has written to shared memory.
 DEVICE void shared_writes_done() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// What the copy engine is told of data that nobody will want again: they leave the cache before others.
-constexpr uint64_t EVICT_FIRST = 0x12F0000000000000;
-
 // Fetch the box at (bytes, row, block, channel) of the array that `map` describes, a CUtensorMap in global memory; its
 // bytes count for the barrier, those of rows that do not exist, which become zero, included.
-// With ONCE, nobody will read them again.
-template <bool ONCE>
 DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel) {
-    if constexpr (ONCE)
-        asm volatile(
-            "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
-            " [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(shared_address(shared)),
-            "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier)), "l"(EVICT_FIRST)
-            : "memory");
-    else
-        asm volatile(
-            "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-            " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(shared)),
-            "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier))
-            : "memory");
-}
-// The same into both blocks of the pair, where its bytes count for the barrier of each.
-DEVICE void fetch_box_to_both(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel) {
     asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
-        " [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(shared_address(shared)),
-        "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier)), "h"(uint16_t(3))
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(shared)),
+        "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier))
         : "memory");
 }
 // Fetch the box at (x, y, z) of samples.
@@ -119,15 +66,10 @@ DEVICE void fetch(void* shared, const void* global, uint64_t* barrier, int bytes
 
 // Let the copy engine write so many bytes, a multiple of 16 as both addresses are, or add them as int32 to what is
 // there. What lies in shared memory may change after sums_taken, which the same thread calls.
-template <bool ONCE>
 DEVICE void write_sums(int* global, const int* shared, int bytes, bool add) {
     if (add)
         asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s32 [%0], [%1], %2;" ::"l"(global),
                      "r"(shared_address(shared)), "r"(bytes)
-                     : "memory");
-    else if constexpr (ONCE)
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(global),
-                     "r"(shared_address(shared)), "r"(bytes), "l"(EVICT_FIRST)
                      : "memory");
     else
         asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global),

@@ -43,6 +43,8 @@ DEVICE uint32_t parts(const unsigned char* tile, int row, int chunk, int q) {
     return *reinterpret_cast<const uint32_t*>(tile + chunk_offset(row, chunk) + 4 * q);
 }
 
+constexpr uint32_t HIGH_PARTS = 0xF0F0F0F0u;  // of PACKED rows, the real ones, times 16
+
 // The negatives of four bytes, none of which is -128.
 DEVICE uint32_t negate_bytes(uint32_t x) {
     constexpr uint32_t HIGH = 0x80808080u;

@@ -222,8 +222,6 @@ class HopperMultiply:
         self._threads = 512 if bits == 4 and inputs <= 64 else 384
         self._shared = gpu.shared_bytes
         defines = self.defines(inputs, polarizations, bits, self._shared)
-        # As in the kernel: two blocks of threads that share what they fetch.
-        self._paired = int(defines.get("CLUSTER", 1)) == 2 and self._runs >= 3 and self.spare(inputs) == 0
         self._kernel = gpu.kernel(_FOLDER / "hopper.cu", "correlate", defines)
         self._counter = gpu.array(np.zeros(1, np.int32))
         gpu.default_stream.synchronize()  # launches may come on other streams
@@ -257,7 +255,7 @@ class HopperMultiply:
         tiles = self._tiles_of(channels, integrations, stream)
         works = tiles.shape[0] - 1
         self._kernel.launch(
-            min(works, self._gpu.multiprocessors // 2 * 2 if self._paired else self._gpu.multiprocessors),
+            min(works, self._gpu.multiprocessors),
             self._threads,
             self._maps_of(data, stream),
             tiles,
@@ -269,11 +267,11 @@ class HopperMultiply:
         )
 
     def _maps_of(self, data: DeviceArray, stream: Stream | None) -> DeviceArray:
-        """Describe the data to the copy engine: boxes of the first run's rows, of 128 and of 64."""
+        """Describe the data to the copy engine: boxes of the first run's rows and of 128."""
 
         def make() -> NDArray[np.uint8]:
             encode = getattr(self._gpu, "encode_rows", encode_rows)  # an emulated GPU has maps of its own
-            return np.stack([encode(data, rows) for rows in (self._first, 128, 64)])
+            return np.stack([encode(data, rows) for rows in (self._first, 128)])
 
         return self._kept(self._maps, (data.pointer, data.shape), make, stream)
 
@@ -286,24 +284,16 @@ class HopperMultiply:
         """
 
         def make() -> NDArray[np.int32]:
-            span = 2 if self._paired else 1
-            if self._paired:
-                shape = paired_tiles(self._runs)
-            else:
-                rows, columns = np.tril_indices(self._runs)
-                shape = np.column_stack([np.zeros_like(rows), rows, columns])
-                # The long ones of a channel first; all of a channel one after the other, for the cache.
-                shape = shape[np.argsort(rows == columns, kind="stable")]
-            if same is not None:
-                shape = shape[(shape[:, 1] == shape[:, 2]) == same]
-            tiles = np.empty((integrations, -(-channels // span), len(shape), 4), np.int32)
+            shape = np.column_stack(np.tril_indices(self._runs))
+            diagonal = shape[:, 0] == shape[:, 1]
+            # The long ones of a channel first; all of a channel one after the other, for the cache.
+            order = np.argsort(diagonal, kind="stable")
+            shape = shape[order if same is None else diagonal == same]
+            tiles = np.empty((integrations, channels, len(shape), 4), np.int32)
             tiles[..., 0] = np.arange(integrations)[:, None, None]
-            tiles[..., 1:] = shape
-            tiles[..., 1] += np.arange(0, channels, span, np.int32)[:, None]
-            listed = tiles.reshape(-1, 4)
-            if self._paired:
-                listed = without_channels_from(listed, channels)
-            return np.append(listed, np.full((1, 4), -1, np.int32), 0)
+            tiles[..., 1] = np.arange(channels)[:, None]
+            tiles[..., 2:] = shape
+            return np.append(tiles.reshape(-1, 4), np.full((1, 4), -1, np.int32), 0)
 
         return self._kept(self._tiles, (channels, integrations, same), make, stream)
 
@@ -317,49 +307,6 @@ class HopperMultiply:
         if len(kept) > _KEPT:
             kept.popitem(last=False)
         return kept[key]
-
-
-#: What the two tiles of a pair have in common; what is not to be multiplied.
-_NOTHING, _COLUMNS, _ROWS, _IDLE = (256 * n for n in range(4))
-
-
-def paired_tiles(runs: int) -> NDArray[np.int32]:
-    """List two channels' tiles (channel, rows, columns + what is shared); 2n and 2n + 1 go to a pair of blocks.
-
-    Rectangles of a column come in twos; those that are left over, of the last row, share that row. What is left over
-    then goes with its like of the other channel.
-    """
-    pairs: list[list[tuple[int, int, int]]] = []
-    single: list[tuple[int, int]] = []
-    for channel in range(2):
-        left = []
-        for column in range(runs - 1):
-            rows = list(range(column + 1, runs))
-            if len(rows) % 2:
-                rows.pop()
-                left.append(column)
-            pairs += [[(channel, r, column + _COLUMNS) for r in two] for two in zip(rows[::2], rows[1::2], strict=True)]
-        pairs += [[(channel, runs - 1, c + _ROWS) for c in two] for two in zip(left[::2], left[1::2], strict=False)]
-        if len(left) % 2:
-            single.append((runs - 1, left[-1]))
-        same = range(runs)
-        pairs += [[(channel, r, r) for r in two] for two in zip(same[::2], same[1::2], strict=False)]
-        if runs % 2:
-            single.append((runs - 1, runs - 1))
-    pairs += [[(channel, r, c) for channel in range(2)] for r, c in dict.fromkeys(single)]
-    # The long ones first.
-    pairs.sort(key=lambda pair: pair[0][1] == pair[0][2] % 256)
-    return np.array(pairs, np.int32).reshape(-1, 3)
-
-
-def without_channels_from(tiles: NDArray[np.int32], channels: int) -> NDArray[np.int32]:
-    """Remove pairs of channels that do not exist; where one of two does, let the other idle."""
-    pairs = tiles.reshape(-1, 2, 4)
-    beyond = pairs[:, :, 1] >= channels
-    half = beyond[:, 1] & ~beyond[:, 0]
-    pairs[half, 1] = pairs[half, 0]
-    pairs[half, 1, 3] += _IDLE
-    return pairs[~beyond[:, 0]].reshape(-1, 4)
 
 
 def encode_rows(data: DeviceArray, rows: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

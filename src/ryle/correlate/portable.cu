@@ -4,17 +4,13 @@
 // set: then there are as many warps as units that are not wholly above the diagonal. In other tiles on the diagonal,
 // and in the last ones, units are handed out anew, so that warps with less to do share a quarter of the multiprocessor
 // with others that have more. K-blocks pass through a ring of STAGES in shared memory; what a matrix step needs is
-// loaded to registers while the step before is under way.
+// loaded to registers while the step before is under way, unless PACKED.
 #include "ryle/correlate/kblocks.cuh"
 
 using namespace ryle;
 
-#ifndef WHOLE
-#define WHOLE 0
-#endif
-#ifndef PREFETCH
-#define PREFETCH (!PACKED)  // which takes more registers than there are
-#endif
+// Whether a matrix step's data are loaded during the one before; with PACKED, there are too few registers for it.
+constexpr bool PREFETCH = !PACKED;
 
 DEVICE constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
@@ -142,8 +138,8 @@ struct Fragments {
     // Parts of four bits, 16 times too large.
     DEVICE static void take(uint32_t& re, uint32_t& im, const unsigned char* stage, int row, int group, int q) {
         const uint32_t both = *reinterpret_cast<const uint32_t*>(stage + place(row, group) + q);
-        re = both & 0xF0F0F0F0u;
-        im = both << 4 & 0xF0F0F0F0u;
+        re = both & HIGH_PARTS;
+        im = both << 4 & HIGH_PARTS;
     }
 };
 

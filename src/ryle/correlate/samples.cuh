@@ -7,11 +7,9 @@
 // in different banks:
 //
 //  - TIME_MAJOR, [spectrum][channel][input]: a box has 128 bytes a spectrum (32 or 64, not swizzled, of the few
-//  inputs).
-//    Lane q of four takes spectra 2q, 2q + 1, 2q + 8 and 2q + 9, one word each;
+//    inputs). Lane q of four takes spectra 2q, 2q + 1, 2q + 8 and 2q + 9, one word each;
 //  - HEAPS, [antenna][channel][spectrum][polarization]: a box has 128 bytes an antenna, the first 32 spectra of all,
-//  then
-//    the others. Lane q takes spectra 4q to 4q + 3, 16 bytes, and antennas are dealt out to lanes 0, 4, 1, 5, ...
+//    then the others. Lane q takes spectra 4q to 4q + 3, 16 bytes, and antennas are dealt out to lanes 0, 4, 1, 5, ...
 #pragma once
 #include "ryle/correlate/kblocks.cuh"
 

@@ -14,8 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ryle.chunk import BLOCK
+from ryle.correlate.correlator import CorrelatorConfig
+from ryle.correlate.foreign import Order
 from ryle.correlate.multiply import HopperMultiply, check_run, encode_map
 from ryle.gpu.interface import DeviceArray, Gpu, Stream
+
+_FOLDER = Path(__file__).parent
+_THREADS = 256
 
 
 class SamplesMultiply(HopperMultiply):
@@ -39,7 +44,8 @@ class SamplesMultiply(HopperMultiply):
             )
         super().__init__(gpu, inputs, polarizations)
         self._polarizations = polarizations
-        self._threads = 512 if inputs <= 64 or int(self.defines(inputs, polarizations)["TRANSPOSERS"]) > 3 else 384
+        self._threads = 512 if inputs <= 64 else 384
+        self._zero_samples = gpu.kernel(_FOLDER / "prepare.cu", "zero_samples", {})
         self._none = gpu.array(np.zeros(1, np.uint64))
         gpu.default_stream.synchronize()
 
@@ -58,6 +64,10 @@ class SamplesMultiply(HopperMultiply):
         """Give the channels and spectra of samples."""
 
     @abstractmethod
+    def _order(self, config: CorrelatorConfig, spectra: int) -> Order:
+        """Say where samples lie."""
+
+    @abstractmethod
     def _map(self, samples: DeviceArray, inputs: int) -> NDArray[np.uint8]:
         """Describe samples to the copy engine, for boxes of so many inputs."""
 
@@ -69,7 +79,38 @@ class SamplesMultiply(HopperMultiply):
     @classmethod
     def defines(cls, inputs: int, polarizations: int, bits: int = 8, shared: int = 232448) -> Mapping[str, int]:
         """Macros of the kernel."""
-        return {**super().defines(inputs, polarizations, bits, shared), cls.macro: 1, "CLUSTER": 1, "TRANSPOSERS": 3}
+        return {**super().defines(inputs, polarizations, bits, shared), cls.macro: 1}
+
+    def zero_invalid(
+        self, samples: DeviceArray, valid: DeviceArray, first_block: int, blocks: int, stream: Stream | None = None
+    ) -> None:
+        """Enqueue zeros where spectra are invalid.
+
+        Parameters
+        ----------
+        samples : DeviceArray of int8, shape as of `shape`
+            Changed in place.
+        valid : DeviceArray of uint64, shape (channel group, block, input)
+            Bit ``s`` is set where spectrum ``s`` of the block is valid.
+        first_block, blocks : int
+            The run of blocks of 64 spectra that is looked at.
+        stream : Stream, optional
+            Where it is enqueued.
+        """
+        channels, spectra = self._sizes(samples)
+        groups, held, _ = valid.shape
+        group_channels = channels // groups
+        lies = self._order(CorrelatorConfig(self._inputs, channels, self._polarizations), spectra)
+        self._zero_samples.launch(
+            (-(-blocks * self._inputs * 32 // _THREADS), min(group_channels, 64), groups),
+            _THREADS,
+            samples,
+            valid,
+            *(np.int32(n) for n in (self._inputs, self._polarizations)),
+            *(np.int64(n) for n in (lies.channel, lies.spectrum, lies.antenna, lies.polarization)),
+            *(np.int32(n) for n in (held, first_block, blocks, group_channels)),
+            stream=stream,
+        )
 
     def multiply(
         self,
@@ -166,6 +207,9 @@ class TimeMajorMultiply(SamplesMultiply):
     def _sizes(self, samples: DeviceArray) -> tuple[int, int]:
         return samples.shape[1], samples.shape[0]
 
+    def _order(self, config: CorrelatorConfig, spectra: int) -> Order:
+        return Order.time_major(config)
+
     def _map(self, samples: DeviceArray, inputs: int) -> NDArray[np.uint8]:
         spectra, channels, held, _ = samples.shape
         return self._encode(samples, 2, [held, channels, spectra], [inputs, 1, BLOCK])
@@ -189,6 +233,9 @@ class HeapsMultiply(SamplesMultiply):
     def _sizes(self, samples: DeviceArray) -> tuple[int, int]:
         return samples.shape[1], samples.shape[2]
 
+    def _order(self, config: CorrelatorConfig, spectra: int) -> Order:
+        return Order.heaps(config, spectra)
+
     def _map(self, samples: DeviceArray, inputs: int) -> NDArray[np.uint8]:
         antennas, channels, spectra, _, _ = samples.shape
         return self._encode(samples, 4, [spectra, channels, antennas], [32, 1, inputs // 2])
@@ -200,7 +247,7 @@ SAMPLES: dict[str, type[SamplesMultiply]] = {"time_major": TimeMajorMultiply, "h
 
 def compile_variants() -> list[tuple[Any, ...]]:
     """List what the tests compile: sources, macros and the architecture."""
-    source = Path(__file__).with_name("hopper.cu")
+    source = _FOLDER / "hopper.cu"
     variants: list[tuple[Any, ...]] = []
     for inputs in (72, 504):
         variants.append((source, TimeMajorMultiply.defines(inputs, 1), ("sm_90a",)))

@@ -89,7 +89,6 @@ DEVICE void barrier_wait(uint64_t* barrier, int parity, EMULATED_PLACE) {
 }
 
 DEVICE void shared_writes_done() {}
-template <bool ONCE>
 DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel,
                       EMULATED_PLACE) {
     const emulation::Boxes& boxes = *static_cast<const emulation::Boxes*>(map);
@@ -124,12 +123,6 @@ DEVICE void fetch_samples(void* shared, const void* map, uint64_t* barrier, int 
     b.bytes -= static_cast<int>(from.box_z * width);
     b.settle();
 }
-// Pairs of blocks are not emulated.
-DEVICE int pair_rank() { return 0; }
-DEVICE void pair_sync() {}
-DEVICE void pair_barrier_arrive(uint64_t*, int) {}
-DEVICE void pair_barrier_wait(uint64_t*, int) {}
-DEVICE void fetch_box_to_both(void*, const void*, uint64_t*, int, int, int) {}
 
 static inline void check_bulk(const void* shared, const void* global, int bytes, const emulation::Place& place) {
     if (bytes <= 0 || bytes % 16 || reinterpret_cast<uintptr_t>(global) % 16 || shared_address(shared) % 16)
@@ -146,7 +139,6 @@ DEVICE void fetch(void* shared, const void* global, uint64_t* barrier, int bytes
     b.settle();
 }
 // Written as late as the kernel allows.
-template <bool ONCE>
 DEVICE void write_sums(int* global, const int* shared, int bytes, bool add, EMULATED_PLACE) {
     check_bulk(shared, global, bytes, place);
     emulation::Outgoing& out = emulation::outgoing[emulation::state.current - emulation::state.thread];
@@ -157,8 +149,7 @@ DEVICE void sums_taken() {
     emulation::Outgoing& out = emulation::outgoing[emulation::state.current - emulation::state.thread];
     for (int n = 0; n < out.count; ++n) {
         const auto& write = out.writes[n];
-        for (int i = 0; i < write.bytes / 4; ++i)
-            write.global[i] = write.shared[i] + (write.add ? write.global[i] : 0);
+        for (int i = 0; i < write.bytes / 4; ++i) write.global[i] = write.shared[i] + (write.add ? write.global[i] : 0);
     }
     out.count = 0;
 }

@@ -1,0 +1,121 @@
+// The ring in shared memory that K-blocks, or samples, come through: one thread draws tiles and fetches, others wait
+// for what is there and tell when they have read it.
+#pragma once
+#include "ryle/correlate/hopper.cuh"
+#include "ryle/correlate/hopper_shape.cuh"
+
+namespace ryle {
+
+// One of the tiles, in the order in which they are drawn.
+struct alignas(16) Tile {
+    int integration, channel;  // -1 after the last
+    int rows, columns;         // runs
+};
+
+struct Ring {
+    unsigned char* stages;
+    uint64_t *fetched, *full, *empty;
+    Tile* tiles;  // whose data a stage has, with the first of them
+
+    // A warp has read a stage.
+    DEVICE void leave(int stage) const {
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) barrier_arrive(empty + stage);
+    }
+};
+
+// Where a thread is in its team's ring.
+struct Place {
+    int stage = 0, parity = 0;
+    DEVICE int before() const { return (stage ? stage : STAGES) - 1; }
+    DEVICE void advance() {
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+// Fetch what a team needs, in the order of the tiles it draws.
+DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* tiles, int* counter, int works,
+                    int first_block, int blocks) {
+    map_acquire(maps);
+    map_acquire(maps + 128);
+    Place place;
+    int work = atomicAdd(counter, 1);
+    while (work < works) {
+        const Tile tile = tiles[work];
+        const int next = atomicAdd(counter, 1);  // early: the answer takes a while
+        const int rows = RUNS == 1 ? 0 : tile.rows, columns = RUNS == 1 ? 0 : tile.columns;
+        const int live = (columns ? 128 : FETCHED_FIRST) + (rows == columns ? 0 : 128);
+        const int begin = first_block + tile.integration * blocks;
+#pragma unroll 1
+        for (int block = 0; block < blocks; ++block) {
+            barrier_wait(ring.empty + place.stage, place.parity ^ 1);
+            uint64_t* fetched = ring.fetched + place.stage;
+            unsigned char* stage = ring.stages + place.stage * STAGE + FETCHED;
+            const int from = begin + block;
+            const auto fetch_run = [&](int run) {
+                fetch_box(stage, maps + (run ? 128 : 0), fetched, first_input(run), from, tile.channel);
+            };
+            barrier_arrive_expecting(fetched, live * FETCH_ROW + (block == 0 ? sizeof(Tile) : 0));
+            if (block == 0) fetch(ring.tiles + place.stage, tiles + work, fetched, sizeof(Tile));
+            if constexpr (SAMPLES) {
+                const auto fetch_samples_box = [&](const unsigned char* map, int input, int count) {
+                    if constexpr (HEAPS) {
+                        for (int half = 0; half < 2; ++half)
+                            fetch_samples(stage + half * (count / 2 * ROW), map, fetched, from * BLOCK + 32 * half,
+                                          tile.channel, input / 2);
+                    } else {
+                        fetch_samples(stage, map, fetched, input, tile.channel, from * BLOCK);
+                    }
+                    stage += count * ROW;
+                };
+                const auto fetch_samples_run = [&](int run) {
+                    for (int box = 0; box < BOXES; ++box)
+                        fetch_samples_box(maps + 128, SPARE + 128 * run + BOX_INPUTS * box, BOX_INPUTS);
+                };
+                if (rows != columns) fetch_samples_run(rows);
+                fetch_samples_run(columns);
+                if (SPARE > 0 && columns == 0) fetch_samples_box(maps, 0, SPARE);
+                place.advance();
+                continue;
+            }
+            if (rows != columns) {
+                fetch_run(rows);
+                stage += 128 * FETCH_ROW;
+            }
+            fetch_run(columns);
+            place.advance();
+        }
+        work = next;
+    }
+    // All have drawn; ready for the next launch.
+    if (work == works + TEAMS * int(gridDim.x) - 1) *counter = 0;
+    barrier_wait(ring.empty + place.stage, place.parity ^ 1);
+    barrier_arrive_expecting(ring.fetched + place.stage, sizeof(Tile));
+    fetch(ring.tiles + place.stage, tiles + works, ring.fetched + place.stage, sizeof(Tile));
+}
+
+// Wait for the next tile's first data; false if there is none.
+DEVICE bool next_tile(Tile& tile, const Ring& ring, const Place& place) {
+    barrier_wait(ring.fetched + place.stage, place.parity);
+    const Tile there = ring.tiles[place.stage];
+    // A shuffle tells the compiler what is the same in all threads.
+    tile.integration = __shfl_sync(~0u, there.integration, 0);
+    tile.channel = __shfl_sync(~0u, there.channel, 0);
+    tile.rows = __shfl_sync(~0u, there.rows, 0);
+    tile.columns = __shfl_sync(~0u, there.columns, 0);
+    return __all_sync(~0u, tile.channel >= 0);
+}
+
+// Pass over a tile's data.
+DEVICE void skip(const Ring& ring, Place& place, int blocks) {
+    for (int block = 0; block < blocks; ++block) {
+        barrier_wait(ring.full + place.stage, place.parity);
+        ring.leave(place.stage);
+        place.advance();
+    }
+}
+
+}  // namespace ryle
