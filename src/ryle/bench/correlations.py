@@ -70,7 +70,9 @@ class Case:
         """Give the source and the macros of its kernel, to be compiled beforehand."""
         folder = Path(multiply.__file__).parent
         if self.kernel == "portable":
-            return folder / "portable.cu", PortableMultiply.defines(self.inputs, self.polarizations, self.bits)
+            return folder / "portable.cu", PortableMultiply.defines(
+                self.inputs, self.polarizations, self.bits, gpu.shared_bytes
+            )
         macros = HopperMultiply.defines(self.inputs, self.polarizations, self.bits, gpu.shared_bytes)
         return folder / "hopper.cu", macros
 

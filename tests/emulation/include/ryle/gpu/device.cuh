@@ -157,10 +157,10 @@ DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
     __syncthreads();
 }
 
-DEVICE void anchor(int&) {}
+DEVICE void anchor(int& value) { (void)value; }
 DEVICE void count_at_least(int& count, float value, float limit) { count += value >= limit; }
 
-DEVICE void map_acquire(const void*) {}
+DEVICE void map_acquire(const void* map) { (void)map; }
 DEVICE void boxes_init(uint64_t* arrival) { (void)arrival; }
 DEVICE void fetch_boxes(void* const (&shared)[2], const void* map, const int (&at)[2][5], uint32_t bytes,
                         uint64_t* arrival, EMULATED_PLACE) {
