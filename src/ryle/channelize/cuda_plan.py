@@ -69,7 +69,7 @@ class Plan:
     def filter_grid(self, config: ChannelizerConfig, blocks: int) -> int:
         """Blocks of the filter kernel to launch where `blocks` fit on the device."""
         strips = config.channels // self.radix // self.strip
-        return blocks if strips <= blocks else -(-strips // -(-strips // blocks))
+        return strips * (blocks // strips) if strips <= blocks else -(-strips // -(-strips // blocks))
 
     @property
     def first(self) -> int:

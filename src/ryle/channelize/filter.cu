@@ -22,12 +22,6 @@ using namespace ryle;
 #define POINTERS 0 // whether samples lie where a table of packet payloads points to, not in one buffer
 #define PACKET_BYTES 1
 #endif
-#ifndef LEFT
-#define LEFT 1
-#endif
-#ifndef ONE
-#define ONE 1
-#endif
 constexpr int GROUP = 128;
 constexpr int COLUMNS = 2 * CHANNELS;         // values of a step
 constexpr int POINTS = CHANNELS / RADIX;      // complex points after the first radix
@@ -162,21 +156,15 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
 
     // Neighbouring blocks work on neighbouring strips of the same groups at the same time, so that what they fetch from the same
     // lines is read from memory once.
-    // Blocks that are left over do the last groups of several strips.
     const int count = passes[0].count, blocks = gridDim.x, block = blockIdx.x;
-    const int lanes = min(STRIPS, blocks), parts = blocks / lanes, part = block / lanes, left = LEFT ? blocks - lanes * parts : 0;
-    const int64_t share = left ? parts * ((lanes + left - 1) / left) : 1;
-    const int split = left ? int(count * share / (share + 1)) : count;
-    const bool regular = part < parts;
-    const int begin = regular ? int(int64_t(split) * part / parts) : split;
-    const int end = regular ? int(int64_t(split) * (part + 1) / parts) : LEFT ? count : split;
+    const int lanes = min(STRIPS, blocks), parts = blocks / lanes, part = block / lanes;
+    const int begin = int(int64_t(count) * part / parts), end = int(int64_t(count) * (part + 1) / parts);
     uint64_t *arrival = reinterpret_cast<uint64_t *>(segments + 2 * GROUP);
-    int *bounds = reinterpret_cast<int *>(arrival + 2); // first and last pass, step of strips, strips at a time: kept out of registers
+    int *bounds = reinterpret_cast<int *>(arrival + 2); // first and last pass, strips at a time: kept out of registers
     if (tid == 0) {
         bounds[0] = begin;
         bounds[1] = end;
-        bounds[2] = regular ? lanes : left;
-        bounds[3] = lanes;
+        bounds[2] = lanes;
     }
     if (ENGINE_LEGS && tid == 0) {
         map_acquire(map);
@@ -203,6 +191,8 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         landing = raw + (top & 1) * (RAW_BYTES / 2) + top / 2 * RAW + (slot ^ swizzle(top / 2)) * FETCH;
         if constexpr (!POINTERS && LEG_BYTES % FETCH == 0) {
             const int64_t at = (bit >> 3) & ~int64_t(FETCH - 1);
+            const bool wanted = slot * FETCH * 8 < int(bit & (FETCH * 8 - 1)) + RUN * BITS;
+            const uint8_t *from = static_cast<const uint8_t *>(samples) + c.stream * stride + at + slot * FETCH + top * ROW_BYTES;
             if (at >= 0 && at + CHUNKS * FETCH + int64_t(2 * PAIRS) * ROW_BYTES <= bytes) {
                 if constexpr (ENGINE_LEGS > 0) {
                     flying = true;
@@ -213,14 +203,23 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
                                     ENGINE_LEGS * PAIRS * RAW, arrival);
                     }
                 }
-                if (top < BLOCKS && slot * FETCH * 8 < int(bit & (FETCH * 8 - 1)) + RUN * BITS)
-                    coming = static_cast<const uint8_t *>(samples) + c.stream * stride + at + slot * FETCH + top * ROW_BYTES;
+                if (top < BLOCKS && wanted) coming = from;
 #pragma unroll 1
                 for (uint32_t row = top + ROWS; row < BLOCKS; row += ROWS)
 #pragma unroll
                     for (int r = ENGINE_LEGS; r < RADIX; ++r)
-                        copy_async_if<FETCH>(coming, landing + r * (PAIRS * RAW) + (row - top) / 2 * RAW,
-                                      coming + r * LEG_BYTES + (row - top) * ROW_BYTES);
+                        copy_async_if<FETCH>(wanted, landing + r * (PAIRS * RAW) + (row - top) / 2 * RAW,
+                                             from + r * LEG_BYTES + (row - top) * ROW_BYTES);
+                return;
+            }
+            if (at >= 0) { // the end of the samples: rows of which all legs are there, for no window needs others
+                const int64_t room = stride - at - slot * FETCH - (RADIX - 1) * LEG_BYTES - FETCH;
+                const uint32_t end = room < 0 ? 0 : min(int64_t(BLOCKS), room / ROW_BYTES + 1);
+                for (uint32_t row = top; row < end; row += ROWS)
+#pragma unroll
+                    for (int r = 0; r < RADIX; ++r)
+                        copy_async_if<FETCH>(wanted, landing + r * (PAIRS * RAW) + (row - top) / 2 * RAW,
+                                             from + r * LEG_BYTES + (row - top) * ROW_BYTES);
                 return;
             }
         }
@@ -341,17 +340,16 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         // Spectrum s of the group goes to tile s / TILE, place s % TILE.
         const int s = 8 * g + 2 * q;
         float2 *to = y + ((int64_t(c.slot) * (GROUP / TILE) + s / TILE) * CHANNELS + strip * STRIP + warp) * TILE + s % TILE;
-        constexpr bool ONCE = ONE && WARPS == STRIP;
 #pragma unroll 1
-        for (int point = warp; ONCE || point < STRIP; point += WARPS, to += WARPS * TILE) {
+        for (int point = warp; point < STRIP; point += WARPS, to += WARPS * TILE) {
             float part[RADIX][2][4];
             float sums[2][4];
             const uint2 *mine = reinterpret_cast<const uint2 *>(x) + 2 * point * BESIDE + 4 * g + q; // of pairs of this thread's rows
 #pragma unroll
             for (int r = 0; r < RADIX; ++r) {
                 if (r % 2 == 0) { // two at a time: each time costs instructions
-                    fetch_leg(r, ONCE || point == warp);
-                    fetch_leg(r + 1, ONCE || point == warp);
+                    fetch_leg(r, point == warp);
+                    fetch_leg(r + 1, point == warp);
                 }
 #pragma unroll
                 for (int p = 0; p < 2; ++p) {
@@ -431,7 +429,6 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
                         if (wanted[2 * half + 1]) at[1] = make_float2(re[1], im[1]);
                     }
                 }
-            if constexpr (ONCE) break;
         }
         if constexpr (BITS <= 10) {
             static_assert(BITS > 10 || (STRIP + WARPS - 1) / WARPS * 2 * RADIX * 128.0 * (1ll << (2 * BITS - 2)) < 4294967296.0);
@@ -453,7 +450,7 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
 
     __syncthreads();
 #pragma unroll 1
-    for (int strip = int(blockIdx.x) % bounds[3]; strip < STRIPS; strip += bounds[2]) {
+    for (int strip = int(blockIdx.x) % bounds[2]; strip < STRIPS; strip += bounds[2]) {
         __syncthreads(); // nobody reads the weights of the strip before
         load_weights(strip);
         const int passes_here = bounds[1] - bounds[0];
