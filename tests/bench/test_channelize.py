@@ -163,10 +163,10 @@ def test_the_matrix_is_that_of_the_issue():
     assert all(case.samples == measured.LONG for case in cases)
     assert {case.channels for case in matrix(full=True)} == {1 << k for k in range(6, 17)}
     many = many_streams(4096)
-    assert (many.streams, many.spectra * 8192) == (512, 1 << 20)
-    assert many_streams(32768).spectra == 64
+    assert (many.streams, many.spectra * 8192) == (512, 1 << 21)
+    assert many_streams(32768).spectra == 128
     assert forms(1024)["short launch"].spectra * 2048 == 1 << 20
-    assert set(forms(4096)) == {*forms(8192), "short launch"}
+    assert set(forms(4096)) == {*forms(8192), "short launch", "two short streams"}
     for form, (other, _) in measured.KEPT.items():
         assert {form, other} <= set(forms(1024))
 
@@ -217,7 +217,7 @@ def test_forms_are_held_against_each_other(gpu, monkeypatch):
     monkeypatch.setattr(measured, "MANY", 8)
     group = forms(64)
     arena = Arena(gpu, group.values())
-    assert group[""].samples == 1 << 15 and group["many streams"].samples == 1 << 16
+    assert group[""].samples == 1 << 15 and group["many streams"].samples == 1 << 17
 
     class Fused(Twice):
         def prepare(self, case):
@@ -244,8 +244,8 @@ def test_forms_are_held_against_each_other(gpu, monkeypatch):
     assert (table.ratio, table.least, table.baseline_value) == (0.5, 0.85, plain.value)
     assert not any(r.more["policy"] == "table" and r.baseline == "three kernels" for r in fused)
     many = kept["fused, one stream", 8, "flat", "blocks", 10]
-    assert (many.ratio, many.least) == (2.0, 0.9)  # twice the samples in the same time
-    assert many.value == pytest.approx(65536 / 1e-6 / 1e9)
+    assert (many.ratio, many.least) == (4.0, 0.9)  # four times the samples in the same time
+    assert many.value == pytest.approx(131072 / 1e-6 / 1e9)
     assert kept["fused, plain", 2, "flat", "blocks", 8].least == 1.0
     assert kept["fused, plain", 2, "flat", "interleaved", 10].least is None
     assert kept["three kernels", 2, "flat", "interleaved", 10].ratio == 2.0

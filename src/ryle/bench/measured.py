@@ -26,6 +26,7 @@ TAPS = (4, 8, 12, 16, 32)
 BITS = (4, 8, 10, 12, 16)
 LONG = 1 << 28  # samples of a long launch, all streams
 SHORT = 1 << 20  # samples of one stream in a short launch
+GROUP = 128  # spectra of one stream in a launch on many slow streams, or more: what a form may filter together
 MANY = 512  # slow streams
 #: What a form (see `forms`) must keep of another's rate.
 KEPT = {
@@ -34,6 +35,7 @@ KEPT = {
     "packet table": ("", 0.85),
     "many streams": ("one stream", 0.9),
     "short launch": ("", 0.8),
+    "two short streams": ("", None),
 }
 
 
@@ -111,8 +113,8 @@ def long_launch(channels: int, taps: int = 16, bits: int = 10, streams: int = 2,
 
 
 def many_streams(channels: int) -> Case:
-    """Make a case of `SHORT` samples, or one K-block, of each of `MANY` streams."""
-    return Case(channels, streams=MANY, spectra=max(BLOCK, SHORT // (2 * channels)))
+    """Make a case of twice `SHORT` samples, or `GROUP` spectra if that is more, of each of `MANY` streams."""
+    return Case(channels, streams=MANY, spectra=max(GROUP, SHORT // channels))
 
 
 def matrix(full: bool = False) -> list[Case]:
@@ -135,7 +137,9 @@ def forms(channels: int) -> dict[str, Case]:
         "many streams": many_streams(channels),
     }
     if channels <= 4096:
-        found["short launch"] = Case(channels, streams=2, spectra=max(BLOCK, SHORT // (2 * channels)))
+        spectra = max(BLOCK, SHORT // (2 * channels))
+        found["short launch"] = Case(channels, streams=MANY, spectra=spectra)
+        found["two short streams"] = Case(channels, streams=2, spectra=spectra)
     return found
 
 
