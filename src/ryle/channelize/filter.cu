@@ -226,11 +226,33 @@ filter(const void *__restrict__ samples,              // uint8 [stream][stride];
         uint8_t *to = landing;
 #pragma unroll 1
         for (uint32_t row = top; row < BLOCKS; row += ROWS, to += ROWS / 2 * RAW) {
+            const int64_t first = bit + int64_t(row) * COLUMNS * BITS;
+            if constexpr (POINTERS && LEG_BYTES % FETCH == 0 && LEG_BYTES <= PACKET_BYTES) {
+                // Legs lie in packets that follow one another; all begin at the same place within FETCH bytes.
+                if (slot * FETCH * 8 >= int(bit & (FETCH * 8 - 1)) + RUN * BITS) return;
+                const int64_t at = ((first >> 3) & ~int64_t(FETCH - 1)) + slot * FETCH;
+                if (at >= 0) {
+                    const uint8_t *const *table = static_cast<const uint8_t *const *>(samples) + c.stream * stride;
+                    const uint32_t packets = uint32_t(bytes / PACKET_BYTES);
+                    uint32_t packet = at < bytes ? uint32_t(at) / PACKET_BYTES : packets, place = uint32_t(at) - packet * PACKET_BYTES;
+                    const uint8_t *payload = packet < packets ? table[packet] : nullptr;
+#pragma unroll
+                    for (int r = 0; r < RADIX; ++r) {
+                        copy_async<FETCH>(to + r * (PAIRS * RAW), payload ? payload + place : nullptr, payload != nullptr);
+                        place += LEG_BYTES;
+                        if (place >= PACKET_BYTES) {
+                            place -= PACKET_BYTES;
+                            payload = ++packet < packets ? table[packet] : nullptr;
+                        }
+                    }
+                    continue;
+                }
+            }
 #pragma unroll
             for (int r = 0; r < RADIX; ++r) {
-                const int64_t first = bit + (int64_t(row) * COLUMNS + r * 2 * POINTS) * BITS;
-                const int64_t at = ((first >> 3) & ~int64_t(FETCH - 1)) + slot * FETCH;
-                if (at * 8 >= first + RUN * BITS) continue;
+                const int64_t begin = first + r * 2 * POINTS * BITS;
+                const int64_t at = ((begin >> 3) & ~int64_t(FETCH - 1)) + slot * FETCH;
+                if (at * 8 >= begin + RUN * BITS) continue;
                 bool wanted = at >= 0 && at < bytes;
                 const uint8_t *from = static_cast<const uint8_t *>(samples);
                 if constexpr (POINTERS) {
