@@ -113,6 +113,10 @@ Verdict examine(const PacketLayout& layout, Packet packet, std::uint64_t* values
             return verdict;
         }
     }
+    if (layout.period == 0 && verdict.count >> 63 != 0) {
+        verdict.reason = kTimestamp;
+        return verdict;
+    }
     verdict.elements = elements;
     return verdict;
 }
