@@ -4,9 +4,21 @@ import struct
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ryle.wire.description import Format, names
 from ryle.wire.packets import Parser, Reason, build
+
+
+SHORT = """
+title = "t"
+source = "s"
+header = { bytes = 1, field = [{ name = "n", byte = 0, bytes = 1, means = "m" }] }
+payload = { order = ["element"], size = { element = 1 } }
+sample = { bits = 8, complex = false, code = "unsigned" }
+timestamp = { unit = "packets", count = { n = 3 }, step = 3 }
+"""
 
 
 def nibbles(real, imag, offset=0):
@@ -236,6 +248,26 @@ def test_every_counter_wraps(name):
     far = 5 * end + 7 * step  # another lap
     parser.start_at(far)
     assert parser.parse([at(far + step), at(far - step)]).timestamp.tolist() == [far + step, far - step]
+
+
+@given(first=st.integers(0, 255), hops=st.lists(st.integers(-128, 127), max_size=60), batch=st.integers(1, 7))
+def test_timestamps_are_the_nearest(first, hops, batch):
+    """Up to half a period back and less than half ahead of the packet before: the count goes on, over any laps."""
+    format = Format.parse(SHORT)
+    times = [3 * int(t) for t in np.cumsum([first, *hops])]
+    packets = [bytes([t // 3 % 256, 0]) for t in times]
+    parser = Parser(format)
+    got = [t for i in range(0, len(packets), batch) for t in parser.parse(packets[i : i + batch]).timestamp.tolist()]
+    assert got == times and format.period == 768
+
+
+def test_counts_that_leave_63_bits_are_refused():
+    parser = Parser(Format.parse(SHORT))
+    lap = ((1 << 63) - 1) // 768 * 768  # the last one, cut short after 511
+    parser.start_at(lap)
+    fields = parser.parse([bytes([n, 0]) for n in (120, 170, 171, 160)])
+    assert fields.timestamp.tolist() == [lap + 360, lap + 510, 0, lap + 480]
+    assert fields.reason.tolist() == [0, 0, Reason.TIMESTAMP, 0]
 
 
 def test_invalid_packets_do_not_move_the_clock():

@@ -98,7 +98,8 @@ class Sample(Table):
     bits: int = Field(ge=1, le=16, description="bits of a real sample or of one part of a complex one", examples=["4"])
     complex: bool = Field(description="whether a sample has two parts", examples=["true"])
     code: Literal["twos_complement", "offset_binary", "symmetric", "unsigned"] = Field(
-        description="offset_binary: c - 2^(bits-1); symmetric: 2c - (2^bits - 1)", examples=['"twos_complement"']
+        description="value of code c: offset_binary, c - 2^(bits-1); symmetric, 2c - (2^bits - 1)",
+        examples=['"twos_complement"'],
     )
     bit_order: Literal["msb", "lsb"] = Field(
         default="msb", description="where in a byte the first sample starts; of 16 bits, which byte comes first"

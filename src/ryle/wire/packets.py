@@ -207,7 +207,7 @@ class Parser:
 
         Returns
         -------
-        ndarray, shape (packet, *axes) or (packet, *axes, 2)
+        ndarray, shape (packet, axes...) or (packet, axes..., 2)
             The axes are `Format.axes`, a subsequence of (channel, time, antenna, input, pol, element). complex64, or
             float32 for real samples; with `integers` int8, or int16 if the code needs it, complex samples with (re, im)
             on a last axis.
@@ -256,7 +256,7 @@ def build(format: Format, fields: Mapping[str, int], samples: NDArray[Any] | byt
         Description.
     fields : mapping of str to int
         Header fields. Those left out are their one allowed value, the sizes of `samples`, or else the least allowed.
-    samples : bytes or ndarray, shape (*axes,) or (*axes, 2)
+    samples : bytes or ndarray, shape (axes...) or (axes..., 2)
         The payload as it is sent, or samples as `Parser.decode` gives them for one packet: integers or floating point.
 
     Raises
