@@ -87,6 +87,20 @@ def test_counts_agree_with_what_was_sent(capture, seed):
     assert (stream.missing, stream.duplicate, stream.packets) == (301 - len(sent), 20, len(sent) + 20)
 
 
+def test_other_ports_do_not_count(tmp_path):
+    """Packets to another port, though of the same format, are neither counted nor do they move the clock."""
+    top, path = 1 << 48, tmp_path / "two.pcap"
+    with PcapWriter(path) as file:
+        for i, (mcnt, port) in enumerate([(top - 1, 1), (top // 3, 2), (2 * top // 3, 2), (top, 1)]):
+            file.write(10**18 + i, paper(mcnt), "10.0.0.1", port)
+    found = PacketCheck(Format.load("paper_psa128"), path, port=1)
+    assert [(p.number, p.port, p.timestamp, p.time) for p in found] == [
+        (0, 1, 16 * (top - 1), 10**18),
+        (3, 1, 16 * top, 10**18 + 3),
+    ]
+    assert found.clean
+
+
 def test_timestamps_between_steps(capture):
     format = Format.load("ata_v1")
     path = capture([build(format, {"seq": s}, bytes(8192)) for s in (0, 16, 35, 32)])

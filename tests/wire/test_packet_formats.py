@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ryle.wire.description import Format, names
 from ryle.wire.packets import Parser, Reason, build
-
+from ryle.wire.vdif import Header, decode
 
 SHORT = """
 title = "t"
@@ -276,6 +276,17 @@ def test_invalid_packets_do_not_move_the_clock():
     bad = struct.pack(">Q", 1 << 62) + bytes(8191)
     fields = Parser(format).parse([good[0], bad, good[1]])
     assert fields.timestamp.tolist() == [16 * ((1 << 48) - 1), 0, 16 << 48]
+
+
+def test_vdif_agrees_with_the_reader_of_recordings():
+    packet = GOLDEN["vdif"](np.random.default_rng())[0]
+    parser = Parser(Format.load("vdif"))
+    fields = parser.parse([packet]).header
+    header = Header.unpack(packet)
+    shared = [name for name in parser.format.fields if hasattr(header, name)]
+    assert len(shared) == 12 and {n: int(fields[n][0]) for n in shared} == {n: getattr(header, n) for n in shared}
+    levels = decode(packet[32:], header)[:, 0]
+    np.testing.assert_array_equal(np.sign(levels) * np.where(abs(levels) > 1, 3, 1), parser.decode([packet])[0])
 
 
 def test_stated_length():

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from ryle.wire.description import Format
 from ryle.wire.packets import Parser, Reason
 
@@ -127,12 +129,11 @@ class PacketCheck:
         rule, names = self.format.timestamp, list(self.format.fields)
         number = 0
         for batch in self._file.batches():
-            fields = parser.parse(batch.payload)
+            # Packets to other ports are not parsed at all: they must not move the clock.
+            chosen = np.arange(len(batch.port)) if self._port is None else np.flatnonzero(batch.port == self._port)
+            fields = parser.parse(batch.payload if self._port is None else batch.payload[chosen])
             size = batch.payload.shape[1]
-            for i in range(len(fields)):
-                number += 1
-                if self._port is not None and batch.port[i] != self._port:
-                    continue
+            for i, at in enumerate(chosen.tolist()):
                 reason = Reason(int(fields.reason[i]))
                 self.reasons[reason] += 1
                 remarks, timestamp = [fields.explain(i)], None
@@ -143,4 +144,5 @@ class PacketCheck:
                     remarks.append(stream.take(timestamp, rule.step))
                 values = {} if reason == Reason.SHORT else {name: int(fields.header[name][i]) for name in names}
                 said = tuple(r for r in remarks if r)
-                yield Explained(number - 1, int(batch.time[i]), int(batch.port[i]), size, values, timestamp, said)
+                yield Explained(number + at, int(batch.time[at]), int(batch.port[at]), size, values, timestamp, said)
+            number += len(batch.port)
