@@ -14,10 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ryle.config.problems import ConfigError, Problem, did_you_mean, explain, file_order, listed
-from ryle.config.tables import Table
 
 FORMATS = Path(__file__).parent / "formats"
 #: Axes of a payload in canonical order, in which samples are decoded whatever the order in the packet.
@@ -29,6 +28,12 @@ MOST_SAMPLES = 1 << 19
 Axis = Literal["channel", "time", "antenna", "input", "pol", "element"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Total = dict[str, int]  # field -> factor; the key "add" is a constant
+
+
+class Table(BaseModel):
+    """A table of a description: unknown keys are errors, ``"8"`` is no number, values do not change after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class HeaderField(Table):
@@ -135,8 +140,6 @@ class Format(Table):
     name : str
         Name of the shipped format, or of the file.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     title: str = Field(description="one line", examples=['"PAPER F-engine packets"'])
     source: str = Field(description="where the layout is written down", examples=['"memo 12"'])
