@@ -7,6 +7,7 @@ import ryle
 
 sys.path.insert(0, str(Path(__file__).parent))
 import command_line
+import packet_formats
 
 project = "Ryle"
 author = "The Ryle developers"
@@ -16,7 +17,7 @@ version = release = ryle.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc"]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "reference/generated/commands.md"]
+exclude_patterns = ["_build", "reference/generated/commands.md", "reference/generated/formats.md"]
 templates_path = ["_templates"]
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -31,7 +32,8 @@ html_theme = "furo"
 html_static_path = ["_static"]
 html_title = "Ryle"
 
-# Written anew at every build; the page that includes it stands in reference/command-line.md.
+# Written anew at every build; included by reference/command-line.md and reference/packet-formats.md.
 generated = Path(__file__).parent / "reference" / "generated"
 generated.mkdir(exist_ok=True)
 (generated / "commands.md").write_text(command_line.page())
+(generated / "formats.md").write_text(packet_formats.page())

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from ryle.config import example, example_names, load
+from ryle.wire.description import Format
+from ryle.wire.packets import Parser, build
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -47,8 +49,9 @@ def mistakes(command):
     words = shlex.split(command.split(">")[0])[1:]
     if words[:1] in (["--version"], ["COMMAND"]):
         return []
-    name = " ".join(words[:2]) if words[0] == "engine" and len(words) > 1 else words[0]
-    if name == "engine":
+    groups = {name.split()[0] for name in COMMANDS if " " in name}
+    name = " ".join(words[:2]) if words[0] in groups and len(words) > 1 else words[0]
+    if name in groups:
         return []
     if name not in COMMANDS:
         return [f"no such command: {name}"]
@@ -133,12 +136,27 @@ def test_pages_stand_in_a_table_of_contents():
             assert name in index or f"{page.parent.name}/*" in index, name
 
 
+FORMAT_PAGE = "docs/howto/wire-formats.md"
+
+
+def test_packet_format_shown_is_valid(tmp_path):
+    """The description of the how-to page is one, and is what the page says of it."""
+    (block,) = [b for _, kind, b in _FENCE.findall((ROOT / FORMAT_PAGE).read_text()) if kind == "toml"]
+    format = Format.parse(block)
+    samples = np.random.default_rng().integers(-128, 128, (128, 8, 2, 2))
+    packet = build(format, {"ant": 3, "chan": 256, "spectrum": 8}, samples)
+    parser = Parser(format)
+    fields = parser.parse([packet])
+    assert fields.valid.all() and (fields.antenna[0], fields.channel[0], fields.timestamp[0]) == (3, 256, 8)
+    np.testing.assert_array_equal(parser.decode([packet], integers=True)[0], samples)
+
+
 def _toml_blocks():
     return [
         (i, b)
         for i, p in zip(IDS, PAGES, strict=True)
         for _, kind, b in _FENCE.findall(p.read_text())
-        if kind == "toml"
+        if kind == "toml" and i != FORMAT_PAGE
     ]
 
 

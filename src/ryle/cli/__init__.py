@@ -19,7 +19,7 @@ app = typer.Typer(
 
 
 def _register() -> None:
-    from . import bench, check, correlate, demo, engine, example, files, run, simulate
+    from . import bench, check, correlate, demo, engine, example, files, run, simulate, wire
 
     app.command()(check.check)
     app.command()(run.run)
@@ -32,6 +32,7 @@ def _register() -> None:
     app.command()(files.recover)
     app.command()(files.plot)
     app.command()(files.image)
+    app.add_typer(wire.app, name="wire")
     app.add_typer(engine.app, name="engine", hidden=True)
 
 

@@ -20,3 +20,58 @@ def decode_vdif(
     channel: int,
     payload_bytes: int,
 ) -> None: ...
+
+_Sum = tuple[list[tuple[int, int]], int]
+
+class PacketParser:
+    def __init__(
+        self,
+        header_bytes: int,
+        fields: list[tuple[int, int, int, int, bool, int, int]],
+        trailers: list[int],
+        sizes: list[tuple[int, int]],
+        bits: int,
+        parts: int,
+        code: int,
+        msb_first: bool,
+        length: list[_Sum],
+        timestamp: _Sum,
+        period: int,
+        placement: list[_Sum],
+    ) -> None: ...
+    def parse_bytes(
+        self,
+        packets: list[bytes],
+        values: NDArray[np.uint64],
+        reasons: NDArray[np.uint8],
+        details: NDArray[np.int64],
+        timestamps: NDArray[np.int64],
+        places: NDArray[np.int64],
+        /,
+    ) -> None: ...
+    def parse_rows(
+        self,
+        rows: NDArray[np.uint8],
+        values: NDArray[np.uint64],
+        reasons: NDArray[np.uint8],
+        details: NDArray[np.int64],
+        timestamps: NDArray[np.int64],
+        places: NDArray[np.int64],
+        /,
+    ) -> None: ...
+    def parse_buffer(
+        self,
+        buffer: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        values: NDArray[np.uint64],
+        reasons: NDArray[np.uint8],
+        details: NDArray[np.int64],
+        timestamps: NDArray[np.int64],
+        places: NDArray[np.int64],
+        /,
+    ) -> None: ...
+    def decode_bytes(self, packets: list[bytes], out: NDArray[np.int8] | NDArray[np.int16], /) -> None: ...
+    def decode_rows(self, rows: NDArray[np.uint8], out: NDArray[np.int8] | NDArray[np.int16], /) -> None: ...
+    def set_reference(self, reference: int, /) -> None: ...
+    def forget(self) -> None: ...

@@ -1,0 +1,79 @@
+// A packet description, compiled: which bits are which field, what makes a packet valid, where its samples are.
+//
+// Nothing outside a packet is ever read: constructing a parser checks that every field lies in the header, and a packet
+// shorter than its header or of another length than its samples need is refused before either is looked at.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ryle {
+
+using Packet = std::span<const std::uint8_t>;
+
+// `width` bits from bit `shift` up of a word of `bytes` bytes at byte `byte`; allowed are `low` to `high`.
+struct PacketField {
+    std::uint32_t byte, bytes, shift, width;
+    bool big_endian;
+    std::uint64_t low, high;
+};
+
+// A weighted sum of fields.
+struct Term {
+    std::uint32_t field;
+    std::uint64_t factor;
+};
+struct Sum {
+    std::vector<Term> terms;
+    std::int64_t add = 0;
+};
+
+// Size of an axis of the payload: a number, or what a field says (`field` >= 0).
+struct Size {
+    std::uint64_t value;
+    std::int32_t field;
+};
+
+enum Reason : std::uint8_t { kValid, kShort, kField, kLength, kStatedLength, kTimestamp, kReasons };
+enum Code : std::uint8_t { kTwosComplement, kOffsetBinary, kSymmetric, kUnsigned, kCodes };
+
+struct PacketLayout {
+    std::uint32_t header_bytes = 0;
+    std::vector<PacketField> fields;
+    std::vector<std::uint32_t> trailers;  // bytes that may follow the samples
+    std::vector<Size> sizes;
+    std::uint32_t bits = 0, parts = 0;  // of a sample: bits of a part, 2 parts if complex
+    Code code = kTwosComplement;
+    bool msb_first = true;
+    bool states_length = false;  // the packet's bytes are this sum
+    Sum length;
+    Sum timestamp;
+    std::uint64_t period = 0;  // the timestamp counts modulo this; 0: up to 2^63 and never wraps
+    std::vector<Sum> placement;
+};
+
+// What became of one packet.
+struct Verdict {
+    Reason reason = kValid;
+    std::int32_t field = -1;      // the field that is wrong
+    std::int64_t expected = -1;   // bytes that the packet should have (kLength, kStatedLength)
+    std::uint64_t elements = 0;   // parts of samples in the payload
+    unsigned __int128 count = 0;  // timestamp as it stands in the packet
+};
+
+// Throws std::invalid_argument unless no packet can make a parser read or write out of range.
+void check(const PacketLayout& layout);
+
+// `values` gets one number a field; zeros if the packet is shorter than the header.
+Verdict examine(const PacketLayout& layout, Packet packet, std::uint64_t* values);
+
+// The count congruent to `count` modulo `period` that is nearest to `reference`; false if it does not fit 63 bits.
+bool unwrap(unsigned __int128 count, std::uint64_t period, std::int64_t reference, std::int64_t& out);
+
+// The payload's codes as numbers, in wire order. `payload` holds at least elements * bits bits.
+template <typename Out>
+void decode(const PacketLayout& layout, Packet payload, std::uint64_t elements, Out* out);
+
+}  // namespace ryle

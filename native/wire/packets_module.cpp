@@ -1,0 +1,184 @@
+// Python's view of packets.h: a parser object, many packets a call.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "packets.h"
+
+namespace nb = nanobind;
+using namespace ryle;
+
+namespace {
+
+using Buffer = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Rows = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::device::cpu>;
+using Index = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Column = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Table = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+using FieldTuple =
+    std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, bool, std::uint64_t, std::uint64_t>;
+using SumTuple = std::tuple<std::vector<std::tuple<std::uint32_t, std::uint64_t>>, std::int64_t>;
+
+Sum to_sum(const SumTuple& given) {
+    Sum sum;
+    for (const auto& [field, factor] : std::get<0>(given)) sum.terms.push_back({field, factor});
+    sum.add = std::get<1>(given);
+    return sum;
+}
+
+// The three ways in which packets are handed over. Bytes objects must outlive their spans.
+std::vector<Packet> from_bytes(const std::vector<nb::bytes>& packets) {
+    std::vector<Packet> spans;
+    spans.reserve(packets.size());
+    for (const nb::bytes& p : packets) spans.emplace_back(static_cast<const std::uint8_t*>(p.data()), p.size());
+    return spans;
+}
+
+std::vector<Packet> from_rows(const Rows& rows) {
+    if (rows.shape(1) > 1 && rows.stride(1) != 1) throw std::invalid_argument("the bytes of a packet must be adjacent");
+    std::vector<Packet> spans;
+    spans.reserve(rows.shape(0));
+    for (std::size_t i = 0; i < rows.shape(0); ++i)
+        spans.emplace_back(rows.data() + static_cast<std::ptrdiff_t>(i) * rows.stride(0), rows.shape(1));
+    return spans;
+}
+
+std::vector<Packet> from_buffer(const Buffer& buffer, const Index& starts, const Index& lengths) {
+    if (starts.size() != lengths.size()) throw std::invalid_argument("starts and lengths must be equally long");
+    std::vector<Packet> spans;
+    spans.reserve(starts.size());
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+        const std::int64_t start = starts.data()[i], length = lengths.data()[i];
+        if (start < 0 || length < 0 || static_cast<std::uint64_t>(start) > buffer.size() ||
+            static_cast<std::uint64_t>(length) > buffer.size() - static_cast<std::uint64_t>(start))
+            throw std::out_of_range("a packet reaches beyond the buffer");
+        spans.emplace_back(buffer.data() + start, static_cast<std::size_t>(length));
+    }
+    return spans;
+}
+
+class PacketParser {
+  public:
+    PacketParser(std::uint32_t header_bytes, const std::vector<FieldTuple>& fields,
+                 const std::vector<std::uint32_t>& trailers,
+                 const std::vector<std::tuple<std::uint64_t, std::int32_t>>& sizes, std::uint32_t bits,
+                 std::uint32_t parts, std::uint32_t code, bool msb_first, const std::vector<SumTuple>& length,
+                 const SumTuple& timestamp, std::uint64_t period, const std::vector<SumTuple>& placement) {
+        layout_.header_bytes = header_bytes;
+        for (const auto& [byte, bytes, shift, width, big, low, high] : fields)
+            layout_.fields.push_back({byte, bytes, shift, width, big, low, high});
+        layout_.trailers = trailers;
+        for (const auto& [value, field] : sizes) layout_.sizes.push_back({value, field});
+        layout_.bits = bits;
+        layout_.parts = parts;
+        layout_.code = code < kCodes ? static_cast<Code>(code) : kCodes;
+        layout_.msb_first = msb_first;
+        layout_.states_length = !length.empty();
+        if (!length.empty()) layout_.length = to_sum(length.front());
+        layout_.timestamp = to_sum(timestamp);
+        layout_.period = period;
+        for (const SumTuple& sum : placement) layout_.placement.push_back(to_sum(sum));
+        check(layout_);
+    }
+
+    void parse(const std::vector<Packet>& packets, Table<std::uint64_t>& values, Column<std::uint8_t>& reasons,
+               Table<std::int64_t>& details, Column<std::int64_t>& timestamps, Table<std::int64_t>& places) {
+        const std::size_t n = packets.size(), fields = layout_.fields.size(), kinds = layout_.placement.size();
+        if (values.shape(0) != n || values.shape(1) != fields || reasons.size() != n || details.shape(0) != n ||
+            details.shape(1) != 2 || timestamps.size() != n || places.shape(0) != n || places.shape(1) != kinds)
+            throw std::invalid_argument("an output array has the wrong shape");
+        for (std::size_t i = 0; i < n; ++i) {
+            std::uint64_t* row = values.data() + i * fields;
+            Verdict verdict = examine(layout_, packets[i], row);
+            std::int64_t time = 0;
+            if (verdict.reason == kValid) {
+                // The first packet stands for itself: it is what later ones are unwrapped against.
+                const std::uint64_t period = layout_.period;
+                const std::int64_t first = static_cast<std::int64_t>(period ? verdict.count % period : 0);
+                if (unwrap(verdict.count, period, started_ ? reference_ : first, time)) {
+                    reference_ = time;
+                    started_ = true;
+                } else {
+                    verdict.reason = kTimestamp;
+                    time = 0;
+                }
+            }
+            reasons.data()[i] = verdict.reason;
+            details.data()[2 * i] = verdict.field;
+            details.data()[2 * i + 1] = verdict.expected;
+            timestamps.data()[i] = time;
+            for (std::size_t k = 0; k < kinds; ++k) {
+                std::uint64_t place = static_cast<std::uint64_t>(layout_.placement[k].add);
+                for (const Term& term : layout_.placement[k].terms) place += row[term.field] * term.factor;
+                places.data()[i * kinds + k] = verdict.reason == kValid ? static_cast<std::int64_t>(place) : -1;
+            }
+        }
+    }
+
+    template <typename Out>
+    void decode_into(const std::vector<Packet>& packets, Table<Out>& out) const {
+        if (out.shape(0) != packets.size()) throw std::invalid_argument("the output needs one row a packet");
+        std::vector<std::uint64_t> values(layout_.fields.size() + 1);
+        for (std::size_t i = 0; i < packets.size(); ++i) {
+            const Verdict verdict = examine(layout_, packets[i], values.data());
+            if (verdict.reason != kValid || verdict.elements != out.shape(1))
+                throw std::invalid_argument("packet " + std::to_string(i) + " is not valid or of another shape");
+            decode(layout_, packets[i].subspan(layout_.header_bytes), verdict.elements, out.data() + i * out.shape(1));
+        }
+    }
+
+    void set_reference(std::int64_t reference) {
+        reference_ = reference;
+        started_ = true;
+    }
+    void forget() { started_ = false; }
+
+  private:
+    PacketLayout layout_;
+    std::int64_t reference_ = 0;
+    bool started_ = false;
+};
+
+}  // namespace
+
+void bind_packets(nb::module_& m) {
+    using namespace nb::literals;
+    using Parser = PacketParser;
+    using V = Table<std::uint64_t>;
+    using R = Column<std::uint8_t>;
+    using D = Table<std::int64_t>;
+    using T = Column<std::int64_t>;
+    nb::class_<Parser>(m, "PacketParser", "A compiled packet description; see ryle.wire.packets.Parser.")
+        .def(nb::init<std::uint32_t, const std::vector<FieldTuple>&, const std::vector<std::uint32_t>&,
+                      const std::vector<std::tuple<std::uint64_t, std::int32_t>>&, std::uint32_t, std::uint32_t,
+                      std::uint32_t, bool, const std::vector<SumTuple>&, const SumTuple&, std::uint64_t,
+                      const std::vector<SumTuple>&>(),
+             "header_bytes"_a, "fields"_a, "trailers"_a, "sizes"_a, "bits"_a, "parts"_a, "code"_a, "msb_first"_a,
+             "length"_a, "timestamp"_a, "period"_a, "placement"_a)
+        .def("parse_bytes", [](Parser& self, const std::vector<nb::bytes>& packets, V v, R r, D d, T t,
+                               D p) { self.parse(from_bytes(packets), v, r, d, t, p); })
+        .def("parse_rows", [](Parser& self, const Rows& rows, V v, R r, D d, T t,
+                              D p) { self.parse(from_rows(rows), v, r, d, t, p); })
+        .def("parse_buffer", [](Parser& self, const Buffer& buffer, const Index& starts, const Index& lengths, V v, R r,
+                                D d, T t, D p) { self.parse(from_buffer(buffer, starts, lengths), v, r, d, t, p); })
+        .def("decode_bytes", [](const Parser& self, const std::vector<nb::bytes>& packets,
+                                Table<std::int8_t> out) { self.decode_into(from_bytes(packets), out); })
+        .def("decode_bytes", [](const Parser& self, const std::vector<nb::bytes>& packets,
+                                Table<std::int16_t> out) { self.decode_into(from_bytes(packets), out); })
+        .def("decode_rows", [](const Parser& self, const Rows& rows,
+                               Table<std::int8_t> out) { self.decode_into(from_rows(rows), out); })
+        .def("decode_rows", [](const Parser& self, const Rows& rows,
+                               Table<std::int16_t> out) { self.decode_into(from_rows(rows), out); })
+        .def("set_reference", &Parser::set_reference)
+        .def("forget", &Parser::forget);
+}

@@ -1,0 +1,151 @@
+"""`ryle wire`: packet formats, shipped and own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from ..net.packet_check import Explained, PacketCheck
+    from ..wire.description import Format, Total
+
+app = typer.Typer(help="Packet formats: list, show, and check a capture against one.", no_args_is_help=True)
+
+FormatName = Annotated[str, typer.Argument(help="Name of a shipped format, or a TOML file.", metavar="FORMAT")]
+
+
+@app.command("list")
+def formats() -> None:
+    """List the shipped packet formats."""
+    from ..wire.description import Format, names
+
+    table = Table(box=None)
+    table.add_column("format", style="cyan", no_wrap=True)
+    table.add_column("what")
+    for name in names():
+        table.add_row(name, Text(Format.load(name).title))
+    Console().print(table)
+
+
+@app.command()
+def show(format: FormatName) -> None:
+    """Show a packet format: header fields, payload, timestamp; a format of one's own is checked."""
+    from ..wire.description import Format
+
+    Console().print(_described(Format.load(format)))
+
+
+@app.command()
+def check(
+    format: FormatName,
+    pcap: Annotated[Path, typer.Option("--pcap", help="Capture: pcap or pcapng.", exists=True, dir_okay=False)],
+    port: Annotated[int | None, typer.Option(help="Only packets to this UDP port.", min=1, max=65535)] = None,
+    packets: Annotated[
+        int, typer.Option(help="Packets to print; after as many, only those with something wrong.", min=0)
+    ] = 20,
+    most: Annotated[int, typer.Option(help="Packets with something wrong to print in all.", min=0)] = 100,
+) -> None:
+    """Explain a capture packet by packet: fields, what is wrong, what is missing.
+
+    Ends with status 1 unless all packets are valid and none is missing, late or duplicate.
+    """
+    from ..net.packet_check import PacketCheck
+    from ..wire.description import Format
+
+    found = PacketCheck(Format.load(format), pcap, port)
+    console = Console(soft_wrap=True, highlight=False)
+    wrong = 0
+    for number, packet in enumerate(found):
+        wrong += bool(packet.remarks)
+        if number < packets or (packet.remarks and wrong <= most):
+            console.print(_line(packet))
+    if wrong > most:
+        console.print(f"… {wrong - most} more packets with something wrong")
+    console.print(_summary(found))
+    if not found.clean:
+        raise typer.Exit(1)
+
+
+def _line(packet: Explained) -> Text:
+    fields = " ".join(f"{name}={value}" for name, value in packet.fields.items())
+    time = "" if packet.timestamp is None else f" t={packet.timestamp}"
+    line = Text.assemble(
+        (f"{packet.number:>7} ", "dim"), f"{packet.size} B to {packet.port}", (time, "cyan"), " ", fields
+    )
+    return line.append("".join(f"  ! {remark}" for remark in packet.remarks), "bold red")
+
+
+def _summary(found: PacketCheck) -> RenderableType:
+    format, account = found.format, found.account
+    verdicts = [f"{n} {reason.name.lower().replace('_', ' ')}" for reason, n in found.reasons.items() if n]
+    others = {
+        "fragments": account.fragments,
+        "truncated": account.truncated,
+        "malformed": account.malformed,
+        "not UDP": account.other,
+    }
+    dropped = [f"{n} {what}" for what, n in others.items() if n]
+    lines = [f"packets: {', '.join(verdicts) or 'none'}"]
+    if dropped:
+        lines.append(f"not looked at: {', '.join(dropped)}")
+    if account.cut:
+        lines.append("the file ends within a record")
+    table = Table(box=None, title="streams", title_justify="left")
+    for name in format.timestamp.stream:
+        table.add_column(name, justify="right", style="cyan")
+    for heading in ("packets", "missing", "late", "duplicate", "off step", f"first, {format.timestamp.unit}", "last"):
+        table.add_column(heading, justify="right")
+    for key, s in sorted(found.streams.items())[:50]:
+        counts = (s.packets, s.missing, s.late, s.duplicate, s.off, s.first, s.expected - format.timestamp.step)
+        table.add_row(*(str(x) for x in (*key, *counts)))
+    if len(found.streams) > 50:
+        table.caption = f"{len(found.streams) - 50} more streams"
+    return Group(Text("\n".join(lines)), *([table] if found.streams else []))
+
+
+def _total(total: Total) -> str:
+    terms = [name if factor == 1 else f"{factor} {name}" for name, factor in total.items() if name != "add"]
+    return " + ".join([*terms, *([str(total["add"])] if total.get("add") else [])])
+
+
+def _described(f: Format) -> RenderableType:
+    table = Table(title=f"header, {f.header.bytes} B", title_justify="left", box=None)
+    for heading in ("field", "bytes", "bits", "endian", "allowed", "means"):
+        table.add_column(heading, style="cyan" if heading == "field" else "")
+    for field in f.header.field:
+        allowed = "" if (field.low, field.high) == (0, (1 << field.width) - 1) else f"{field.low} to {field.high}"
+        table.add_row(
+            field.name,
+            f"{field.byte}-{field.byte + field.bytes - 1}",
+            field.bits or f"{field.width - 1}:0",
+            field.endian or f.header.endian,
+            str(field.low) if field.low == field.high else allowed,
+            Text(field.means),
+        )
+    sample, rule = f.sample, f.timestamp
+    axes = " ".join(f"[{axis} {f.payload.size[axis]}]" for axis in f.payload.order)
+    kind = (
+        f"{'complex' if sample.complex else 'real'}, {sample.bits} bits a part, {sample.code}, {sample.bit_order} first"
+    )
+    rows = {
+        "payload": f"{axes}, the slowest first",
+        "samples": kind + (f", {sample.first} part first" if sample.complex else ""),
+        "after them": " or ".join(str(n) for n in f.payload.trailer_bytes) + " B",
+        "timestamp": f"{_total(rule.count)} {rule.unit}, {rule.step} a packet, starts again at {f.period}",
+        "streams": ", ".join(rule.stream) or "one",
+        **{f"first {place}": _total(total) for place, total in f.placement.items()},
+        "source": f.source,
+    }
+    if f.notes:
+        rows["notes"] = f.notes
+    facts = Table(show_header=False, box=None)
+    facts.add_column(style="cyan", no_wrap=True)
+    facts.add_column()
+    for name, text in rows.items():
+        facts.add_row(name, Text(text))
+    return Group(Text(f"{f.name}: {f.title}", style="bold"), table, facts)
