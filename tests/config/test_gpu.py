@@ -17,11 +17,14 @@ def observed(monkeypatch):
     """Make an observation with the GPU form, on a computer with a GPU or without."""
     gpu._opened.cache_clear()
 
-    def make(here, **fengine):
+    def make(here, bits=8, **fengine):
         answer = (here, None) if here is not None else (None, "no driver")
         monkeypatch.setattr(gpu, "_opened", lambda: answer)
         o = load(example("paper128"))
-        return changed(o, fengine={"backend": "cuda", "taps": 16, **fengine}, xengine={"channels_per_substream": None})
+        fengine = {"backend": "cuda", "taps": 16, **fengine}
+        return changed(
+            o, digitizer={"bits": bits, "heap_samples": 4096}, fengine=fengine, xengine={"channels_per_substream": None}
+        )
 
     return make
 
@@ -33,7 +36,7 @@ def test_a_gpu_that_can(observed):
 
 
 def test_a_gpu_that_cannot(observed):
-    o = observed(RTX, channels=65536, taps=32)
+    o = observed(RTX, bits=10, channels=65536, taps=32)
     (caution,) = [c for c in cautions(o) if c.key == "fengine.backend"]
     assert "shared memory" in caution.remedy and "65536" in caution.remedy
     assert "H100, H200" in gpu.needs(o) and "RTX" not in gpu.needs(o)
