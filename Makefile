@@ -35,7 +35,7 @@ lint: $(VENV)/dev.stamp  ## ruff, mypy and clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $$(find native -name '*.cpp' -o -name '*.h')
+	$(BIN)/clang-format --dry-run --Werror $$(find native src -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
 docs: $(VENV)/dev.stamp  ## build the documentation site (docs/_build/html)
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

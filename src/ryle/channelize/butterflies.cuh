@@ -1,8 +1,8 @@
 // Discrete Fourier transforms of 2 to 32 points in registers, forward (e^{-j2πft}), natural order in and out.
 //
 // Radix 2, decimated in time: E + w·O and E - w·O of the transforms E and O of the even and odd points. The second is
-// 2 E - (E + w·O), so that a butterfly takes six instructions whatever w is, and turns of the inputs cost nothing where they
-// can be joined with those that are in the transform already.
+// 2 E - (E + w·O), so that a butterfly takes six instructions whatever w is, and turns of the inputs cost nothing where
+// they can be joined with those that are in the transform already.
 #pragma once
 #include "ryle/gpu/device.cuh"
 
@@ -22,18 +22,27 @@ DEVICE float2 twice_less(float2 a, float2 b) { return make_float2(fmaf(2.0f, a.x
 
 // cos(2π k / 32), k = 0 to 8.
 DEVICE constexpr float cosine_32(int k) {
-    constexpr float COSINES[9] = {1.0f,         0.98078528040323045f, 0.92387953251128676f, 0.83146961230254524f, 0.70710678118654752f,
-                                  0.55557023301960222f, 0.38268343236508977f, 0.19509032201612827f, 0.0f};
+    constexpr float COSINES[9] = {1.0f,
+                                  0.98078528040323045f,
+                                  0.92387953251128676f,
+                                  0.83146961230254524f,
+                                  0.70710678118654752f,
+                                  0.55557023301960222f,
+                                  0.38268343236508977f,
+                                  0.19509032201612827f,
+                                  0.0f};
     return COSINES[k];
 }
 
 // e^{-j2πk/R}, k below R/2, R at most 32.
-template <int R> DEVICE constexpr float2 root(int k) {
+template <int R>
+DEVICE constexpr float2 root(int k) {
     const int i = k * (32 / R);
     return i <= 8 ? float2{cosine_32(i), -cosine_32(8 - i)} : float2{-cosine_32(16 - i), -cosine_32(i - 8)};
 }
 
-template <int R> DEVICE void dft(float2 (&z)[R]) {
+template <int R>
+DEVICE void dft(float2 (&z)[R]) {
     if constexpr (R > 1) {
         float2 even[R / 2], odd[R / 2];
 #pragma unroll
@@ -45,7 +54,7 @@ template <int R> DEVICE void dft(float2 (&z)[R]) {
         dft(odd);
 #pragma unroll
         for (int k = 0; k < R / 2; ++k) {
-            if (k % (R / 4 > 0 ? R / 4 : 1) == 0) { // by 1 or -j
+            if (k % (R / 4 > 0 ? R / 4 : 1) == 0) {  // by 1 or -j
                 const float2 turned = k == 0 ? odd[k] : minus_j(odd[k]);
                 z[k] = even[k] + turned;
                 z[k + R / 2] = even[k] - turned;
@@ -58,7 +67,8 @@ template <int R> DEVICE void dft(float2 (&z)[R]) {
 }
 
 // The transform of w^i z[i]; `turns` holds w^(N/2), w^(N/4), then for R = 8 to N w^(N/R) e^{-j2πk/R}, k below R/4.
-template <int R, int N> DEVICE void dft_of_turned(float2 (&z)[R], const float2 (&turns)[N / 2]) {
+template <int R, int N>
+DEVICE void dft_of_turned(float2 (&z)[R], const float2 (&turns)[N / 2]) {
     if constexpr (R > 1) {
         float2 even[R / 2], odd[R / 2];
 #pragma unroll
@@ -77,4 +87,4 @@ template <int R, int N> DEVICE void dft_of_turned(float2 (&z)[R], const float2 (
     }
 }
 
-} // namespace ryle
+}  // namespace ryle

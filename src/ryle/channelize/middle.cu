@@ -1,25 +1,25 @@
-// A pass of the Fourier transform of many channels between the two kernels, in place: rows of CHANNELS/RADIX points, too long for
-// a block of the last kernel, become MIDDLE rows each.
+// A pass of the Fourier transform of many channels between the two kernels, in place: rows of CHANNELS/RADIX points,
+// too long for a block of the last kernel, become MIDDLE rows each.
 #include "butterflies.cuh"
 #include "points.cuh"
 #include "ryle/gpu/device.cuh"
 
 using namespace ryle;
 
-constexpr int TILE = 16, WIDE = MIDDLE > 16 ? 1 : 2; // spectra side by side, those of a thread
+constexpr int TILE = 16, WIDE = MIDDLE > 16 ? 1 : 2;  // spectra side by side, those of a thread
 constexpr int LANES = TILE / WIDE;
 constexpr int LENGTH = CHANNELS / RADIX, POINTS = LENGTH / MIDDLE;
 
 // A thread for each WIDE spectra and MIDDLE points that are POINTS apart.
 KERNEL(256, MIDDLE > 8 ? 2 : 4)
-middle(float2 *__restrict__ y,           // [tile][RADIX][MIDDLE][POINTS][TILE]: points of a row, then row k2 of POINTS points
-       const float2 *__restrict__ turns, // [POINTS][MIDDLE] W_LENGTH^(a·k2)
+middle(float2* __restrict__ y,  // [tile][RADIX][MIDDLE][POINTS][TILE]: points of a row, then row k2 of POINTS points
+       const float2* __restrict__ turns,  // [POINTS][MIDDLE] W_LENGTH^(a·k2)
        int tiles) {
     const int64_t task = int64_t(blockIdx.x) * 256 + threadIdx.x;
     const int a = int(task / LANES % POINTS);
     const int64_t row = task / LANES / POINTS;
     if (row >= int64_t(tiles) * RADIX) return;
-    float2 *at = y + (row * LENGTH + a) * TILE + task % LANES * WIDE;
+    float2* at = y + (row * LENGTH + a) * TILE + task % LANES * WIDE;
     constexpr int APART = POINTS * TILE;
     float2 v[WIDE][MIDDLE];
 #pragma unroll

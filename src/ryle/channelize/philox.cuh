@@ -25,4 +25,4 @@ DEVICE float2 dither_of(uint32_t word) {
     return make_float2(fmaf(halves.x, SCALE, HALF - 0.5f), fmaf(halves.y, SCALE, HALF - 0.5f));
 }
 
-} // namespace ryle
+}  // namespace ryle

@@ -1,7 +1,7 @@
 // What CUDA C++ has no name for: matrix instructions, asynchronous copies, packed conversions.
 //
-// Kernels use nothing beyond CUDA C++ but what is here, so that they can also be compiled for a CPU, where tests run them
-// with an emulated form of this file.
+// Kernels use nothing beyond CUDA C++ but what is here, so that they can also be compiled for a CPU, where tests run
+// them with an emulated form of this file.
 #pragma once
 
 using int8_t = signed char;
@@ -12,7 +12,7 @@ using int32_t = int;
 using uint32_t = unsigned int;
 using int64_t = long long;
 using uint64_t = unsigned long long;
-static_assert(sizeof(int64_t) == 8 && sizeof(void *) == 8);
+static_assert(sizeof(int64_t) == 8 && sizeof(void*) == 8);
 
 #define DEVICE __device__ __forceinline__
 #define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
@@ -22,13 +22,15 @@ static_assert(sizeof(int64_t) == 8 && sizeof(void *) == 8);
 namespace ryle {
 
 // A constant as an argument of a generic lambda: `decltype(x)::value`.
-template <auto VALUE> struct Constant {
+template <auto VALUE>
+struct Constant {
     static constexpr auto value = VALUE;
 };
 
 // d[16 x 8] += a[16 x 16] · b[16 x 8]; halves in, float accumulators. Lane l = 4g + q holds
 // a: rows g, g+8 (a[0], a[1]) of k = 2q, 2q+1 and the same rows (a[2], a[3]) of k + 8;
-// b: column g of k = 2q, 2q+1 (b[0]) and k + 8 (b[1]); d: row g columns 2q, 2q+1 (d[0], d[1]) and row g + 8 (d[2], d[3]).
+// b: column g of k = 2q, 2q+1 (b[0]) and k + 8 (b[1]); d: row g columns 2q, 2q+1 (d[0], d[1]) and row g + 8 (d[2],
+// d[3]).
 DEVICE void mma_16x8x16_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -56,17 +58,18 @@ DEVICE void mma_16x8x8_f16_first(float (&d)[4], uint32_t a0, uint32_t a1, uint32
         : "r"(a0), "r"(a1), "r"(b), "f"(0.0f));
 }
 
-// d[16 x 8] += a[16 x 32] · b[32 x 8]; bytes in, int32 accumulators. As mma_16x8x16_f16 with four bytes where that has two
-// halves: a[0], a[1] hold k = 4q .. 4q+3 of rows g, g+8, a[2], a[3] the same rows of k + 16.
+// d[16 x 8] += a[16 x 32] · b[32 x 8]; bytes in, int32 accumulators. As mma_16x8x16_f16 with four bytes where that has
+// two halves: a[0], a[1] hold k = 4q .. 4q+3 of rows g, g+8, a[2], a[3] the same rows of k + 16.
 DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Load 2 or 4 matrices of 8 rows of 16 bytes from shared memory; lane l gives the address of row l % 8 of matrix l / 8 (of
-// two matrices, lanes from 16 on give none) and gets bytes 4 (l % 4) .. 4 (l % 4) + 3 of row l / 4 of each.
-template <int COUNT> DEVICE void load_matrices(uint32_t (&d)[COUNT], const void *row) {
+// Load 2 or 4 matrices of 8 rows of 16 bytes from shared memory; lane l gives the address of row l % 8 of matrix l / 8
+// (of two matrices, lanes from 16 on give none) and gets bytes 4 (l % 4) .. 4 (l % 4) + 3 of row l / 4 of each.
+template <int COUNT>
+DEVICE void load_matrices(uint32_t (&d)[COUNT], const void* row) {
     static_assert(COUNT == 2 || COUNT == 4);
     const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
     if constexpr (COUNT == 4)
@@ -75,12 +78,16 @@ template <int COUNT> DEVICE void load_matrices(uint32_t (&d)[COUNT], const void 
                      : "r"(at)
                      : "memory");
     else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(d[0]), "=r"(d[1]) : "r"(at) : "memory");
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
+                     : "=r"(d[0]), "=r"(d[1])
+                     : "r"(at)
+                     : "memory");
 }
 
-// Copy BYTES (4, 8 or 16; both addresses multiples of it) from global to shared memory without waiting; where `wanted` is
-// false, zeros are written and nothing is read.
-template <int BYTES> DEVICE void copy_async(void *shared, const void *global, bool wanted) {
+// Copy BYTES (4, 8 or 16; both addresses multiples of it) from global to shared memory without waiting; where `wanted`
+// is false, zeros are written and nothing is read.
+template <int BYTES>
+DEVICE void copy_async(void* shared, const void* global, bool wanted) {
     const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
     const int size = wanted ? BYTES : 0;
     if constexpr (BYTES == 16)
@@ -89,23 +96,31 @@ template <int BYTES> DEVICE void copy_async(void *shared, const void *global, bo
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(size)
                      : "memory");
 }
-// The same with 8 or 16 bytes, or nothing at all. Other accesses to memory may move over it: nobody may use this piece of
-// shared memory between the barriers before and after.
-template <int BYTES> DEVICE void copy_async_if(bool wanted, void *shared, const void *global) {
+// The same with 8 or 16 bytes, or nothing at all. Other accesses to memory may move over it: nobody may use this piece
+// of shared memory between the barriers before and after.
+template <int BYTES>
+DEVICE void copy_async_if(bool wanted, void* shared, const void* global) {
     const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16)
-        asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p cp.async.cg.shared.global [%1], [%2], 16; }" ::"r"(uint32_t(wanted)), "r"(to), "l"(global));
+        asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p cp.async.cg.shared.global [%1], [%2], 16; }" ::"r"(
+                         uint32_t(wanted)),
+                     "r"(to), "l"(global));
     else
-        asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p cp.async.ca.shared.global [%1], [%2], %3; }" ::"r"(uint32_t(wanted)), "r"(to), "l"(global), "n"(BYTES));
+        asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p cp.async.ca.shared.global [%1], [%2], %3; }" ::"r"(
+                         uint32_t(wanted)),
+                     "r"(to), "l"(global), "n"(BYTES));
 }
 DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Wait until at most PENDING committed groups of this thread are still under way.
-template <int PENDING> DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
+template <int PENDING>
+DEVICE void copy_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
 
-// Fill N pieces of shared memory from global memory without waiting (16-byte aligned, `bytes` multiples of 16), called by all threads
-// of a block; nobody may read it before fill_wait, which all threads call, alternating `parity` from 0. `arrival` is a word of
-// shared memory that fill_init has prepared. The copy engine does it where there is one.
-DEVICE void fill_init(uint64_t *arrival) {
+// Fill N pieces of shared memory from global memory without waiting (16-byte aligned, `bytes` multiples of 16), called
+// by all threads of a block; nobody may read it before fill_wait, which all threads call, alternating `parity` from 0.
+// `arrival` is a word of shared memory that fill_init has prepared. The copy engine does it where there is one.
+DEVICE void fill_init(uint64_t* arrival) {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0) {
         const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
@@ -115,28 +130,30 @@ DEVICE void fill_init(uint64_t *arrival) {
 #endif
 }
 template <int N>
-DEVICE void fill(void *const (&shared)[N], const void *const (&global)[N], const uint32_t (&bytes)[N], uint64_t *arrival) {
+DEVICE void fill(void* const (&shared)[N], const void* const (&global)[N], const uint32_t (&bytes)[N],
+                 uint64_t* arrival) {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0) {
         const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
         uint32_t sum = 0;
         for (int i = 0; i < N; ++i) sum += bytes[i];
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); // earlier reads come before
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // earlier reads come before
         asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(at), "r"(sum) : "memory");
         for (int i = 0; i < N; ++i)
-            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                             static_cast<uint32_t>(__cvta_generic_to_shared(shared[i]))),
-                         "l"(global[i]), "r"(bytes[i]), "r"(at)
-                         : "memory");
+            asm volatile(
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                    static_cast<uint32_t>(__cvta_generic_to_shared(shared[i]))),
+                "l"(global[i]), "r"(bytes[i]), "r"(at)
+                : "memory");
     }
 #else
     for (int i = 0; i < N; ++i)
         for (uint32_t at = threadIdx.x * 16; at < bytes[i]; at += blockDim.x * 16)
-            copy_async<16>(static_cast<uint8_t *>(shared[i]) + at, static_cast<const uint8_t *>(global[i]) + at, true);
+            copy_async<16>(static_cast<uint8_t*>(shared[i]) + at, static_cast<const uint8_t*>(global[i]) + at, true);
     copy_async_commit();
 #endif
 }
-DEVICE void fill_wait(uint64_t *arrival, uint32_t parity) {
+DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
     const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
     uint32_t done;
@@ -164,35 +181,38 @@ DEVICE float2 floats_from_u16_pair(uint32_t pair) {
 // Values of memory read before this are not kept in registers to be used again behind it.
 DEVICE void forget() { asm volatile("" ::: "memory"); }
 
-// Fetch two boxes of `bytes` each, at `at` (bytes first, a multiple of 16) in the array of five dimensions that `map` describes, a
-// CUtensorMap in global memory that a thread has acquired, to shared memory (1024-byte aligned if swizzled, else 128). One
-// thread asks, others wait, alternating `parity` from 0; `arrival` is a word of shared memory. For the copy engine only.
-DEVICE void map_acquire(const void *map) {
+// Fetch two boxes of `bytes` each, at `at` (bytes first, a multiple of 16) in the array of five dimensions that `map`
+// describes, a CUtensorMap in global memory that a thread has acquired, to shared memory (1024-byte aligned if
+// swizzled, else 128). One thread asks, others wait, alternating `parity` from 0; `arrival` is a word of shared memory.
+// For the copy engine only.
+DEVICE void map_acquire(const void* map) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;" ::"l"(map) : "memory");
 #endif
 }
-DEVICE void boxes_init(uint64_t *arrival) {
+DEVICE void boxes_init(uint64_t* arrival) {
 #if __CUDA_ARCH__ >= 900
     const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
     asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(at) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
 }
-DEVICE void fetch_boxes(void *const (&shared)[2], const void *map, const int (&at)[2][5], uint32_t bytes, uint64_t *arrival) {
+DEVICE void fetch_boxes(void* const (&shared)[2], const void* map, const int (&at)[2][5], uint32_t bytes,
+                        uint64_t* arrival) {
 #if __CUDA_ARCH__ >= 900
     const uint32_t barrier = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); // earlier reads come before
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // earlier reads come before
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(2 * bytes) : "memory");
     for (int i = 0; i < 2; ++i)
-        asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                     " [%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(
-                         static_cast<uint32_t>(__cvta_generic_to_shared(shared[i]))),
-                     "l"(map), "r"(at[i][0]), "r"(at[i][1]), "r"(at[i][2]), "r"(at[i][3]), "r"(at[i][4]), "r"(barrier)
-                     : "memory");
+        asm volatile(
+            "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+            " [%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(
+                static_cast<uint32_t>(__cvta_generic_to_shared(shared[i]))),
+            "l"(map), "r"(at[i][0]), "r"(at[i][1]), "r"(at[i][2]), "r"(at[i][3]), "r"(at[i][4]), "r"(barrier)
+            : "memory");
 #endif
 }
-DEVICE void boxes_wait(uint64_t *arrival, uint32_t parity) {
+DEVICE void boxes_wait(uint64_t* arrival, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
     const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
     uint32_t done;
@@ -242,14 +262,14 @@ DEVICE uint32_t int8_pair(float low, float high) {
 }
 
 // Add one to `count` where value >= limit.
-DEVICE void count_at_least(int &count, float value, float limit) {
+DEVICE void count_at_least(int& count, float value, float limit) {
     asm("{ .reg .pred p; setp.ge.f32 p, %1, %2; @p add.s32 %0, %0, 1; }" : "+r"(count) : "f"(value), "f"(limit));
 }
 
 // Nothing that is computed from this value may move to before this point.
-DEVICE void anchor(int &value) { asm volatile("" : "+r"(value)::"memory"); }
+DEVICE void anchor(int& value) { asm volatile("" : "+r"(value)::"memory"); }
 
 // Barrier `id` (1 to 15) of `threads` threads of the block.
 DEVICE void barrier(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
-} // namespace ryle
+}  // namespace ryle

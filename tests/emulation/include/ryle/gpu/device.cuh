@@ -190,9 +190,10 @@ DEVICE uint32_t half2_fma(uint32_t a, uint32_t b, uint32_t c) {
     memcpy(x, &a, 4);
     memcpy(y, &b, 4);
     memcpy(z, &c, 4);
-    _Float16 sum[2]; // exact in double precision, then rounded once
+    _Float16 sum[2];  // exact in double precision, then rounded once
     for (int i = 0; i < 2; ++i)
-        sum[i] = static_cast<_Float16>(static_cast<double>(x[i]) * static_cast<double>(y[i]) + static_cast<double>(z[i]));
+        sum[i] =
+            static_cast<_Float16>(static_cast<double>(x[i]) * static_cast<double>(y[i]) + static_cast<double>(z[i]));
     uint32_t bits;
     memcpy(&bits, sum, 4);
     return bits;
