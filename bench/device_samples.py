@@ -121,7 +121,7 @@ def main():
             sep="; ",
             flush=True,
         )
-        Path(os.environ.get("OUT", "."), "device_samples.json").write_text(json.dumps(results, indent=1))
+        Path(os.environ.get("OUT", "."), "device_samples.json").write_text(json.dumps(results, indent=1, default=float))
 
 
 if __name__ == "__main__":
