@@ -1,17 +1,18 @@
 // Small kernels that show whether the layer below the operations works.
 #include "ryle/gpu/device.cuh"
+
 #include "scale.cuh"
 
 // out = FACTOR · a + b
-KERNEL(256, 1) scale_add(const float* a, const float* b, float* out, int n) {
+KERNEL(256, 1) scale_add(const float *a, const float *b, float *out, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) out[i] = ryle_probe::scaled(a[i]) + b[i];
 }
 
 // Reverse blocks of blockDim.x ints through dynamic shared memory, whose last byte is used too.
-KERNEL(1024, 1) reverse(const int* in, int* out, int bytes) {
+KERNEL(1024, 1) reverse(const int *in, int *out, int bytes) {
     SHARED_BYTES(memory);
-    int* row = reinterpret_cast<int*>(memory);
+    int *row = reinterpret_cast<int *>(memory);
     const int t = threadIdx.x, at = blockIdx.x * blockDim.x;
     row[t] = in[at + t];
     __syncthreads();
@@ -23,8 +24,8 @@ KERNEL(1024, 1) reverse(const int* in, int* out, int bytes) {
 }
 
 // Every kind of scalar as it came.
-KERNEL(32, 1)
-scalars(double* floats, long long* integers, int i32, uint32_t u32, int64_t i64, uint64_t u64, float f32, double f64) {
+KERNEL(32, 1) scalars(double *floats, long long *integers, int i32, uint32_t u32, int64_t i64, uint64_t u64, float f32,
+                      double f64) {
     integers[0] = i32;
     integers[1] = u32;
     integers[2] = i64;
@@ -34,7 +35,7 @@ scalars(double* floats, long long* integers, int i32, uint32_t u32, int64_t i64,
 }
 
 // Where each block of a three-dimensional grid and each thread of a three-dimensional block stands.
-KERNEL(64, 1) places(int* out) {
+KERNEL(64, 1) places(int *out) {
     const int block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     const int thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
     out[block * blockDim.x * blockDim.y * blockDim.z + thread] = 1000 * block + thread;
@@ -48,7 +49,7 @@ KERNEL(32, 1) spin(int64_t cycles) {
 }
 
 // Wait until the host lets go by setting a flag, or for so many cycles; tell which: 1 or 2.
-KERNEL(1, 1) hold(const volatile int* flag, int* out, int64_t cycles) {
+KERNEL(1, 1) hold(const volatile int *flag, int *out, int64_t cycles) {
     const long long begin = clock64();
     while (*flag == 0 && clock64() - begin < cycles) {
     }
@@ -56,7 +57,7 @@ KERNEL(1, 1) hold(const volatile int* flag, int* out, int64_t cycles) {
 }
 
 // Two matrix products of one warp each, one of halves and one of bytes, of operands laid out by the host.
-KERNEL(32, 1) matrix(const uint32_t* a, const uint32_t* b, float* halves, int* bytes) {
+KERNEL(32, 1) matrix(const uint32_t *a, const uint32_t *b, float *halves, int *bytes) {
     const int lane = threadIdx.x, g = lane / 4, q = lane % 4;
     // a: [2][16 rows][8 words], b: [2][8 columns][8 words], k along a row
     uint32_t x[4] = {a[g * 8 + q], a[(g + 8) * 8 + q], a[g * 8 + q + 4], a[(g + 8) * 8 + q + 4]};
@@ -74,9 +75,9 @@ KERNEL(32, 1) matrix(const uint32_t* a, const uint32_t* b, float* halves, int* b
 }
 
 // Rows of 16 bytes, lane l's the row `order[l]`, as load_matrices takes them: four matrices, then two.
-KERNEL(32, 1) matrices(const uint4* in, const int* order, uint32_t* out) {
+KERNEL(32, 1) matrices(const uint4 *in, const int *order, uint32_t *out) {
     SHARED_BYTES(memory);
-    uint4* rows = reinterpret_cast<uint4*>(memory);
+    uint4 *rows = reinterpret_cast<uint4 *>(memory);
     const int lane = threadIdx.x;
     rows[lane] = in[lane];
     __syncthreads();
@@ -89,9 +90,8 @@ KERNEL(32, 1) matrices(const uint4* in, const int* order, uint32_t* out) {
 
 // 16-byte asynchronous copies, zeros where not wanted; then conversions: two halves of two floats, sums of halves,
 // rounding to bytes, one and two at a time, halves of a word.
-KERNEL(64, 1)
-copies(const unsigned char* in, unsigned char* out, int wanted, const float* values, uint32_t* halves, int* rounded,
-       uint16_t* both, float* numbers) {
+KERNEL(64, 1) copies(const unsigned char *in, unsigned char *out, int wanted, const float *values, uint32_t *halves,
+                     int *rounded, uint16_t *both, float *numbers) {
     SHARED_BYTES(memory);
     const int t = threadIdx.x;
     ryle::copy_async<16>(memory + 16 * t, in + 16 * t, t < wanted);
@@ -104,11 +104,11 @@ copies(const unsigned char* in, unsigned char* out, int wanted, const float* val
     halves[2 * t + 1] = ryle::half2_add(pair, pair);
     rounded[2 * t] = ryle::round_to_int8(values[2 * t]);
     rounded[2 * t + 1] = ryle::round_to_int8(values[2 * t + 1]);
-    both[t] = ryle::int8_pair(values[2 * t], t == 0 ? __uint_as_float(0x7fc00000) : values[2 * t + 1]);  // not a number
+    both[t] = ryle::int8_pair(values[2 * t], t == 0 ? __uint_as_float(0x7fc00000) : values[2 * t + 1]); // not a number
     const float2 high_first = ryle::floats_from_u16_pair(pair);
     numbers[2 * t] = high_first.y;
     numbers[2 * t + 1] = high_first.x;
 }
 
 // Read where no memory is.
-KERNEL(32, 1) stray(int* out) { out[threadIdx.x] = *reinterpret_cast<int*>(64); }
+KERNEL(32, 1) stray(int *out) { out[threadIdx.x] = *reinterpret_cast<int *>(64); }

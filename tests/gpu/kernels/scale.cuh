@@ -4,4 +4,4 @@ namespace ryle_probe {
 
 DEVICE float scaled(float value) { return FACTOR * value; }
 
-}  // namespace ryle_probe
+} // namespace ryle_probe
