@@ -6,13 +6,13 @@ The library is sought where Python packages put it (``pip install 'ryle[bench]'`
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ryle.gpu.interface import DeviceArray, Gpu, GpuUnavailable, Stream
+from ryle.bench.nvidia import load_library
+from ryle.gpu.interface import DeviceArray, Gpu, Stream
 
 __all__ = ["MatrixProduct"]
 
@@ -22,20 +22,7 @@ _TRANSPOSE_A, _TRANSPOSED = 3, 1  # of cublasLt.h
 
 @cache
 def _library() -> Any:
-    names: list[str] = []
-    try:
-        from cuda.pathfinder import load_nvidia_dynamic_lib
-
-        names.append(str(load_nvidia_dynamic_lib("cublasLt").abs_path))
-    except Exception:  # not installed, or not found: its errors differ from version to version
-        pass
-    found = ctypes.util.find_library("cublasLt")
-    for name in [*names, *([found] if found else []), "libcublasLt.so.13", "libcublasLt.so.12"]:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    raise GpuUnavailable("NVIDIA's cuBLASLt is not here; install it with: pip install 'ryle[bench]'")
+    return load_library("cublasLt", (13, 12), "NVIDIA's cuBLASLt")
 
 
 def _call(name: str, *args: Any) -> None:

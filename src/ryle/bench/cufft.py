@@ -6,10 +6,10 @@ The library is sought where Python packages put it (``pip install 'ryle[bench]'`
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from functools import cache
 from typing import Any
 
+from ryle.bench.nvidia import load_library
 from ryle.gpu.interface import DeviceArray, GpuUnavailable, Stream
 
 __all__ = ["KINDS", "Cufft", "Plan", "cufft_problem"]
@@ -27,20 +27,7 @@ KINDS = {
 
 @cache
 def _library() -> Any:
-    names: list[str] = []
-    try:
-        from cuda.pathfinder import load_nvidia_dynamic_lib
-
-        names.append(str(load_nvidia_dynamic_lib("cufft").abs_path))
-    except Exception:  # not installed, or not found: its errors differ from version to version
-        pass
-    found = ctypes.util.find_library("cufft")
-    for name in [*names, *([found] if found else []), "libcufft.so.12", "libcufft.so.11"]:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    raise GpuUnavailable("NVIDIA's FFT library cuFFT is not here; install it with: pip install 'ryle[bench]'")
+    return load_library("cufft", (12, 11), "NVIDIA's FFT library cuFFT")
 
 
 def cufft_problem() -> str | None:
