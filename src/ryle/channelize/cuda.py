@@ -407,7 +407,6 @@ def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0)
         "ENGINE_LEGS": 0 if packet_bytes else plan.engine_legs,
         "TILE": TILE,
         "THREADS": plan.filter_threads,
-        "BLOCKS_PER_SM": plan.filter_blocks,
         "KEPT_LEGS": plan.kept_legs,
         "SHARED": plan.filter_shared(config),
         **pointers,

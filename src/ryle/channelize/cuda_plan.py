@@ -26,8 +26,8 @@ class Plan:
         Complex points (times `radix`) of one block of the filter kernel.
     filter_threads : int
         Threads of a block of the filter kernel.
-    filter_blocks, transform_blocks : int
-        Blocks that should fit on a multiprocessor.
+    transform_blocks : int
+        Blocks of the transform kernel that should fit on a multiprocessor; of the filter kernel one does.
     kept_legs : int
         Legs of the first radix, `radix` or fewer, whose weights a block of the filter kernel keeps in shared memory.
     engine_legs : int
@@ -40,7 +40,6 @@ class Plan:
     passes: tuple[int, ...]
     strip: int
     filter_threads: int
-    filter_blocks: int
     kept_legs: int
     transform_blocks: int
     engine_legs: int = 0
@@ -177,7 +176,7 @@ def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a"
         for kept in (radix, radix // 2, 0):
             for strip, threads in (_FILTERS if hopper else _OTHER_FILTERS)[radix]:
                 blocks = transform.blocks if hopper else -(-transform.blocks // 2)
-                plan = Plan(radix, transform.middle, transform.passes, strip, threads, 1, kept, blocks)
+                plan = Plan(radix, transform.middle, transform.passes, strip, threads, kept, blocks)
                 # The copy engine writes rows that follow one another, from addresses that are multiples of 16.
                 if (
                     hopper

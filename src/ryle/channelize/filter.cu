@@ -84,7 +84,7 @@ DEVICE void add_power(Power sum, Power* to) {
     if (threadIdx.x % 32 == 0 && sum != 0) atomicAdd(to, sum);
 }
 
-KERNEL(THREADS, BLOCKS_PER_SM)
+KERNEL(THREADS, 1)
 filter(const void* __restrict__ samples,        // uint8 [stream][stride]; or const uint8* [stream][packets]
        const void* __restrict__ map,            // of samples: [stream][RADIX legs][2 rows][pairs of rows][bytes]
        const uint32_t* __restrict__ weights,    // [RADIX][2 POINTS][ENTRIES][2] pairs of halves: high, low;
