@@ -45,8 +45,9 @@ class Plan:
         """Shared memory of a block of the filter kernel in bytes."""
         threads = self.filter_threads
         segment = min(32, threads // self.radix)
-        raw = threads // segment * 2 * TILE * 16 * (-(-(127 + 2 * segment * config.bits) // 128))
-        return raw + 128 + 2 * TILE * (threads + 1) * 8 + threads * 8 + threads // 32 * 2 * (32 + GROUP)
+        row = 32 // segment * 16 * (-(-(127 + 2 * segment * config.bits) // 128))
+        warp = 2 * (TILE * row + 16) + 2 * (32 + GROUP)
+        return threads // 32 * warp + 2 * TILE * (threads + 1) * 8 + threads * 8
 
     def filter_grid(self, config: ChannelizerConfig, blocks: int) -> int:
         """Blocks of the filter kernel to launch where `blocks` fit on the device."""

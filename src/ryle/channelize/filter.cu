@@ -44,8 +44,8 @@ constexpr int SLOTS = PIECES <= 2    ? 2
                                      : 32;       // lanes of a segment
 constexpr int STEP = 32 / SLOTS / SEGMENTS;      // rows that a warp fetches at once
 constexpr int RAW_ROW = SEGMENTS * PIECES * 16;  // bytes
-constexpr int RAW_TILE = TILE * RAW_ROW;
-constexpr int RAW_BYTES = WARPS * 2 * RAW_TILE + 128;  // the last thread may read a word more than it needs
+constexpr int RAW_TILE = TILE * RAW_ROW + 16;    // the last thread may read a word more than it needs
+constexpr int RAW_BYTES = WARPS * 2 * RAW_TILE;
 
 constexpr int AHEAD_BYTES = WARPS * 2 * (32 + GROUP);
 constexpr int PARTS = RADIX > 8 ? 2 : 1;  // of the transform
