@@ -174,6 +174,10 @@ def streams(
         raise ValueError(f"{format.name} has no field {', '.join(unknown)}; there are {', '.join(format.fields)}")
     if clash := sorted(set(given) & (set(format.timestamp.count) - {"add"})):
         raise ValueError(f"{', '.join(clash)} counts time; say where it begins with --start")
+    for name, value in given.items():
+        if not format.fields[name].low <= value <= format.fields[name].high:
+            low, high = format.fields[name].low, format.fields[name].high
+            raise ValueError(f"{name} = {value}: allowed are {low} to {high}")
     shape, payload, trailer = sizes(format, given, size)
     base = {name: f.low for name, f in format.fields.items()} | given | shape
     _state_length(format, base, given, format.header.bytes + payload + trailer)

@@ -219,6 +219,8 @@ def _of_format(s: Sending, format: Format) -> Plan:
     if rate and s.seconds is not None:
         packets = min(packets or _FOREVER, max(1, round(s.seconds * rate)))
     f = s.faults
+    if any(not 0 <= lag < 1e9 for lag in f.skew):
+        raise ValueError(f"skew = {list(f.skew)}: must not be negative; the source that is ahead has 0")
     native = _native.FormatPlan(
         compiled(format),
         [list(format.fields).index(name) for name in format.timestamp.stream],
@@ -238,8 +240,6 @@ def _of_format(s: Sending, format: Format) -> Plan:
         faults=f.native(),
     )
     lags = [round(f.skew[x.source % len(f.skew)] * 1e-3 * rate) if f.skew else 0 for x in found]
-    if any(lag < 0 for lag in lags):
-        raise ValueError("skews must not be negative: the first source that sends is at 0")
     makers: list[_native.PacketSource] = [
         _native.PacketMaker(
             native,
