@@ -125,7 +125,7 @@ class Sender:
                 routes, source.most_bytes, self.plan.burst, sending.segment, held, sending.buffer, sending.ttl
             )
             core = sending.cores[thread % len(sending.cores)] if sending.cores else -1
-            self._threads.add(source, port, core)
+            self._threads.add(source, port, core, sending.realtime)
             self._ports.append(port)
         self._stolen = 0.0
         self._ended: float | None = None
