@@ -87,11 +87,18 @@ def vdif(p):
     return 32, (station, thread), station << 10 | thread, (w[0] & (1 << 30) - 1) * 2000 + (w[1] & 0xFFFFFF), 8000
 
 
+def alma(p):
+    time, antenna, band, pol, version = struct.unpack_from(">QHHBB", p)
+    assert version == 1 and time % 8192 == 0
+    return 14, (antenna, pol, band), antenna << 24 | pol << 16 | band, time // 8192, 8192
+
+
 def counter(size):
     return lambda p: (8, (), 0, word64(p), size - 8)
 
 
 READ = {
+    "alma_like": alma,
     "paper_psa128": paper(16),
     "paper_psa256": paper(8),
     "hera_snap": hera,
@@ -106,6 +113,7 @@ READ = {
 }
 #: Fields of the streams of sources 0 to 2 to destinations 0 and 1, as READ gives them.
 SPREAD = {
+    "alma_like": [(s // 2, s % 2, d) for s in range(3) for d in range(2)],
     "paper_psa128": [(s, d) for s in range(3) for d in range(2)],
     "paper_psa256": [(s, d) for s in range(3) for d in range(2)],
     "hera_snap": [(3 * s, 384 * d) for s in range(3) for d in range(2)],
