@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::size_t kMostSegments = 64;       // UDP_MAX_SEGMENTS of kernels before 6.9
 constexpr std::size_t kMostMessage = 65487;     // bytes of a UDP datagram over IPv6 without jumbograms
-constexpr std::size_t kBatchBytes = 256 << 10;  // what a push holds: stays in a core's cache
+constexpr std::size_t kBatchBytes = 512 << 10;  // what a push holds: stays in a core's cache
 constexpr std::size_t kMostBatch = 1024;
 
 std::system_error failed(int error, const std::string& what) {
