@@ -134,7 +134,9 @@ SocketPort::SocketPort(std::vector<Route> routes, const SocketOptions& options)
                     if (!route.from.empty())
                         set(socket, IPPROTO_IP, IP_MULTICAST_IF, reinterpret_cast<sockaddr_in&>(from).sin_addr);
                 } else {
+                    const auto scope = reinterpret_cast<sockaddr_in6&>(to).sin6_scope_id;  // ff15::1%eth1
                     set(socket, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, static_cast<int>(options_.ttl));
+                    if (scope) set(socket, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(scope));
                 }
             }
             socket_of_.push_back(socket);

@@ -135,6 +135,29 @@ def test_ipv6(ports, steady):
     steady(body)
 
 
+def test_multicast(ports, steady):
+    """Groups count up; the own address says through which interface."""
+
+    def body():
+        port = ports(1)
+        asked = Sending(
+            to=endpoints(f"239.77.9.1:{port}+2"), sender=senders("127.0.0.1"), format=PSA, packets=30, pps=2000
+        )
+        with Receiver([port], "0.0.0.0") as receiver:
+            (s,) = receiver.sockets
+            for group in ("239.77.9.1", "239.77.9.2"):
+                s.setsockopt(
+                    socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton("127.0.0.1")
+                )
+            send(asked, quiet=True)
+            time.sleep(0.2)
+        made = all_of(asked)
+        for stream in (0, 1):  # xid tells the destinations apart
+            assert [d for *_, d in receiver.got if d[7] == stream] == made[stream]
+
+    steady(body)
+
+
 def test_several_threads_share_one_counter(ports, steady):
     def body():
         port = ports(1)
