@@ -422,7 +422,8 @@ def test_slow_consumers_keep_their_chunks_and_the_newest_data_is_dropped():
         with chunk:
             rest.append((chunk.epoch, chunk.number, chunk.timestamp, chunk.present.copy(), chunk.data.copy()))
     assert [c[1] for c in rest] == [1, 2, 3]
-    assembler.take(stream(2, range(400, 480)))
+    for first in range(400, 480, 16):
+        rest += feed(assembler, np.random.default_rng(), stream(2, range(first, first + 16)))
     assembler.finish()
     rest += drain(assembler)
     check_data(p, rest)
@@ -463,7 +464,7 @@ def test_payloads_can_be_permuted(order):
             [struct.pack(">Q", n << 16 | h << 8 | 7) + data[h, n].tobytes() for h in range(3) for n in range(8)]
         )
         assembler.finish()
-        full = [c.data.copy() for c in assembler][0]
+        (full,) = [c.data.copy() for c in assembler]
         assembler.reopen()
     axes = ("head", "packet", *FORMAT.payload.order)
     assert np.array_equal(full, data.transpose([axes.index(a) for a in order]))
@@ -476,7 +477,7 @@ def test_payloads_can_be_permuted(order):
         ]
     )
     assembler.finish()
-    holes = [c.data.copy() for c in assembler][0]
+    (holes,) = [c.data.copy() for c in assembler]
     assert np.array_equal(
         holes, np.where(lost[..., None, None, None], 0, data).transpose([axes.index(a) for a in order])
     )

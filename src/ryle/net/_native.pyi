@@ -136,3 +136,16 @@ class Source:
 def udp_source(
     sink: Sink, threads: list[list[tuple[int, int]]], gro: bool, largest: int, cores: list[int]
 ) -> Source: ...
+def ring_source(
+    sink: Sink,
+    interface: str,
+    ports: list[int],
+    block_bytes: int,
+    blocks: int,
+    threads: int,
+    group: int,
+    cores: list[int],
+) -> Source: ...
+def synthetic_source(
+    sink: Sink, layout: Layout, heads: list[bytes], first: int, step: int, packets: int, rate: float, cores: list[int]
+) -> Source: ...
