@@ -125,13 +125,15 @@ NB_MODULE(_dpdk, m) {
         .def(
             "__init__",
             [](Pool* self, unsigned buffers, unsigned room, unsigned cache, std::uintptr_t address, std::size_t bytes,
-               std::size_t page, unsigned payload_at, bool headroom) {
+               std::size_t page, unsigned payload_at, bool headroom, const nb::object&) {
                 new (self) Pool(buffers, room, cache, Memory{address, bytes, page}, payload_at, headroom);
             },
             "buffers"_a, "room"_a, "cache"_a, "address"_a = 0, "bytes"_a = 0, "page"_a = 0, "payload_at"_a = 0,
-            "headroom"_a = true)
+            "headroom"_a = true, "owner"_a = nb::none(), nb::keep_alive<1, 9>(),
+            "`owner` is what keeps the memory at `address`.")
         .def_prop_ro("buffers", &Pool::buffers)
         .def_prop_ro("stride", &Pool::stride)
+        .def_prop_ro("room", &Pool::room)
         .def_prop_ro("available", &Pool::available);
 
     nb::class_<dpdk::Port>(m, "Port")
@@ -178,7 +180,9 @@ NB_MODULE(_dpdk, m) {
             "port"_a, "queues"_a, "udp_ports"_a, "sink"_a, "returns"_a.none(), "burst"_a,
             "`sink` is the address of a ryle::Sink, which must outlive the receiver.")
         .def("start", &Receiver::start, nb::call_guard<nb::gil_scoped_release>())
+        .def("ask", &Receiver::ask)
         .def("stop", &Receiver::stop, nb::call_guard<nb::gil_scoped_release>())
+        .def_prop_ro("running", &Receiver::running)
         .def("counts", [](const Receiver& self) {
             nb::list all;
             for (const QueueCounts& c : self.counts()) all.append(to_dict(c));

@@ -38,8 +38,10 @@ Pool::Pool(unsigned buffers, unsigned room, unsigned cache, const Memory& memory
     cache = std::min({cache, static_cast<unsigned>(RTE_MEMPOOL_CACHE_MAX_SIZE), buffers * 2 / 3});
     if (!memory.address) {
         stride_ = static_cast<unsigned>(data);
-        pool_ = rte_pktmbuf_pool_create(name.c_str(), buffers, cache, 0, static_cast<std::uint16_t>(data), SOCKET_ID_ANY);
-        if (!pool_) fail("no pool of " + std::to_string(buffers) + " buffers of " + std::to_string(data) + " bytes", rte_errno);
+        pool_ =
+            rte_pktmbuf_pool_create(name.c_str(), buffers, cache, 0, static_cast<std::uint16_t>(data), SOCKET_ID_ANY);
+        if (!pool_)
+            fail("no pool of " + std::to_string(buffers) + " buffers of " + std::to_string(data) + " bytes", rte_errno);
         return;
     }
     stride_ = static_cast<unsigned>(spacing(room, headroom));
@@ -48,7 +50,8 @@ Pool::Pool(unsigned buffers, unsigned room, unsigned cache, const Memory& memory
     if (memory.page) {
         const std::size_t bytes = memory.bytes / memory.page * memory.page;
         if (rte_extmem_register(reinterpret_cast<void*>(memory.address), bytes, nullptr, 0, memory.page))
-            fail("the pool's memory could not be registered; address and size must be multiples of its page", rte_errno);
+            fail("the pool's memory could not be registered; address and size must be multiples of its page",
+                 rte_errno);
         registered_ = true;
     }
     const std::size_t begin = shift(payload_at, headroom);
@@ -57,11 +60,12 @@ Pool::Pool(unsigned buffers, unsigned room, unsigned cache, const Memory& memory
     area.buf_iova = memory.address + begin;
     area.buf_len = memory.bytes - begin;
     area.elt_size = static_cast<std::uint16_t>(stride_);
-    pool_ = rte_pktmbuf_pool_create_extbuf(name.c_str(), buffers, cache, 0, static_cast<std::uint16_t>(data), SOCKET_ID_ANY,
-                                           &area, 1);
+    pool_ = rte_pktmbuf_pool_create_extbuf(name.c_str(), buffers, cache, 0, static_cast<std::uint16_t>(data),
+                                           SOCKET_ID_ANY, &area, 1);
     if (!pool_) {
         const int code = rte_errno;
-        if (registered_) rte_extmem_unregister(reinterpret_cast<void*>(memory.address), memory.bytes / memory.page * memory.page);
+        if (registered_)
+            rte_extmem_unregister(reinterpret_cast<void*>(memory.address), memory.bytes / memory.page * memory.page);
         fail("no pool of " + std::to_string(buffers) + " buffers in the memory given", code);
     }
 }

@@ -43,9 +43,11 @@ Port::Port(const std::string& device, std::vector<std::shared_ptr<Pool>> pools,
             throw Error(device + " has " + std::to_string(info.max_rx_queues) + " receive and " +
                         std::to_string(info.max_tx_queues) + " transmit queues; ask for no more");
         rte_eth_conf conf{};
-        // Devices that state a longest frame refuse a larger MTU, and some (memif) then take longer frames all the same.
+        // Devices that state a longest frame refuse a larger MTU, and some (memif) then take longer frames all the
+        // same.
         const std::uint64_t frame = info.max_rx_pktlen >= 64 ? info.max_rx_pktlen - 18 : 0;
-        conf.rxmode.mtu = std::min<std::uint64_t>({mtu, info.max_mtu, std::max<std::uint64_t>(frame, RTE_ETHER_MIN_MTU)});
+        conf.rxmode.mtu =
+            std::min<std::uint64_t>({mtu, info.max_mtu, std::max<std::uint64_t>(frame, RTE_ETHER_MIN_MTU)});
         const std::uint64_t checksums = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
         checks_ = (info.rx_offload_capa & checksums) == checksums;
         if (checks_) conf.rxmode.offloads |= checksums;
@@ -126,7 +128,8 @@ bool Port::up() const {
 std::string Port::steer(const std::vector<std::pair<std::uint16_t, unsigned>>& ports) {
     if (begun_) throw Error("steer packets before the port begins");
     for (const auto& [port, queue] : ports)
-        if (queue >= rx_queues()) throw Error("UDP port " + std::to_string(port) + " is steered to a queue that is none");
+        if (queue >= rx_queues())
+            throw Error("UDP port " + std::to_string(port) + " is steered to a queue that is none");
     wanted_ = ports;
     rte_flow_error error{};
     isolated_ = rte_flow_isolate(id_, 1, &error) == 0;

@@ -23,8 +23,8 @@ class Port {
     // `pools` and `tx_queues` transmit queues. With `header_pools` (one a queue) the device splits frames: the first
     // `header_bytes` go to the header pool, the rest to the pool; Error if it cannot.
     Port(const std::string& device, std::vector<std::shared_ptr<Pool>> pools,
-         std::vector<std::shared_ptr<Pool>> header_pools, unsigned header_bytes, unsigned tx_queues, unsigned descriptors,
-         unsigned mtu, bool promiscuous);
+         std::vector<std::shared_ptr<Pool>> header_pools, unsigned header_bytes, unsigned tx_queues,
+         unsigned descriptors, unsigned mtu, bool promiscuous);
     ~Port();
     Port(const Port&) = delete;
 

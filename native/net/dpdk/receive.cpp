@@ -39,8 +39,8 @@ Receiver::Receiver(std::shared_ptr<Port> port, std::vector<std::pair<unsigned, i
         const unsigned cached = pool.get()->cache_size * 3 / 2;
         const unsigned aside = (known ? info.nb_desc : 0u) + cached + 2 * burst_;
         if (returns_ && pool.buffers() <= aside)
-            throw Error("a pool of " + std::to_string(pool.buffers()) + " buffers is too small: the device and the cache take " +
-                        std::to_string(aside));
+            throw Error("a pool of " + std::to_string(pool.buffers()) +
+                        " buffers is too small: the device and the cache take " + std::to_string(aside));
         queue->buffers_kept = pool.buffers() - std::min(aside, pool.buffers());
         queues_.push_back(std::move(queue));
     }
@@ -50,6 +50,14 @@ void Receiver::start() {
     port_->begin();
     for (auto& queue : queues_)
         queue->thread.run("dpdk-rx" + std::to_string(queue->number), queue->core, [this, q = queue.get()] { run(*q); });
+}
+
+void Receiver::ask() {
+    for (auto& queue : queues_) queue->thread.ask();
+}
+
+bool Receiver::running() const {
+    return std::any_of(queues_.begin(), queues_.end(), [](const auto& q) { return q->thread.running(); });
 }
 
 void Receiver::stop() {
@@ -91,8 +99,8 @@ bool Receiver::read(rte_mbuf* packet, Queue& queue, Arrival& out, std::uint8_t* 
                 return true;
             }
         } else if (joined) {
-            out.data = static_cast<const std::uint8_t*>(
-                rte_pktmbuf_read(packet, datagram.start, datagram.bytes, joined));
+            out.data =
+                static_cast<const std::uint8_t*>(rte_pktmbuf_read(packet, datagram.start, datagram.bytes, joined));
         }
         if ((!out.payload && !joined) || !out.data) {
             queue.malformed.add();
@@ -142,7 +150,8 @@ void Receiver::run(Queue& queue) {
         for (unsigned i = 0; i < n; ++i) {
             if (i + 8 < n) rte_prefetch0(rte_pktmbuf_mtod(packets[i + 8], void*));
             if (!returns_)
-                for (unsigned line = 1; line < 6; ++line) rte_prefetch0(rte_pktmbuf_mtod_offset(packets[i], void*, line * RTE_CACHE_LINE_SIZE));
+                for (unsigned line = 1; line < 6; ++line)
+                    rte_prefetch0(rte_pktmbuf_mtod_offset(packets[i], void*, line* RTE_CACHE_LINE_SIZE));
             bytes += packets[i]->pkt_len;
             std::uint8_t* joined = room.empty() ? nullptr : room.data() + good * kMostFrame;
             if (!read(packets[i], queue, arrivals[good], joined))
@@ -154,8 +163,8 @@ void Receiver::run(Queue& queue) {
         queue.bytes.add(bytes);
         if (returns_) {
             const std::uint64_t out = kept - (returns_->freed(queue.number) - freed_before);
-            const unsigned fit = static_cast<unsigned>(std::min<std::uint64_t>(
-                good, queue.buffers_kept > out ? queue.buffers_kept - out : 0));
+            const unsigned fit = static_cast<unsigned>(
+                std::min<std::uint64_t>(good, queue.buffers_kept > out ? queue.buffers_kept - out : 0));
             kept += fit;
             queue.delivered.add(fit);
             if (fit) sink_->take({arrivals, fit});
@@ -189,9 +198,9 @@ std::vector<QueueCounts> Receiver::counts() const {
     for (const auto& q : queues_) {
         const std::uint64_t end = q->ended ? q->ended.load() : rte_rdtsc();
         const double since = q->began ? static_cast<double>(end - q->began) : 0;
-        all.push_back({q->thread.cpu_seconds(), since / static_cast<double>(rte_get_tsc_hz()), q->packets.get(), q->bytes.get(), q->foreign.get(), q->malformed.get(), q->starved.get(),
-                       q->delivered.get(), q->polls.get(), q->empty.get(),
-                       since > 0 ? static_cast<double>(q->busy.load()) / since : 0});
+        all.push_back({q->thread.cpu_seconds(), since / static_cast<double>(rte_get_tsc_hz()), q->packets.get(),
+                       q->bytes.get(), q->foreign.get(), q->malformed.get(), q->starved.get(), q->delivered.get(),
+                       q->polls.get(), q->empty.get(), since > 0 ? static_cast<double>(q->busy.load()) / since : 0});
     }
     return all;
 }

@@ -35,7 +35,9 @@ class Receiver {
     Receiver(const Receiver&) = delete;
 
     void start();
+    void ask();  // the threads to end
     void stop();
+    bool running() const;
     std::vector<QueueCounts> counts() const;
 
   private:

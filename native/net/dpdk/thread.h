@@ -56,6 +56,7 @@ class Thread {
             return seconds(clock);
         return cpu_seconds_;
     }
+    void ask() { stop_ = true; }
     void stop() {
         stop_ = true;
         if (thread_.joinable()) thread_.join();
@@ -69,7 +70,8 @@ class Thread {
     }
     static double seconds(clockid_t clock) {
         timespec t{};
-        return clock_gettime(clock, &t) == 0 ? static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec) : 0;
+        return clock_gettime(clock, &t) == 0 ? static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec)
+                                             : 0;
     }
     static bool allowed(int core) {
         cpu_set_t set;

@@ -120,8 +120,7 @@ Emulation::Emulation(std::shared_ptr<Port> port, unsigned queue, std::shared_ptr
 }
 
 Emulation::~Emulation() {
-    if (started() && callback_)
-        rte_eth_remove_rx_callback(port_->id(), static_cast<std::uint16_t>(queue_), callback_);
+    if (started() && callback_) rte_eth_remove_rx_callback(port_->id(), static_cast<std::uint16_t>(queue_), callback_);
 }
 
 std::uint16_t Emulation::fill(std::uint16_t, std::uint16_t, rte_mbuf* packets[], std::uint16_t n, std::uint16_t,

@@ -58,7 +58,8 @@ class Emulation {
     std::int64_t no_buffer() const { return no_buffer_.get(); }
 
   private:
-    static std::uint16_t fill(std::uint16_t, std::uint16_t, rte_mbuf* packets[], std::uint16_t n, std::uint16_t, void* self);
+    static std::uint16_t fill(std::uint16_t, std::uint16_t, rte_mbuf* packets[], std::uint16_t n, std::uint16_t,
+                              void* self);
     std::shared_ptr<Port> port_;
     unsigned queue_;
     std::shared_ptr<Pool> payloads_;

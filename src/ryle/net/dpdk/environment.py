@@ -31,7 +31,7 @@ _OURS = {
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7](?:,.*)?")
 
 
-class DpdkUnavailable(RuntimeError):
+class DpdkUnavailable(RuntimeError):  # noqa: N818 (it says what is the matter, as GpuUnavailable does)
     """DPDK is not there, or did not start. The message says what to do."""
 
 
@@ -117,7 +117,7 @@ def eal_arguments(config: DpdkConfig) -> list[str]:
     if config.huge_pages == "yes" and not huge:
         raise DpdkUnavailable(
             f"{free_huge_bytes() >> 20} MiB are free in huge pages, {config.memory >> 20} MiB are wanted; set some "
-            f"aside: echo {config.memory >> 21} > /proc/sys/vm/nr_hugepages (or huge_pages = \"no\")"
+            f'aside: echo {config.memory >> 21} > /proc/sys/vm/nr_hugepages (or huge_pages = "no")'
         )
     cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
     arguments = [

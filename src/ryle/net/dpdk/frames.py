@@ -22,7 +22,7 @@ def _mac(text: str) -> bytes:
 
 
 def _checksum(header: bytes) -> int:
-    total = sum(struct.unpack(f">{len(header) // 2}H", header))
+    total: int = sum(struct.unpack(f">{len(header) // 2}H", header))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
@@ -70,7 +70,9 @@ class Path:
         else:
             to = b"\xff" * 6
         tag = b"" if self.vlan is None else struct.pack(">HH", 0x8100, self.vlan)
-        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 28 + payload_bytes, 0, 0x4000, 64, 17, 0, source.packed, target.packed)
+        ip = struct.pack(
+            ">BBHHHBBH4s4s", 0x45, 0, 28 + payload_bytes, 0, 0x4000, 64, 17, 0, source.packed, target.packed
+        )
         ip = ip[:10] + struct.pack(">H", _checksum(ip)) + ip[12:]
         udp = struct.pack(">HHHH", self.source_port, self.target_port, 8 + payload_bytes, 0)
         return to + _mac(self.source_mac) + tag + b"\x08\x00" + ip + udp
