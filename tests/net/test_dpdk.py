@@ -5,6 +5,7 @@ import struct
 
 import numpy as np
 import pytest
+
 from dpdk_support import (
     BYTES,
     FORMAT,
@@ -19,7 +20,6 @@ from dpdk_support import (
     unique,
     until,
 )
-
 from ryle.net import dpdk
 from ryle.net.assembly import Assembler, Plan, grid
 from ryle.net.pcap import PcapFile

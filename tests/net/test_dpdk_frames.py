@@ -4,10 +4,10 @@ import random
 import struct
 
 import pytest
-from dpdk_support import needs_dpdk
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpdk_support import needs_dpdk
 from ryle.net.dpdk import HEADERS, DpdkConfig, Path
 from ryle.net.dpdk.environment import eal_arguments
 

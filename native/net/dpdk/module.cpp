@@ -84,6 +84,19 @@ double copy_seconds(nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, 
     return static_cast<double>(rte_rdtsc() - began) / static_cast<double>(rte_get_tsc_hz());
 }
 
+// Where the samples of a pool's buffers lie, `at` bytes behind their headroom, in the order in which it gives them out.
+void order(Pool& pool, std::uint32_t at, nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> out) {
+    std::vector<rte_mbuf*> all;
+    while (all.size() < out.size()) {
+        rte_mbuf* one = rte_pktmbuf_alloc(pool.get());
+        if (!one) break;
+        out.data()[all.size()] = reinterpret_cast<std::uint64_t>(rte_pktmbuf_mtod_offset(one, char*, at));
+        all.push_back(one);
+    }
+    for (rte_mbuf* one : all) rte_pktmbuf_free(one);
+    if (all.size() < out.size()) throw Error("the pool has fewer unused buffers than that");
+}
+
 nb::dict to_dict(const QueueCounts& c) {
     nb::dict d;
     d["cpu_seconds"] = c.cpu_seconds;
@@ -113,6 +126,7 @@ NB_MODULE(_dpdk, m) {
     m.def("log", &ryle::dpdk::log);
     m.def("fill", &fill, "pool"_a, "contents"_a);
     m.def("copy_seconds", &copy_seconds, "source"_a, "target"_a, "bytes"_a, "packets"_a);
+    m.def("order", &order, "pool"_a, "at"_a, "out"_a);
     m.def("memory_needed", &memory_needed, "buffers"_a, "room"_a, "payload_at"_a, "headroom"_a, "page"_a);
     m.def("read_headers", [](const nb::bytes& frame, std::uint32_t whole) {
         Datagram d{0, 0, 0};
