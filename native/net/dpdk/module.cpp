@@ -232,12 +232,12 @@ NB_MODULE(_dpdk, m) {
             "__init__",
             [](Emulation* self, std::shared_ptr<dpdk::Port> port, unsigned queue, std::shared_ptr<Pool> payloads,
                const nb::bytes& header, const std::vector<StampTuple>& stamps, unsigned payload_bytes,
-               std::uint64_t count) {
+               double rate, std::uint64_t count) {
                 const unsigned split_at = payloads ? static_cast<unsigned>(header.size()) : 0;
                 new (self) Emulation(std::move(port), queue, std::move(payloads), stamper(header, stamps), split_at,
-                                     payload_bytes, count);
+                                     payload_bytes, rate, count);
             },
-            "port"_a, "queue"_a, "payloads"_a.none(), "header"_a, "stamps"_a, "payload_bytes"_a, "count"_a)
+            "port"_a, "queue"_a, "payloads"_a.none(), "header"_a, "stamps"_a, "payload_bytes"_a, "rate"_a, "count"_a)
         .def_prop_ro("made", &Emulation::made)
         .def_prop_ro("no_buffer", &Emulation::no_buffer);
 }

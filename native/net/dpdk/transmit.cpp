@@ -102,13 +102,14 @@ void Generator::run() {
 }
 
 Emulation::Emulation(std::shared_ptr<Port> port, unsigned queue, std::shared_ptr<Pool> payloads, Stamper stamper,
-                     unsigned split_at, unsigned payload_bytes, std::uint64_t count)
+                     unsigned split_at, unsigned payload_bytes, double rate, std::uint64_t count)
     : port_(std::move(port)),
       queue_(queue),
       payloads_(std::move(payloads)),
       stamper_(std::move(stamper)),
       split_at_(split_at),
       payload_bytes_(payload_bytes),
+      ticks_(rate > 0 ? static_cast<double>(rte_get_tsc_hz()) / rate : 0),
       left_(count ? count : UINT64_MAX) {
     if (queue_ >= port_->rx_queues()) throw Error("the port has no receive queue " + std::to_string(queue_));
     const std::size_t first = stamper_.bytes() + (payloads_ ? 0 : payload_bytes_);
@@ -127,7 +128,13 @@ std::uint16_t Emulation::fill(std::uint16_t, std::uint16_t, rte_mbuf* packets[],
                               void* context) {
     Emulation& self = *static_cast<Emulation*>(context);
     rte_mbuf* payloads[256];
-    const unsigned wanted = static_cast<unsigned>(std::min<std::uint64_t>({n, self.left_, 256}));
+    std::uint64_t due = UINT64_MAX;
+    if (self.ticks_ > 0) {
+        if (!self.due_from_) self.due_from_ = rte_rdtsc();
+        due = static_cast<std::uint64_t>(static_cast<double>(rte_rdtsc() - self.due_from_) / self.ticks_) - self.taken_;
+    }
+    const unsigned wanted = static_cast<unsigned>(std::min<std::uint64_t>({n, self.left_, due, 256}));
+    self.taken_ += wanted;
     unsigned made = wanted;
     if (made && self.payloads_ && rte_pktmbuf_alloc_bulk(self.payloads_->get(), payloads, made) != 0) {
         self.stamper_.skip(made);

@@ -45,12 +45,13 @@ class Generator {
 };
 
 // Makes what a device without a network (net_null) receives look like packets: the device takes buffers from its
-// pool and gives them back as a network interface would, and this writes their headers. With `payloads` each packet is
+// pool and gives them back as a network interface would, and this writes their headers. `rate` packets a second, 0: as
+// many as are asked for. With `payloads` each packet is
 // split as such a device does it: headers in the device's buffer, the payload in one of `payloads`, untouched.
 class Emulation {
   public:
     Emulation(std::shared_ptr<Port> port, unsigned queue, std::shared_ptr<Pool> payloads, Stamper stamper,
-              unsigned split_at, unsigned payload_bytes, std::uint64_t count);
+              unsigned split_at, unsigned payload_bytes, double rate, std::uint64_t count);
     ~Emulation();
     Emulation(const Emulation&) = delete;
     std::int64_t made() const { return made_.get(); }
@@ -65,7 +66,8 @@ class Emulation {
     std::shared_ptr<Pool> payloads_;
     Stamper stamper_;
     unsigned split_at_, payload_bytes_;
-    std::uint64_t left_;
+    double ticks_;
+    std::uint64_t left_, due_from_ = 0, taken_ = 0;
     Counter made_, no_buffer_;
     const rte_eth_rxtx_callback* callback_ = nullptr;
 };

@@ -67,7 +67,8 @@ class Pool:
     cache : int
         Buffers that each thread keeps.
     page : int
-        Register the memory with DPDK in pages of this size, so that devices reach it; 0: not. A GPU's always is.
+        Register the memory with DPDK in pages of this size, so that devices reach it; 0: not. By default a GPU's is, in
+        its pages, at which it must begin, and the host's is not.
 
     Raises
     ------
@@ -86,7 +87,7 @@ class Pool:
         payload_at: int = 0,
         split: bool = False,
         cache: int = CACHE,
-        page: int = 0,
+        page: int | None = None,
     ) -> None:
         dpdk = native()
         start(DpdkConfig())
@@ -99,10 +100,11 @@ class Pool:
             self.memory = owner = pages(dpdk.memory_needed(buffers, frame_bytes, payload_at, not split, page or 1))
             address, nbytes = self.memory.ctypes.data, self.memory.nbytes
         elif not isinstance(memory, str):
-            owner, address, nbytes, page = memory, memory.pointer, memory.nbytes, page or GPU_PAGE
+            owner, address, nbytes = memory, memory.pointer, memory.nbytes
+            page = GPU_PAGE if page is None else page
         elif memory != "dpdk":
             raise ValueError('memory is "dpdk", "host" or memory of a GPU')
-        self.native = dpdk.Pool(buffers, frame_bytes, cache, address, nbytes, page, payload_at, not split, owner)
+        self.native = dpdk.Pool(buffers, frame_bytes, cache, address, nbytes, page or 0, payload_at, not split, owner)
         self._address = address
 
     @staticmethod

@@ -96,7 +96,7 @@ class Emulation:
     device : Device
         A ``net_null`` device, of which nothing is received yet; its pool holds whole packets, or headers if `payloads`
         is given.
-    header, stamps, payload_bytes, count :
+    header, stamps, payload_bytes, rate, count :
         As for `Generator`.
     payloads : Pool, optional
         Split packets as a device would that can: payloads, untouched, come from here.
@@ -111,10 +111,11 @@ class Emulation:
         *,
         queue: int = 0,
         payloads: Pool | None = None,
+        rate: float = 0.0,
         count: int = 0,
     ) -> None:
         pool = payloads.native if payloads is not None else None
-        self._native = native().Emulation(device.native, queue, pool, header, list(stamps), payload_bytes, count)
+        self._native = native().Emulation(device.native, queue, pool, header, list(stamps), payload_bytes, rate, count)
 
     @property
     def made(self) -> int:
