@@ -95,11 +95,13 @@ class Blocks2:
             self.seconds += self.ends[i].seconds_since(self.begins[i])
             self.ends[i] = None
 
-    def check(self, host: np.ndarray, pool: dpdk.Pool) -> bool:
-        """Compare the newest block with the same samples in one buffer."""
+    def check(self, host: np.ndarray, pool: dpdk.Pool) -> bool | None:
+        """Compare the newest block, if it is whole, with the same samples in one buffer."""
         i = (self.number - 1) % 2
         self.wait(i)
         table, present = self.staged[i]
+        if not present.all():
+            return None
         index = (table - pool.addresses()[0]) // np.uint64(pool.native.stride)
         data = host[np.where(present, index, 0).astype(np.int64)]
         chunk = SampleChunk(self.works[i].timestamp, data, present.copy(), BYTES)
@@ -153,12 +155,12 @@ def run(gbps: float, seconds: float, beside: bool, blocks: Blocks2, pool: dpdk.P
         after, elapsed = assembler.counts(), time.perf_counter() - began
         gpu_busy, copied = (blocks.seconds - busy) / elapsed, written[0] - copied
         queue = source.counts()[0]
-        for _ in range(3):  # after the measurement, as comparing holds everything up
-            chunk = None
-            while chunk is None:
-                chunk = assembler.next(0.2)
-            blocks.submit(chunk)
-            checked.append(blocks.check(host, pool))
+        end = time.perf_counter() + 30
+        while len(checked) < 3 and time.perf_counter() < end:  # afterwards, as comparing holds everything up
+            if (chunk := assembler.next(0.2)) is not None:
+                blocks.submit(chunk)
+                if (equal := blocks.check(host, pool)) is not None:
+                    checked.append(equal)
     stop.set()
     if beside:
         copier.join()
