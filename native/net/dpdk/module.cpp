@@ -231,8 +231,8 @@ NB_MODULE(_dpdk, m) {
         .def(
             "__init__",
             [](Emulation* self, std::shared_ptr<dpdk::Port> port, unsigned queue, std::shared_ptr<Pool> payloads,
-               const nb::bytes& header, const std::vector<StampTuple>& stamps, unsigned payload_bytes,
-               double rate, std::uint64_t count) {
+               const nb::bytes& header, const std::vector<StampTuple>& stamps, unsigned payload_bytes, double rate,
+               std::uint64_t count) {
                 const unsigned split_at = payloads ? static_cast<unsigned>(header.size()) : 0;
                 new (self) Emulation(std::move(port), queue, std::move(payloads), stamper(header, stamps), split_at,
                                      payload_bytes, rate, count);

@@ -5,7 +5,7 @@ from .device import Device, DeviceStats
 from .environment import DpdkConfig, DpdkUnavailable, dpdk_problem, start
 from .frames import HEADERS, Path, Stamp, counting
 from .made import Emulation, Generator
-from .source import DpdkSource, QueueCounts, payloads
+from .source import DpdkSource, QueueCounts
 
 __all__ = [
     "HEADERS",
@@ -24,6 +24,5 @@ __all__ = [
     "dpdk_problem",
     "needed",
     "pages",
-    "payloads",
     "start",
 ]

@@ -4,10 +4,12 @@
 copies  pool                        assembler                               consumer
 ======  ==========================  ======================================  =======================================
 2       any                         ``Plan()`` in the host's memory         copies ``chunk.data`` to the GPU
-1       any                         ``Plan()``, ``memory`` page-locked      lets the GPU read it there (`payloads`)
+1       any                         ``Plan()``, ``memory`` page-locked      lets the GPU read it there
 0       a GPU's, headers split; or  ``Plan(pointers=True)``                 gives the GPU the table of addresses
-        page-locked, whole                                                  (`payloads`)
+        page-locked, whole
 ======  ==========================  ======================================  =======================================
+
+`ryle.channelize.payloads.chunk_payloads` makes the table of the last two for the GPU's channelizer.
 
 Without copies the packets of a chunk stay in their buffers until the chunk is released; these are then freed one for
 one as packets arrive. The pool must hold them all (`ryle.net.dpdk.needed` says how many). If it cannot, packets are
@@ -22,12 +24,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-
-from ryle.channelize.payloads import Payloads
-
 from ..accounting import Account
-from ..assembly import Assembler, Chunk, Plan
+from ..assembly import Assembler
 from ..sources import Sink, ThreadReport
 from .buffers import Pool
 from .device import Device
@@ -212,25 +210,3 @@ class DpdkSource:
     ) -> None:
         self.stop()
         self.join()
-
-
-def payloads(plan: Plan, chunk: Chunk, packet_samples: int) -> Payloads:
-    """Give a chunk to the GPU's channelizer as a table of addresses; each head is one input.
-
-    The chunk must not be released before the channelizer's call has returned.
-
-    Parameters
-    ----------
-    plan : Plan
-        Of the chunk: payloads in wire order, timestamps in steps of a packet.
-    packet_samples : int
-        Samples of one packet.
-    """
-    if plan.order is not None:
-        raise ValueError("the payloads' bytes were reordered; leave order out to hand over what came on the wire")
-    addresses = chunk.addresses
-    if not plan.pointers:
-        heads, packets, size = chunk.data.shape
-        places = np.arange(heads * packets, dtype=np.uint64).reshape(heads, packets) * np.uint64(size)
-        addresses = np.where(chunk.present != 0, np.uint64(chunk.data.ctypes.data) + places, np.uint64(0))
-    return Payloads(chunk.timestamp // plan.step * packet_samples, addresses, packet_samples)
