@@ -18,6 +18,7 @@
 #include "pool.h"
 #include "port.h"
 #include "receive.h"
+#include "send.h"
 #include "transmit.h"
 
 namespace nb = nanobind;
@@ -116,7 +117,8 @@ nb::dict to_dict(const QueueCounts& c) {
 }  // namespace
 
 NB_MODULE(_dpdk, m) {
-    nb::set_leak_warnings(false);  // the interpreter frees nothing at exit
+    nb::set_leak_warnings(false);              // the interpreter frees nothing at exit
+    nb::module_::import_("ryle.net._native");  // knows ryle::Port
     m.doc() = "DPDK: devices, packet buffers, receiving and sending threads";
     nb::exception<Error>(m, "DpdkError", PyExc_RuntimeError);
     m.def("version", [] { return std::string(rte_version()); });
@@ -209,6 +211,17 @@ NB_MODULE(_dpdk, m) {
             return dpdk::send(port, queue, pool, views(frames));
         },
         "port"_a, "queue"_a, "pool"_a, "frames"_a);
+
+    nb::class_<SendPort, ryle::Port>(m, "SendPort", "The sender's way out; for ryle.net._native.SendThreads.add.")
+        .def(
+            "__init__",
+            [](SendPort* self, std::shared_ptr<dpdk::Port> port, unsigned queue, std::shared_ptr<Pool> pool,
+               const std::vector<nb::bytes>& headers, std::uint32_t most_bytes, unsigned burst) {
+                std::vector<std::vector<std::uint8_t>> table;
+                for (const auto& view : views(headers)) table.emplace_back(view.begin(), view.end());
+                new (self) SendPort(std::move(port), queue, std::move(pool), std::move(table), most_bytes, burst);
+            },
+            "port"_a, "queue"_a, "pool"_a, "headers"_a, "most_bytes"_a, "burst"_a);
 
     nb::class_<Generator>(m, "Generator")
         .def(

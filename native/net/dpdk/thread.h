@@ -16,6 +16,25 @@
 
 namespace ryle::dpdk {
 
+// Make the calling thread one that DPDK knows, until it ends.
+inline void join_dpdk() {
+    struct Membership {
+        const bool joined = rte_lcore_id() == LCORE_ID_ANY && rte_thread_register() == 0;
+        ~Membership() {
+            if (!joined || !started()) return;
+            // Buffers left in this thread's caches would be lost to all others.
+            rte_mempool_walk(
+                [](rte_mempool* pool, void*) {
+                    if (rte_mempool_cache* cache = rte_mempool_default_cache(pool, rte_lcore_id()))
+                        rte_mempool_cache_flush(cache, pool);
+                },
+                nullptr);
+            rte_thread_unregister();
+        }
+    };
+    thread_local const Membership membership;
+}
+
 // Runs `body` until it returns; `stopping()` turns true when it should. `core` < 0: wherever there is room.
 class Thread {
   public:
@@ -37,12 +56,8 @@ class Thread {
                 CPU_SET(core, &set);
                 pthread_setaffinity_np(pthread_self(), sizeof set, &set);
             }
-            const bool known = rte_thread_register() == 0;
+            join_dpdk();
             body();
-            if (known) {
-                rte_mempool_walk(return_cached, nullptr);
-                rte_thread_unregister();
-            }
             cpu_seconds_ = seconds(CLOCK_THREAD_CPUTIME_ID);
             done_ = true;
         });
@@ -63,11 +78,6 @@ class Thread {
     }
 
   private:
-    // Buffers left in this thread's cache would be lost to all others.
-    static void return_cached(rte_mempool* pool, void*) {
-        if (rte_mempool_cache* cache = rte_mempool_default_cache(pool, rte_lcore_id()))
-            rte_mempool_cache_flush(cache, pool);
-    }
     static double seconds(clockid_t clock) {
         timespec t{};
         return clock_gettime(clock, &t) == 0 ? static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec)

@@ -4,7 +4,7 @@ from .buffers import Pool, needed, pages
 from .device import Device, DeviceStats
 from .environment import DpdkConfig, DpdkUnavailable, dpdk_problem, start
 from .frames import HEADERS, Path, Stamp, counting
-from .made import Emulation, Generator
+from .made import Emulation, Generator, way_out
 from .source import DpdkSource, QueueCounts
 
 __all__ = [
@@ -25,4 +25,5 @@ __all__ = [
     "needed",
     "pages",
     "start",
+    "way_out",
 ]

@@ -1,15 +1,20 @@
-"""Made packets: a thread that sends them at a set pace, and a device that seems to receive them."""
+"""Made packets: sent by `ryle.net.send`, or by a thread that only counts, or seemingly received by a device.
+
+`way_out` lets the sender of all formats (``Sender(sending, way_out(device, pool))``) send through DPDK. `Generator` and
+`Emulation` make packets of one header in which fields count, at less cost.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from ..sending import Plan
 from .buffers import Pool
 from .device import Device
 from .environment import native
-from .frames import Stamp
+from .frames import Path, Stamp
 
 
 class Generator:
@@ -126,3 +131,40 @@ class Emulation:
     def no_buffer(self) -> int:
         """Packets lost because there was no buffer for them."""
         return int(self._native.no_buffer)
+
+
+def way_out(
+    device: Device, pool: Pool, *, source_mac: str = "", target_mac: str = "", burst: int = 32
+) -> Callable[[Plan, int], Any]:
+    """Let `ryle.net.send.Sender` send through a device: thread i through transmit queue i.
+
+    Parameters
+    ----------
+    device : Device
+        With a transmit queue for each thread.
+    pool : Pool
+        Buffers; they come back as the device has sent them.
+    source_mac, target_mac : str
+        Ethernet addresses: the device's own if absent, and that of the receiver or of the next router. Without one,
+        unicast frames are broadcast: nobody is asked by ARP.
+    burst : int
+        Packets made at once.
+    """
+
+    def make(plan: Plan, thread: int) -> Any:
+        headers = []
+        for stream in plan.streams:
+            here = stream.sender.host if stream.sender else "0.0.0.0"
+            path = Path(
+                source_mac or device.address,
+                target_mac,
+                here,
+                stream.to.host,
+                stream.sender.port if stream.sender else 17000,
+                stream.to.port,
+            )
+            headers.append(path.headers(0))
+        most = plan.sources[thread].most_bytes
+        return native().SendPort(device.native, thread, pool.native, headers, most, max(burst, plan.burst))
+
+    return make
