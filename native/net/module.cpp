@@ -1,4 +1,4 @@
-// ryle.net._native: where received heaps go, the transposition of F-heaps to K-blocks, packets to chunks, and the sender.
+// ryle.net._native: where received heaps go, the transposition of F-heaps to K-blocks, packets to chunks, the sender.
 #include <nanobind/nanobind.h>
 
 namespace nb = nanobind;

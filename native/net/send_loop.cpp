@@ -44,6 +44,7 @@ void send_all(PacketSource& source, Port& port, std::int64_t start, std::int64_t
     std::vector<Made> made;
     std::int64_t last_due = 0, last_push = start, now = now_ns();
     bool ending = false;
+    port.stop = &stop;
     wait_until(start, stop);
     for (;;) {
         ending = ending || stop.load(std::memory_order_relaxed) || now >= until;

@@ -185,7 +185,8 @@ PacketMaker::PacketMaker(std::shared_ptr<const FormatPlan> plan, std::vector<Str
         if (stream.header.size() != p.layout.header_bytes || stream.turns < 1 || stream.turn >= stream.turns)
             throw std::invalid_argument("a stream's header or turn is wrong");
         if (p.packets != kForever) slots_each_ = std::max(slots_each_, p.packets + stream.lag);
-        for (const std::uint64_t n : {std::uint64_t{0}, std::uint64_t{1}, p.jump_at, p.restart_at, p.packets - 1}) {
+        for (const std::uint64_t n :
+             {std::uint64_t{0}, std::uint64_t{1}, p.jump_at, p.restart_at, p.packets == kForever ? 0 : p.packets - 1}) {
             if (n == kForever || n >= p.packets) continue;
             write(at, n, packet.data());
             const Verdict verdict = examine(p.layout, packet, values_.data());

@@ -3,6 +3,7 @@
 // A port knows the addresses of the streams by their index; packets are UDP payloads. SocketPort is the kernel's way
 // out; a port over DPDK lends the data of its mbufs, with room for Ethernet, IP and UDP headers before them.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -35,6 +36,8 @@ class Port {
     // How long before they are due packets may be pushed, ns: more than 0 if the port itself holds them until then.
     virtual std::int64_t ahead() const { return 0; }
     PortCounts counts;
+    // Set while the sender is asked to stop: a port whose way out stays full then gives up.
+    const std::atomic<bool>* stop = nullptr;
 };
 
 }  // namespace ryle

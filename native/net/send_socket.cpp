@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -104,6 +105,7 @@ SocketPort::SocketPort(std::vector<Route> routes, const SocketOptions& options)
                 sockets_.push_back(socket);
                 const bool six = to.ss_family == AF_INET6;
                 set(socket, SOL_SOCKET, SO_REUSEPORT, 1);  // threads share a source port
+                set(socket, SOL_SOCKET, SO_SNDTIMEO, timeval{0, 200'000});
                 if (!set(socket, SOL_SOCKET, SO_SNDBUFFORCE, static_cast<int>(options_.buffer)))
                     set(socket, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options_.buffer));
                 // A packet that does not fit the way is an error, never fragments; a full queue is told, not hidden.
@@ -215,6 +217,7 @@ void SocketPort::send(int socket, std::span<const Made> made, std::size_t first,
         counts.calls.add();
         const int done = sendmmsg(socket, &w.messages[sent], static_cast<unsigned>(messages - sent), 0);
         if (done > 0) {
+            full_since_ = 0;
             const std::size_t next = sent + static_cast<std::size_t>(done);
             const std::size_t from = w.first[sent], to = next < messages ? w.first[next] : made.size();
             for (std::size_t p = from; p < to; ++p) counts.bytes.add(made[p].bytes);
@@ -245,6 +248,13 @@ void SocketPort::explain(int socket, int error, const Made& packet) {
             counts.full.add();
             const timespec pause{0, 20'000};
             clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+            timespec t;
+            clock_gettime(CLOCK_MONOTONIC, &t);
+            if (full_since_ == 0) full_since_ = t.tv_sec;
+            const bool asked = stop && stop->load(std::memory_order_relaxed);
+            if (t.tv_sec - full_since_ > (asked ? 1 : 10))
+                throw failed(ETIMEDOUT, "the way to " + to + " has taken nothing for " + (asked ? "1 s" : "10 s") +
+                                            ": is the link up ('ip link')?");
             return;
         }
         case EMSGSIZE: {

@@ -56,6 +56,7 @@ class SocketPort final : public Port {
     std::uint8_t* memory_ = nullptr;
     std::size_t memory_bytes_ = 0;
     std::vector<std::uint8_t*> buffers_;
+    std::int64_t full_since_ = 0;  // s of CLOCK_MONOTONIC; 0: it is not full
     struct Work;
     std::unique_ptr<Work> work_;
 };
