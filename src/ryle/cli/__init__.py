@@ -19,13 +19,14 @@ app = typer.Typer(
 
 
 def _register() -> None:
-    from . import bench, check, correlate, demo, engine, example, files, run, send, simulate, status, wire
+    from . import bench, capture, check, correlate, demo, engine, example, files, run, send, simulate, status, wire
 
     app.command()(check.check)
     app.command()(run.run)
     app.command()(correlate.correlate)
     app.command()(simulate.simulate)
     app.command()(send.send)
+    app.command()(capture.capture)
     app.command()(demo.demo)
     app.command()(bench.bench)
     app.command()(example.example)

@@ -37,7 +37,9 @@ class StatusReporter:
     page : str, optional
         Name of the status page; role and index if absent.
     in_words : callable, optional
-        Makes the line for people from the figures.
+        Makes the line for people from the figures, and a line of its own each time, on a terminal or not.
+    records : file, optional
+        Gets JSON lines; nothing else is written if it is `stream` too.
 
     Attributes
     ----------
@@ -54,6 +56,7 @@ class StatusReporter:
         controls: Mapping[str, Control] | None = None,
         page: str | None = None,
         in_words: Callable[[dict[str, Any]], str] | None = None,
+        records: TextIO | None = None,
     ) -> None:
         self._identity = identity
         self._collect = collect
@@ -64,7 +67,8 @@ class StatusReporter:
         )
         self._controls = {"interval": every, **(controls or {})}
         self._name = page if page is not None else "".join(str(v) for v in identity.values())
-        self._words = in_words if in_words is not None else self._in_words
+        self._in_words = in_words
+        self._records = records
         self.page: StatusPage | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -122,30 +126,35 @@ class StatusReporter:
                     self.page = None
 
     def _write(self, figures: dict[str, Any]) -> None:
-        if self._stream.isatty():
-            line = "\r\x1b[2K" + self._words(figures) + ("\n" if "event" in figures or self.state == "done" else "")
+        record = json.dumps(self._identity | {"time": time.time()} | figures) + "\n"
+        if self._in_words is not None:
+            line = self._in_words(self._identity | figures) + "\n"
+        elif self._stream.isatty():
+            end = "\n" if "event" in figures or self.state == "done" else ""
+            line = "\r\x1b[2K" + engine_in_words(self._identity, figures) + end
         else:
-            line = json.dumps(self._identity | {"time": time.time()} | figures) + "\n"
+            line = record
         with self._lock:
-            try:
-                self._stream.write(line)
-                self._stream.flush()
-            except (BrokenPipeError, ValueError):
-                pass  # whoever was listening has gone; the data go on
+            for stream, text in {self._stream: line, self._records: record}.items():
+                try:
+                    if stream is not None:
+                        stream.write(text)
+                        stream.flush()
+                except (BrokenPipeError, ValueError):
+                    pass  # whoever was listening has gone; the data go on
 
-    def _in_words(self, figures: dict[str, Any]) -> str:
-        """One line of 100 characters or so: who, what, how far, what was lost."""
-        who = " ".join(str(v) for v in self._identity.values())
-        if "event" in figures:
-            rest = ", ".join(f"{k} {v}" for k, v in figures.items() if k != "event" and not isinstance(v, list))
-            return f"{who}: {figures['event']} {rest}"
-        words = [f"{who}: {figures['state']}"]
-        if "position" in figures:
-            words.append(f"{figures['position']:.2f} s of signal")
-        words += [
-            f"{figures[key]} {key}" for key in ("received", "sent", "integrations") if figures.get(key) is not None
-        ]
-        account = figures.get("account") or {}
-        words += [f"{account[key]} {key}" for key in ("missing", "late", "duplicate", "malformed") if account.get(key)]
-        words += [f"{count} {name}" for name, count in (figures.get("faults") or {}).items()]
-        return " · ".join(words)
+
+def engine_in_words(identity: dict[str, Any], figures: dict[str, Any]) -> str:
+    """Write a line of 100 characters or so: who, what, how far, what was lost."""
+    who = " ".join(str(v) for v in identity.values())
+    if "event" in figures:
+        rest = ", ".join(f"{k} {v}" for k, v in figures.items() if k != "event" and not isinstance(v, list))
+        return f"{who}: {figures['event']} {rest}"
+    words = [f"{who}: {figures['state']}"]
+    if "position" in figures:
+        words.append(f"{figures['position']:.2f} s of signal")
+    words += [f"{figures[key]} {key}" for key in ("received", "sent", "integrations") if figures.get(key) is not None]
+    account = figures.get("account") or {}
+    words += [f"{account[key]} {key}" for key in ("missing", "late", "duplicate", "malformed") if account.get(key)]
+    words += [f"{count} {name}" for name, count in (figures.get("faults") or {}).items()]
+    return " · ".join(words)
