@@ -70,6 +70,10 @@ def capture(
     plain: Annotated[
         bool, typer.Option("--plain", help="Every packet a message: no UDP_GRO.", rich_help_panel=_WAY)
     ] = False,
+    packet_ring: Annotated[
+        str,
+        typer.Option(help="Receive from a packet ring (AF_PACKET) of this interface: eth1.", rich_help_panel=_WAY),
+    ] = "",
     name: Annotated[str, typer.Option(help="Of the status page.")] = "capture",
     json: Annotated[
         Path | None, typer.Option("--json", help="Write the figures to this file, a line a second; - prints them.")
@@ -111,8 +115,9 @@ def capture(
         cores=tuple(int(n) for n in numbers(cores, "--cores")),
         buffer=buffer << 20,
         gro=not plain,
+        packet_ring=packet_ring,
     )
     made = planned(request)
     figures = run_with_status(Capture(*made), name, json)
-    if figures["verified"]["wrong_packets"] if "verified" in figures else False:
+    if figures.get("verified", {}).get("wrong_packets"):
         raise typer.Exit(1)

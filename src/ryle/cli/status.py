@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -70,6 +71,39 @@ def set_(
 
     found = set_control(key, value, page)
     typer.echo(f"{found.name}: {key} = {found.values[key]}")
+
+
+@app.command()
+def dump(
+    block: Annotated[str, typer.Argument(help="Number of a chunk in the ring, or newest.")],
+    file: Annotated[Path, typer.Argument(help="File to write it to (.chunks).", dir_okay=False)],
+    page: PageName = None,
+) -> None:
+    """Copy a block out of the ring of a live capture into a file; the capture takes no notice.
+
+    Of a capture that was killed, what its ring still holds can be copied too.
+    """
+    from ..monitor.controls import StatusError
+    from ..monitor.page import read_pages
+    from ..net.ring import RingReader
+    from ..net.stored import write_chunk
+
+    having = [p for p in read_pages(page) if (p.path / "ring").exists()]
+    if len(having) != 1:
+        names = ", ".join(p.name for p in having)
+        raise StatusError(f"rings are of {names}: say which with --page NAME" if having else "there is no ring here")
+    reader = RingReader(having[0].path / "ring")
+    try:
+        chunk = reader.copy(None if block == "newest" else int(block))
+    except ValueError:
+        raise StatusError(f"{block!r} is no block: give the number of a chunk, or newest") from None
+    except LookupError as error:
+        raise StatusError(str(error)) from None
+    write_chunk(file, reader.layout, chunk)
+    typer.echo(
+        f"chunk {chunk.number} of {having[0].name}, {chunk.placed} of {chunk.present.size} packets, "
+        f"timestamp {chunk.timestamp}: {file}"
+    )
 
 
 @app.command()

@@ -14,13 +14,14 @@ from ..net.addresses import endpoints
 from ..net.assembly import Plan
 from ..net.discover import discover
 from ..net.recording import Files
-from ..net.sources import Source, UdpSource
+from ..net.sources import RingSource, Source, UdpSource
 from ..net.verify import Filling, PayloadRule
 from ..wire.description import Format
 from .capture import CaptureOptions, To
 
 _CHUNK_BYTES = 8 << 20
 _LISTEN = 1.0  # seconds
+_SPARE = 4  # chunks between those that are open and those that are held for readers
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class CaptureRequest:
     cores: tuple[int, ...] = ()
     buffer: int = 64 << 20
     gro: bool = True
+    packet_ring: str = ""
 
 
 def planned(
@@ -104,7 +106,7 @@ def planned(
         sizes=sizes,
         by_port=by_port,
     )
-    least = plan.open_most + 4
+    least = plan.open_most + _SPARE
     if plan.chunks < least:
         raise ValueError(
             f"--chunks {plan.chunks}: {plan.open_most} are open at once with --window {r.window} and --skew {r.skew}; "
@@ -119,10 +121,21 @@ def planned(
         idle=r.idle,
         rule=_rule(plan, r),
         verify=r.verify,
+        hold=plan.chunks - least if r.to is To.SHM else min(4, plan.chunks - least),
     )
     largest = max(9216, plan.packet_bytes)
 
     def make_source(sink: Any) -> Source:
+        if r.packet_ring:
+            return RingSource(
+                sink,
+                to,
+                interface=r.packet_ring,
+                threads=r.threads,
+                cores=r.cores,
+                buffer=r.buffer,
+                group_interface=r.interface,
+            )
         return UdpSource(
             sink,
             to,

@@ -53,7 +53,11 @@ def run_with_status(capture: Capture, name: str = "capture", json: Path | None =
 def in_words(figures: dict[str, Any]) -> str:
     """Write a status line for people."""
     words = [f"{figures.get('state', '')} {figures.get('elapsed', 0):.0f} s"]
-    if "payload_gbps" in figures:
+    if figures.get("state") == "done" and figures.get("mean"):
+        mean = figures["mean"]
+        words.append(f"mean {mean['payload_gbps']:.3f} Gb/s payload, {mean['wire_gbps']:.3f} wire")
+        words.append(f"{figures['packets']} packets")
+    elif "payload_gbps" in figures:
         words.append(f"{figures['payload_gbps']:.3f} Gb/s payload, {figures['wire_gbps']:.3f} wire")
         words.append(f"{figures['packets_per_second']} packets/s")
     account, now = figures.get("account"), figures.get("now", {})
@@ -77,4 +81,6 @@ def in_words(figures: dict[str, Any]) -> str:
     if "verified" in figures:
         v = figures["verified"]
         words.append(f"verified {v['packets']} packets, {v['wrong_packets']} wrong")
+    if figures.get("warm_up"):
+        words.append(f"warm-up of {figures['warm_up']['seconds']:.1f} s not counted")
     return " · ".join(words)

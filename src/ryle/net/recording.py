@@ -94,7 +94,7 @@ class _File:
         page = mmap.mmap(-1, len(head))
         page[:] = head
         self.began = time.monotonic()
-        self.size = len(head)
+        self.size = self._start = len(head)
         self._whole = len(head)  # up to here all records are written
         self._written: set[int] = set()
         self._record = layout.record_bytes
@@ -106,6 +106,11 @@ class _File:
         except OSError:
             os.close(self.descriptor)
             raise
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has records."""
+        return self.size > self._start
 
     def begin(self) -> int:
         """Give the next record's place."""
@@ -202,8 +207,9 @@ class ChunkRecorder:
         """
         self._collect(_IN_FLIGHT - 1)
         f, limit = self._file, self._files
-        longer = limit.bytes and f.size + self._layout.record_bytes > limit.bytes and f.size > self._layout.record_bytes
-        if longer or (limit.seconds and time.monotonic() - f.began >= limit.seconds):
+        longer = limit.bytes and f.size + self._layout.record_bytes > limit.bytes
+        older = limit.seconds and time.monotonic() - f.began >= limit.seconds
+        if f.begun and (longer or older):
             f.close()
             self._file = self._next_file()
         slot = self._assembler.native.slot_bytes
