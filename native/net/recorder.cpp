@@ -253,6 +253,10 @@ bool Recorder::write_all(const std::uint8_t* data, std::size_t bytes) {
         const ssize_t n = pwrite(descriptor_, data + done, bytes - done, offset_ + static_cast<off_t>(done));
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return false;
+        if (n % kPage && done + static_cast<std::size_t>(n) < bytes) {
+            errno = ENOSPC;
+            return false;
+        }
         done += static_cast<std::size_t>(n);
     }
     return true;

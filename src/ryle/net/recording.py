@@ -6,6 +6,7 @@ a time. Files follow one another by size or time, and the oldest are removed if 
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import threading
@@ -67,7 +68,7 @@ def _open(path: Path, direct: bool) -> tuple[int, bool]:
         try:
             return os.open(path, flags | os.O_DIRECT, 0o644), True
         except OSError as error:
-            if error.errno != 22:  # EINVAL: the file system has no such thing
+            if error.errno != errno.EINVAL:  # the file system has no such thing
                 raise
     return os.open(path, flags, 0o644), False
 
@@ -77,6 +78,8 @@ def _write(descriptor: int, parts: list[memoryview], at: int) -> None:
     parts = list(parts)
     while parts:
         done = os.pwritev(descriptor, parts, at)
+        if done % PAGE and done < sum(map(len, parts)):
+            raise OSError(errno.ENOSPC, "no room for all of it")
         at += done
         while parts and done >= len(parts[0]):
             done -= len(parts.pop(0))
