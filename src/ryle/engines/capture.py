@@ -177,9 +177,9 @@ class Capture:
         with ExitStack() as stack:
             self._open(page, stack)
             assert self._source is not None and self._assembler is not None
-            self.state("waiting")
             try:
                 self._source.start()
+                self.state("waiting")
                 self._receive()
             finally:
                 self.state("draining")
