@@ -331,6 +331,7 @@ bool Assembler::place(const Arrival& packet, std::int32_t head, std::int64_t num
     }
     h.away = 0;
     h.last_home = counts_.received;
+    h.peak = std::max(h.peak, number);
     h.first = std::min(h.first, number);
     first_ = std::min(first_, number);
     top_ = std::max(top_, chunk);
@@ -369,11 +370,16 @@ bool Assembler::place(const Arrival& packet, std::int32_t head, std::int64_t num
 // A packet that is not of the open time. True if the clock is now taken to have moved to it.
 bool Assembler::stray(std::int32_t head, std::int64_t number) {
     Head& h = heads_[head];
-    const std::int64_t near = width_ * plan_.packets;
+    const std::int64_t chunk = floor_div(number, plan_.packets), near = width_ * plan_.packets;
+    const bool far = chunk >= base_ + 2 * width_ || chunk < base_ - reach_;
+    if (!far && number + plan_.window / plan_.step >= h.peak) {  // it lags behind the others but did not step back
+        h.peak = std::max(h.peak, number);
+        h.away = 0;
+        h.last_home = counts_.received;
+        return false;
+    }
     h.away = h.away > 0 && std::abs(number - h.last_away) <= near ? h.away + 1 : 1;
     h.last_away = number;
-    const std::int64_t chunk = floor_div(number, plan_.packets);
-    const bool far = chunk >= base_ + 2 * width_ || chunk < base_ - reach_;
     if (h.away < 2 && !(far && heads_.size() == 1)) return false;
     const std::int64_t patience = std::max<std::int64_t>(1024, 64 * static_cast<std::int64_t>(heads_.size()));
     std::int64_t moved = 0, home = 0, votes = 0, earliest = number;
@@ -409,7 +415,7 @@ void Assembler::begin(std::int64_t chunk) {
     first_ = kNever;
     ++epoch_;
     for (Head& h : heads_) {
-        h.newest = -kNever;
+        h.newest = h.peak = -kNever;
         h.first = kNever;
         h.charged = -kNever;
         h.away = 0;

@@ -111,6 +111,7 @@ class Assembler : public Sink {
   private:
     struct Head {
         std::int64_t newest, first, charged;  // packet numbers of this epoch; charged: up to which packets are expected
+        std::int64_t peak;                    // newest number, late ones counted
         std::int64_t away = 0;                // packets in a row that did not belong to the open time
         std::int64_t last_away = 0;           // number of the last of them
         std::int64_t last_home = 0;           // datagrams that had been received when it last belonged

@@ -23,9 +23,10 @@
 namespace ryle {
 namespace {
 
-constexpr int kPatience = 20;          // ms of waiting, after which the thread looks whether it is to stop
-constexpr unsigned kRetireMs = 2;      // after which the kernel hands over a block that is not full
-constexpr std::uint8_t kUdpTrain = 5;  // VIRTIO_NET_HDR_GSO_UDP_L4
+constexpr int kPatience = 20;            // ms of waiting, after which the thread looks whether it is to stop
+constexpr unsigned kRetireMs = 8;        // after which the kernel hands over a block that is not full
+constexpr int kIgnoreOutgoing = 0x4000;  // PACKET_FANOUT_FLAG_IGNORE_OUTGOING: a group does not ask its sockets
+constexpr std::uint8_t kUdpTrain = 5;    // VIRTIO_NET_HDR_GSO_UDP_L4
 
 // struct virtio_net_hdr, whose header C++ cannot read.
 struct Train {
@@ -108,7 +109,8 @@ class RingWorker : public Worker {
         if (bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) < 0)
             fail("cannot receive from " + options_.interface);
         if (options_.fanout >= 0)
-            set(PACKET_FANOUT, (options_.fanout & 0xffff) | PACKET_FANOUT_HASH << 16, "cannot share the interface");
+            set(PACKET_FANOUT, (options_.fanout & 0xffff) | (PACKET_FANOUT_HASH | kIgnoreOutgoing) << 16,
+                "cannot share the interface");
     }
 
     // Let UDP to the ports pass and nothing else, before it is copied. Offsets count from the Ethernet header; frames

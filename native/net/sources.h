@@ -26,7 +26,7 @@ std::unique_ptr<Worker> udp_worker(std::string name, const std::vector<UdpSocket
 struct RingOptions {
     std::string interface;
     std::vector<std::uint16_t> ports;
-    std::uint32_t block_bytes = 1 << 22, blocks = 32;
+    std::uint32_t block_bytes = 1 << 20, blocks = 128;
     int fanout = -1;  // group in which the kernel deals out flows; -1: alone
 };
 

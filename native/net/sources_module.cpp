@@ -4,6 +4,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <exception>
+#include <system_error>
 #include <tuple>
 
 #include "../wire/layout_binding.h"
@@ -72,6 +74,15 @@ nb::list reports(const Source& source) {
 
 void bind_sources(nb::module_& m) {
     using namespace nb::literals;
+    nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+        try {
+            std::rethrow_exception(p);
+        } catch (const std::system_error& e) {
+            PyObject* arguments = Py_BuildValue("(is)", e.code().value(), e.what());
+            PyErr_SetObject(PyExc_OSError, arguments);
+            Py_XDECREF(arguments);
+        }
+    });
     nb::class_<Source>(m, "Source", "Threads that receive.")
         .def("start", &Source::start)
         .def("stop", &Source::stop)

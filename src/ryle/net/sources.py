@@ -27,7 +27,7 @@ from .assembly import Assembler, Plan
 from .sockets import receive_socket
 
 _SO_ATTACH_FILTER = 26
-_BLOCK = 4 << 20  # bytes of a packet ring's blocks
+_BLOCK = 1 << 20  # bytes of a packet ring's blocks
 _groups = itertools.count(1)
 
 
