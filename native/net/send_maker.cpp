@@ -304,7 +304,7 @@ Fate PacketMaker::foreign(std::uint32_t at, std::uint64_t packet, std::uint8_t* 
     }
     // Every stream that the header can name is sent, or it names none: bytes that are no packet of the format.
     bytes = static_cast<std::uint32_t>(1 + draw % most_);
-    fill_payload(Filling::random, draw, at, packet, out, bytes);
+    fill_payload(Filling::random, draw, streams()[at], packet, out, bytes);
     while (bytes > 1 && valid(out, bytes)) --bytes;
     return kForeignFormat;
 }

@@ -22,7 +22,7 @@ from . import _native
 from .departure import keeper
 from .sending import WIRE_BYTES, Plan, Sending, expected_payload, payload_place, plan
 
-__all__ = ["FATES", "Progress", "Sender", "Sending", "expected_payload", "payload_place", "send"]
+__all__ = ["FATES", "Progress", "Sender", "Sending", "expect", "expected_payload", "payload_place", "send"]
 
 #: What becomes of a packet, in the order of ``native/net/send_counts.h``.
 FATES = (
@@ -125,7 +125,7 @@ class Sender:
                 routes, source.most_bytes, self.plan.burst, sending.segment, held, sending.buffer, sending.ttl
             )
             core = sending.cores[thread % len(sending.cores)] if sending.cores else -1
-            self._threads.add(source, port, core)
+            self._threads.add(source, port, core, sending.realtime)
             self._ports.append(port)
         self._stolen = 0.0
         self._ended: float | None = None
@@ -228,7 +228,7 @@ class Sender:
             "payload": {"filling": s.filling, "seed": s.seed} if s.format else None,
             "faults": {k: v if not isinstance(v, tuple) else list(v) for k, v in asdict(s.faults).items()},
             "injected": fates,
-            "expect": _expect(fates, int(counts[:, len(FATES)].sum())),
+            "expect": expect(fates, int(counts[:, len(FATES)].sum())),
             "streams": [self._stream(i, row) for i, row in enumerate(counts.tolist())],
             "events": {"complete": len(events) == total, "total": total, "list": [_event(e) for e in events]},
         }
@@ -318,8 +318,23 @@ def write_summary(summary: dict[str, Any], to: Path | None, console: Console) ->
             to.write_text(text)
 
 
-def _expect(fates: dict[str, int], packets: int) -> dict[str, int]:
-    """Numbers of a receiver that lost nothing, knows all streams and waits long enough for what is out of order."""
+def expect(fates: dict[str, int], packets: int) -> dict[str, int]:
+    """Say what a receiver counts that loses nothing, knows all streams and waits long enough for what is out of order.
+
+    Parameters
+    ----------
+    fates : dict of str to int
+        Packets by what became of them (`FATES`).
+    packets : int
+        Sent, of all kinds.
+
+    Returns
+    -------
+    dict of str to int
+        ``datagrams = placed + duplicate + malformed + foreign + misplaced``. What is misplaced has a header of another
+        packet: a receiver counts it as late, as a duplicate, or takes it for that one. ``missing`` counts it in its own
+        place.
+    """
     whole = fates["sent"] + fates["duplicated"] + fates["reordered"] + fates["corrupted_harmless"]
     gone = sum(fates[k] for k in ("lost", "corrupted_invalid", "corrupted_foreign", "corrupted_misplaced", "truncated"))
     return {
