@@ -17,7 +17,7 @@ from ryle.gpu.interface import Gpu
 COPY_BYTES = 512 << 20
 
 
-def host_memory(threads: int | None = None, seconds: float = 1.0, nbytes: int = 256 << 20) -> float:
+def host_memory(threads: int | None = None, seconds: float = 1.0, nbytes: int = 128 << 20) -> float:
     """Copy within host memory from several threads; give bytes read and written a second.
 
     Parameters

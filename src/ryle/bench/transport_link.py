@@ -20,8 +20,8 @@ from ..net.sources import Discard, RingSource, Source, UdpSource
 from ..wire.description import Format
 from .lossless import Trial, taken_seconds
 
-_CHUNK_BYTES = 8 << 20
-_CHUNKS = 16
+_CHUNK_BYTES = 4 << 20
+_CHUNKS = 12
 _QUIET = 0.3  # s without packets after which a capture ends
 _PATIENCE = 30.0
 
