@@ -211,6 +211,7 @@ std::uint64_t PacketMaker::count(const StreamPlan& stream, std::uint64_t packet)
     if (stream.turns > 1) packet = (packet / p.burst * stream.turns + stream.turn) * p.burst + packet % p.burst;
     further += static_cast<__int128>(packet) * p.step;
     const __int128 period = p.layout.period ? static_cast<__int128>(p.layout.period) : __int128{1} << 64;
+    if (further >= 0 && further < period) return static_cast<std::uint64_t>(further);  // most are: spare the division
     further %= period;
     return static_cast<std::uint64_t>(further < 0 ? further + period : further);
 }

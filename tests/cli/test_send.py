@@ -78,6 +78,7 @@ def test_addresses():
         "[fd00::1]:9",
     ]
     assert [str(e) for e in endpoints("239.1.1.1:7148+2")] == ["239.1.1.1:7148", "239.1.1.2:7148"]
+    assert [str(e) for e in endpoints("[ff15::1%lo]:7+2")] == ["[ff15::1%lo]:7", "[ff15::2%lo]:7"]
     assert [str(e) for e in senders("10.0.0.5,10.0.0.6:5000+2,::1")] == [
         "10.0.0.5:0", "10.0.0.6:5000", "10.0.0.6:5001", "[::1]:0",
     ]  # fmt: skip

@@ -20,6 +20,7 @@ from rich.console import Console
 from ..monitor.progress import status_line
 from . import _native
 from .departure import keeper
+from .send_streams import SendStream
 from .sending import WIRE_BYTES, Plan, Sending, expected_payload, payload_place, plan
 
 __all__ = ["FATES", "Progress", "Sender", "Sending", "expect", "expected_payload", "payload_place", "send"]
@@ -116,13 +117,16 @@ class Sender:
         )
         self._threads = _native.SendThreads()
         self._ports = []
-        routes = [
-            (x.to.host, x.to.port, x.sender.host if x.sender else "", x.sender.port if x.sender else 0)
-            for x in self.plan.streams
-        ]
         for thread, source in enumerate(self.plan.sources):
+            mine = set(source.streams)
             port = _native.SocketPort(
-                routes, source.most_bytes, self.plan.burst, sending.segment, held, sending.buffer, sending.ttl
+                [_route(x) if i in mine else ("", 0, "", 0) for i, x in enumerate(self.plan.streams)],
+                source.most_bytes,
+                self.plan.burst,
+                sending.segment,
+                held,
+                sending.buffer,
+                sending.ttl,
             )
             core = sending.cores[thread % len(sending.cores)] if sending.cores else -1
             self._threads.add(source, port, core, sending.realtime)
@@ -346,6 +350,10 @@ def expect(fates: dict[str, int], packets: int) -> dict[str, int]:
         "misplaced": fates["corrupted_misplaced"],
         "missing": gone,
     }
+
+
+def _route(x: SendStream) -> tuple[str, int, str, int]:
+    return x.to.host, x.to.port, x.sender.host if x.sender else "", x.sender.port if x.sender else 0
 
 
 def _event(event: tuple[int, int, int, int, int]) -> dict[str, Any]:
