@@ -436,6 +436,11 @@ class Assembler:
         return ring
 
     @property
+    def slot_bytes(self) -> int:
+        """Bytes of the ring from one chunk to the next; `Chunk.slot` counts them."""
+        return self.native.slot_bytes
+
+    @property
     def page_bytes(self) -> int:
         """Bytes of the pages that hold the ring: 2097152 if they are huge."""
         return self.native.page_bytes
