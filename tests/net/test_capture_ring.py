@@ -110,15 +110,16 @@ def test_copies_are_whole_while_the_ring_turns(tmp_path):
     try:
         found, numbers = Verified(), set()
         reader = RingReader(ring.path)
-        end = time.monotonic() + 2
-        while time.monotonic() < end:
+        deadline = time.monotonic() + 60
+        while len(numbers) < 30:
+            assert time.monotonic() < deadline
             copy = reader.copy()
             verify(rule, copy, found)
             numbers.add(copy.number)
     finally:
         stop.set()
         thread.join()
-    assert found.wrong_packets == 0 and found.packets > 100 and len(numbers) > 20
+    assert found.wrong_packets == 0 and found.packets >= 60
     ring.clear()
 
 

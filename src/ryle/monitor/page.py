@@ -16,10 +16,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import time
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -267,6 +268,27 @@ class StatusPage:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextmanager
+def published(name: str) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Have a page without controls while the block runs; call what it gives with the values.
+
+    Where no shared memory can be written there is no page, which stops nothing.
+    """
+    try:
+        page = StatusPage(name)
+    except OSError as error:
+        print(f"no status page: {error}", file=sys.stderr)
+        yield lambda values: None
+        return
+
+    def publish(values: Mapping[str, Any]) -> None:
+        with suppress(OSError):  # no room, or somebody took it away
+            page.publish(values)
+
+    with page:
+        yield publish
 
 
 def _plain(value: Any) -> Any:
