@@ -132,7 +132,7 @@ bool Recorder::reserve(const Arrival& packet, std::uint64_t now, Copy& copy) {
 
 // Under the lock: take a free buffer, if there is one, for the packets to come.
 void Recorder::begin_buffer() {
-    if (free_.empty()) return;
+    if (free_.empty() || stop_) return;
     current_ = free_.front();
     free_.pop_front();
     current_->carry = current_->used = carry_;
@@ -215,7 +215,7 @@ void Recorder::run() {
             counts_.unrecorded += buffer->packets;
         }
         free_.push_back(buffer);
-        if (current_ == nullptr && !stop_) begin_buffer();
+        if (current_ == nullptr) begin_buffer();
     }
     if (descriptor_ >= 0) {  // the buffer before was not known to be the last
         write_tail();
@@ -307,12 +307,12 @@ void Recorder::close() {
     {
         const std::lock_guard lock(mutex_);
         if (!stop_) {
+            stop_ = true;
             if (current_ != nullptr) {
                 hand_over(true);
             } else if (!full_.empty()) {
                 full_.back()->last_of_file = true;
             }
-            stop_ = true;
         }
         changed_.notify_one();
     }
