@@ -1,15 +1,13 @@
 // Python's view of packets.h: a parser object, many packets a call.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <vector>
 
+#include "layout_binding.h"
+#include "packet_arguments.h"
 #include "packets.h"
 
 namespace nb = nanobind;
@@ -17,79 +15,14 @@ using namespace ryle;
 
 namespace {
 
-using Buffer = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Rows = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::device::cpu>;
-using Index = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using Column = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using Table = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-using FieldTuple =
-    std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, bool, std::uint64_t, std::uint64_t>;
-using SumTuple = std::tuple<std::vector<std::tuple<std::uint32_t, std::uint64_t>>, std::int64_t>;
-
-Sum to_sum(const SumTuple& given) {
-    Sum sum;
-    for (const auto& [field, factor] : std::get<0>(given)) sum.terms.push_back({field, factor});
-    sum.add = std::get<1>(given);
-    return sum;
-}
-
-// The three ways in which packets are handed over. Bytes objects must outlive their spans.
-std::vector<Packet> from_bytes(const std::vector<nb::bytes>& packets) {
-    std::vector<Packet> spans;
-    spans.reserve(packets.size());
-    for (const nb::bytes& p : packets) spans.emplace_back(static_cast<const std::uint8_t*>(p.data()), p.size());
-    return spans;
-}
-
-std::vector<Packet> from_rows(const Rows& rows) {
-    if (rows.shape(1) > 1 && rows.stride(1) != 1) throw std::invalid_argument("the bytes of a packet must be adjacent");
-    std::vector<Packet> spans;
-    spans.reserve(rows.shape(0));
-    for (std::size_t i = 0; i < rows.shape(0); ++i)
-        spans.emplace_back(rows.data() + static_cast<std::ptrdiff_t>(i) * rows.stride(0), rows.shape(1));
-    return spans;
-}
-
-std::vector<Packet> from_buffer(const Buffer& buffer, const Index& starts, const Index& lengths) {
-    if (starts.size() != lengths.size()) throw std::invalid_argument("starts and lengths must be equally long");
-    std::vector<Packet> spans;
-    spans.reserve(starts.size());
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-        const std::int64_t start = starts.data()[i], length = lengths.data()[i];
-        if (start < 0 || length < 0 || static_cast<std::uint64_t>(start) > buffer.size() ||
-            static_cast<std::uint64_t>(length) > buffer.size() - static_cast<std::uint64_t>(start))
-            throw std::out_of_range("a packet reaches beyond the buffer");
-        spans.emplace_back(buffer.data() + start, static_cast<std::size_t>(length));
-    }
-    return spans;
-}
-
 class PacketParser {
   public:
-    PacketParser(std::uint32_t header_bytes, const std::vector<FieldTuple>& fields,
-                 const std::vector<std::uint32_t>& trailers,
-                 const std::vector<std::tuple<std::uint64_t, std::int32_t>>& sizes, std::uint32_t bits,
-                 std::uint32_t parts, std::uint32_t code, bool msb_first, const std::vector<SumTuple>& length,
-                 const SumTuple& timestamp, std::uint64_t period, const std::vector<SumTuple>& placement) {
-        layout_.header_bytes = header_bytes;
-        for (const auto& [byte, bytes, shift, width, big, low, high] : fields)
-            layout_.fields.push_back({byte, bytes, shift, width, big, low, high});
-        layout_.trailers = trailers;
-        for (const auto& [value, field] : sizes) layout_.sizes.push_back({value, field});
-        layout_.bits = bits;
-        layout_.parts = parts;
-        layout_.code = code < kCodes ? static_cast<Code>(code) : kCodes;
-        layout_.msb_first = msb_first;
-        layout_.states_length = !length.empty();
-        if (!length.empty()) layout_.length = to_sum(length.front());
-        layout_.timestamp = to_sum(timestamp);
-        layout_.period = period;
-        for (const SumTuple& sum : placement) layout_.placement.push_back(to_sum(sum));
-        check(layout_);
-    }
+    explicit PacketParser(const LayoutTuple& layout) : layout_(to_layout(layout)) {}
 
     void parse(const std::vector<Packet>& packets, Table<std::uint64_t>& values, Column<std::uint8_t>& reasons,
                Table<std::int64_t>& details, Column<std::int64_t>& timestamps, Table<std::int64_t>& places) {
@@ -159,12 +92,7 @@ void bind_packets(nb::module_& m) {
     using D = Table<std::int64_t>;
     using T = Column<std::int64_t>;
     nb::class_<Parser>(m, "PacketParser", "A compiled packet description; see ryle.wire.packets.Parser.")
-        .def(nb::init<std::uint32_t, const std::vector<FieldTuple>&, const std::vector<std::uint32_t>&,
-                      const std::vector<std::tuple<std::uint64_t, std::int32_t>>&, std::uint32_t, std::uint32_t,
-                      std::uint32_t, bool, const std::vector<SumTuple>&, const SumTuple&, std::uint64_t,
-                      const std::vector<SumTuple>&>(),
-             "header_bytes"_a, "fields"_a, "trailers"_a, "sizes"_a, "bits"_a, "parts"_a, "code"_a, "msb_first"_a,
-             "length"_a, "timestamp"_a, "period"_a, "placement"_a)
+        .def(nb::init<const LayoutTuple&>(), "layout"_a)
         .def("parse_bytes", [](Parser& self, const std::vector<nb::bytes>& packets, V v, R r, D d, T t,
                                D p) { self.parse(from_bytes(packets), v, r, d, t, p); })
         .def("parse_rows", [](Parser& self, const Rows& rows, V v, R r, D d, T t,

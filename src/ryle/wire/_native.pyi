@@ -22,23 +22,24 @@ def decode_vdif(
 ) -> None: ...
 
 _Sum = tuple[list[tuple[int, int]], int]
+#: header bytes, fields, trailers, sizes, bits, parts, code, msb first, stated length, timestamp, period, placement
+Layout = tuple[
+    int,
+    list[tuple[int, int, int, int, bool, int, int]],
+    list[int],
+    list[tuple[int, int]],
+    int,
+    int,
+    int,
+    bool,
+    list[_Sum],
+    _Sum,
+    int,
+    list[_Sum],
+]
 
 class PacketParser:
-    def __init__(
-        self,
-        header_bytes: int,
-        fields: list[tuple[int, int, int, int, bool, int, int]],
-        trailers: list[int],
-        sizes: list[tuple[int, int]],
-        bits: int,
-        parts: int,
-        code: int,
-        msb_first: bool,
-        length: list[_Sum],
-        timestamp: _Sum,
-        period: int,
-        placement: list[_Sum],
-    ) -> None: ...
+    def __init__(self, layout: Layout) -> None: ...
     def parse_bytes(
         self,
         packets: list[bytes],

@@ -92,6 +92,35 @@ class Fields:
                 return "the timestamp does not fit 63 bits"
 
 
+def compiled(format: Format) -> _native.Layout:
+    """Turn a description into what native code reads (``native/wire/layout_binding.h``)."""
+    index = {name: i for i, name in enumerate(format.fields)}
+    sample, payload = format.sample, format.payload
+
+    def total(given: Total) -> tuple[list[tuple[int, int]], int]:
+        return [(index[k], v) for k, v in given.items() if k != "add"], given.get("add", 0)
+
+    sizes = [payload.size[axis] for axis in payload.order]
+    length = format.validity.length
+    return (
+        format.header.bytes,
+        [
+            (f.byte, f.bytes, f.shift, f.width, (f.endian or format.header.endian) == "big", f.low, f.high)
+            for f in format.header.field
+        ],
+        list(payload.trailer_bytes),
+        [(0, index[size]) if isinstance(size, str) else (size, -1) for size in sizes],
+        sample.bits,
+        sample.parts,
+        _CODES.index(sample.code),
+        sample.bit_order == "msb",
+        [] if length is None else [total(length)],
+        total(format.timestamp.count),
+        format.period if format.period <= 1 << 63 else 0,
+        [total(format.placement[place]) for place in PLACES if place in format.placement],
+    )
+
+
 class Parser:
     """Take packets of one format apart, natively.
 
@@ -103,33 +132,10 @@ class Parser:
 
     def __init__(self, format: Format) -> None:
         self.format = format
-        index = {name: i for i, name in enumerate(format.fields)}
-        sample, payload = format.sample, format.payload
-
-        def compiled(total: Total) -> tuple[list[tuple[int, int]], int]:
-            return [(index[k], v) for k, v in total.items() if k != "add"], total.get("add", 0)
-
-        sizes = [payload.size[axis] for axis in payload.order]
-        length = format.validity.length
+        sample = format.sample
         self._places = [place for place in PLACES if place in format.placement]
-        self._header = np.dtype([(name, np.uint64) for name in index])
-        self._native = _native.PacketParser(
-            format.header.bytes,
-            [
-                (f.byte, f.bytes, f.shift, f.width, (f.endian or format.header.endian) == "big", f.low, f.high)
-                for f in format.header.field
-            ],
-            list(payload.trailer_bytes),
-            [(0, index[size]) if isinstance(size, str) else (size, -1) for size in sizes],
-            sample.bits,
-            sample.parts,
-            _CODES.index(sample.code),
-            sample.bit_order == "msb",
-            [] if length is None else [compiled(length)],
-            compiled(format.timestamp.count),
-            format.period if format.period <= 1 << 63 else 0,
-            [compiled(format.placement[place]) for place in PLACES if place in format.placement],
-        )
+        self._header = np.dtype([(name, np.uint64) for name in format.fields])
+        self._native = _native.PacketParser(compiled(format))
         narrow = sample.bits <= 8 if sample.code in ("twos_complement", "offset_binary") else sample.bits <= 7
         self._dtype: type[np.int8] | type[np.int16] = np.int8 if narrow else np.int16
 
