@@ -228,7 +228,7 @@ class Integration:
     first_channel : int
         Index in the whole band of the first channel held here.
     visibilities : ndarray of int64, shape (channel, product, 2)
-        Exact sums of ``x(a1,p1) · conj(x(a2,p2))`` (re, im).
+        Exact sums of ``x(a1,p1) · conj(x(a2,p2))`` (re, im); float64 if others' X-engines have rounded them.
         ``product = p² · (a2(a2+1)/2 + a1) + p1 + p · p2`` for ``p``
         polarizations and ``a1 <= a2``.
     counts : ndarray of uint32, shape (channel group, product)
@@ -238,7 +238,7 @@ class Integration:
     first_spectrum: int
     spectra: int
     first_channel: int
-    visibilities: NDArray[np.int64]
+    visibilities: NDArray[np.int64] | NDArray[np.float64]
     counts: NDArray[np.uint32]
 
     @property

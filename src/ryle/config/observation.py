@@ -356,7 +356,19 @@ def recorded(
     band = observation.band.model_copy(update={"lo": lo, "sideband": sideband})
     changes = {"bits": 32, "complex": complex_samples, "heap_samples": packet_samples}
     digitizer = observation.digitizer.model_copy(update=changes)
-    copy = observation.model_copy(update={"band": band, "digitizer": digitizer})
+    return _derived_anew(observation.model_copy(update={"band": band, "digitizer": digitizer}))
+
+
+def simulated(observation: Observation) -> Observation:
+    """Give the observation that a simulator makes: Ryle's own F-engines stand in for others', inputs in their order."""
+    if observation.fengine.packets is None:
+        return observation
+    own = {"packets": None, "spectra_per_heap": observation.batch_spectra}
+    fengine = observation.fengine.model_copy(update=own)
+    return _derived_anew(observation.model_copy(update={"fengine": fengine, "inputs": []}))
+
+
+def _derived_anew(copy: Observation) -> Observation:
     for name, value in vars(Observation).items():
         if isinstance(value, cached_property):
             copy.__dict__.pop(name, None)  # derived from what has just changed

@@ -1,8 +1,8 @@
 """Packets of others' F-engines made into K-blocks on the CPU; `ryle.correlate.cuda` does so on the GPU.
 
 Samples lie anywhere that `ryle.chunk.PacketOrder` can say, so nothing is copied between the packets as they were
-received and the K-blocks. A -8 of four bits, or -128, which Ryle's own F-engine never makes, becomes -7, or -127, and is
-counted.
+received and the K-blocks. A -8 of four bits, or -128, which Ryle's own F-engine never makes, becomes -7, or -127, and
+is counted.
 """
 
 from __future__ import annotations
