@@ -46,6 +46,7 @@ PACKETS = MAPPED.replace("channels = 256", 'channels = 256\npackets = "paper_psa
 CATCHER = '[catcher]\npackets = "casper"\n'
 RFI = MAPPED[MAPPED.index("[simulate]") : MAPPED.index("[vdif]")]
 CASPER = MAPPED.replace(RFI, CATCHER)
+OTHER_X = '[network]\nx_engines = ["10.0.0.1:8511", "10.0.0.2:8511"]\n'
 
 MISTAKES = [  # check, file, (old, new), key, part of the remedy
     ("_cable_delays", GOOD, ('"0 m"] }', '"0 m"], cable_delay = ["1 ns"] }'), "array.antennas[0].cable_delay", "2"),
@@ -98,6 +99,7 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
     ("_addresses_apart", GOOD, ("17100", "65535"), "network.digitizers", "past 65535"),
     ("_addresses_apart", GOOD, ("127.0.0.1:17100", "239.255.255.255:7148"), "network.digitizers", "multicast"),
     ("_addresses_apart", GOOD, ("127.0.0.1:17100", "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:7"), None, "multicast"),
+    ("_addresses_apart", GOOD, ("[network]\n", OTHER_X), "network.x_engines", "1 X-engines need one each"),
     ("_rfi_in_band", GOOD, ('"2 MHz"', '"4.5 MHz"'), "simulate.rfi[0].frequency", "3.9921875 MHz"),
     ("_rfi_antennas", GOOD, ('["A1"]', '["A1", "A9"]'), "simulate.rfi[0].antennas[1]", "A1, A2"),
     ("_simulation_ends", GOOD, ('duration = "1 s"', ""), "observation.duration", "needs an end"),

@@ -84,6 +84,8 @@ def test_paper_behind_its_own_f_engines():
     assert 1024 // layout.spectra * 16 * o.groups == 1024
     assert o.file_spectra == 1 << 20 == 8 * o.integration_spectra and o.file_time == 10.73741824
     assert str(o.spectra_endpoint(15)) == "127.0.0.1:8526"
+    each = [f"10.10.10.{101 + x}:8511" for x in range(16)]
+    assert str(changed(o, network={"x_engines": each}).spectra_endpoint(15)) == "10.10.10.116:8511"
 
 
 BASE = """

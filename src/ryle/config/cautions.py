@@ -86,7 +86,11 @@ def _headroom(o: Observation) -> Iterator[Problem]:
 
 def _packets(o: Observation) -> Iterator[Problem]:
     network = o.network
-    where = {"digitizer stream": network.digitizers, "X-engine in": network.spectra, "catcher in": network.visibilities}
+    where = {
+        "digitizer stream": network.digitizers,
+        "X-engine in": o.spectra_endpoint(0),
+        "catcher in": network.visibilities,
+    }
     ends = ((where[link.name], link) for link in rates.links(o) if link.name in where)
     largest = max((end for end in ends if not _loopback(end[0].host)), key=lambda end: end[1].datagram, default=None)
     if largest is None or largest[1].datagram <= 1500:

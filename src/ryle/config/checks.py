@@ -276,8 +276,11 @@ def _addresses_apart(o: Observation) -> Iterator[Problem]:
     taken: list[tuple[str, tuple[object, ...], range]] = []
     substreams = max(1, o.substreams)  # 0 is a mistake that another check reports
     foreign = o.fengine.packets is not None  # no digitizer sends then
+    each = o.network.x_engines
+    if each and (len(each) != substreams or len({str(e) for e in each}) < len(each)):
+        yield Problem("network.x_engines", len(each), f"addresses; {substreams} X-engines need one each, all different")
     for name, count in (("digitizers", len(o.antennas)), ("spectra", substreams), ("visibilities", 1)):
-        if foreign and name == "digitizers":
+        if (foreign and name == "digitizers") or (each and name == "spectra"):
             continue
         first = getattr(o.network, name)
         address = ipaddress.ip_address(first.host)

@@ -296,7 +296,8 @@ class Observation(tables.Table):
 
     def spectra_endpoint(self, substream: int) -> Endpoint:
         """Where F-engines send the heaps of a substream."""
-        return self.network.spectra.nth(substream)
+        each = self.network.x_engines
+        return each[substream] if each else self.network.spectra.nth(substream)
 
     # -- gains ------------------------------------------------------------------------------------------------------
 

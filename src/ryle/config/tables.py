@@ -315,6 +315,9 @@ class NetworkTable(Table):
     spectra: EndpointText = Field(
         Endpoint(host="127.0.0.1", port=17600), description="F-engines to X-engines, one of the run a substream"
     )
+    x_engines: list[EndpointText] = Field(
+        default_factory=list, description="instead of spectra: the address of each X-engine, one after the other"
+    )
     visibilities: EndpointText = Field(
         Endpoint(host="127.0.0.1", port=17900), description="X-engines to the catcher, one for all"
     )

@@ -182,12 +182,13 @@ class PacketSender:
 
 def _send_socket(o: Observation) -> socket.socket:
     """Open a socket to send from, to unicast or multicast."""
-    six = ":" in o.network.spectra.host
+    to = o.spectra_endpoint(0)
+    six = ":" in to.host
     s = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
-    if o.network.spectra.multicast and six:
+    if to.multicast and six:
         s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, interface_index(o.network.interface))
         s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, o.network.ttl)
-    elif o.network.spectra.multicast:
+    elif to.multicast:
         s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(o.network.interface))
         s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, o.network.ttl)
     return s
