@@ -182,7 +182,11 @@ std::int32_t Assembler::find(Key key) const {
 void Assembler::read(const Arrival& packet, std::uint64_t* values, Parsed& out) const {
     const Verdict verdict = examine(plan_.layout, Packet(packet.data, packet.size), values);
     out.fault = verdict.reason;
-    out.count = verdict.count;
+    const std::uint64_t period = plan_.layout.period, low = static_cast<std::uint64_t>(verdict.count);
+    if ((period & (period - 1)) == 0)
+        out.count = low & (period - 1);  // all of it if there is no period
+    else
+        out.count = verdict.count >> 64 == 0 ? low % period : static_cast<std::uint64_t>(verdict.count % period);
     Key key = 0;
     for (std::size_t f = 0; f < key_widths_.size(); ++f) key = key << key_widths_[f] | values[plan_.key_fields[f]];
     out.key = key << 32 | (plan_.key_port ? packet.port : 0);
@@ -216,7 +220,34 @@ void Assembler::take(std::span<const Arrival> packets) {
     }
 }
 
-std::int64_t Assembler::reference() const { return plan_.origin + base_ * span_ + width_ * span_ / 2; }
+// The time nearest to the open chunks that a counter can mean, less the origin; false if that is beyond 2^62.
+bool Assembler::unwrapped(std::uint64_t count, std::int64_t& time) {
+    constexpr std::uint64_t most = std::uint64_t{1} << 62;
+    const std::uint64_t period = plan_.layout.period;
+    if (period == 0 || !started_) {
+        time = static_cast<std::int64_t>(count) - plan_.origin;
+        return count < most;
+    }
+    if (referred_ != base_) {
+        referred_ = base_;
+        reference_ = plan_.origin + base_ * span_ + width_ * span_ / 2;
+        const std::int64_t residue = static_cast<std::int64_t>(reference_ % static_cast<__int128>(period));
+        reference_residue_ = static_cast<std::uint64_t>(residue) + (residue < 0 ? period : 0);
+    }
+    const std::uint64_t residue = reference_residue_;
+    const std::uint64_t ahead = count >= residue ? count - residue : count + (period - residue);
+    const bool behind = ahead >= period - ahead;  // exactly half a period away counts as behind
+    time =
+        behind ? reference_ - static_cast<std::int64_t>(period - ahead) : reference_ + static_cast<std::int64_t>(ahead);
+    const bool fits = time < static_cast<std::int64_t>(most) && time > -static_cast<std::int64_t>(most);
+    time -= plan_.origin;
+    return fits;
+}
+
+Chunk*& Assembler::slot(std::int64_t chunk) {
+    const std::int64_t at = open_at_ + (chunk - base_);
+    return open_[at < width_ ? at : at - width_];
+}
 
 std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* parsed, Copy* copies, void** unused,
                               std::size_t& unused_count) {
@@ -229,18 +260,15 @@ std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* pa
             ++counts_.faults[fault];
         };
         std::int32_t head;
-        std::int64_t time;
-        const std::uint64_t period = plan_.layout.period;
+        std::int64_t since;
         if (parsed[i].fault != kValid) {
             refuse(parsed[i].fault);
         } else if ((head = find(parsed[i].key)) < 0) {
             ++counts_.foreign;
-        } else if (!unwrap(parsed[i].count, period,
-                           started_ ? reference() : static_cast<std::int64_t>(period ? parsed[i].count % period : 0),
-                           time)) {
+        } else if (!unwrapped(parsed[i].count, since)) {
             refuse(kTimestamp);
         } else {
-            const std::int64_t since = time - plan_.origin, number = floor_div(since, plan_.step);
+            const std::int64_t number = floor_div(since, plan_.step);
             if (number * plan_.step != since) {
                 refuse(kOffStep);
             } else if (place(packets[i], head, number, copies[located])) {
@@ -258,7 +286,17 @@ bool Assembler::place(const Arrival& packet, std::int32_t head, std::int64_t num
     Head& h = heads_[head];
     std::int64_t chunk = floor_div(number, plan_.packets);
     if (!started_) begin(chunk);
+    if (quiet_) {
+        quiet_ = false;
+        if (chunk < base_ || chunk - top_ > std::max<std::int64_t>(1, plan_.outage / span_)) {
+            ++counts_.resyncs;
+            begin(chunk);
+        } else {
+            advance(chunk - width_ + 1);
+        }
+    }
     if (chunk < base_ && !closed_any_ && top_ - chunk < width_) {
+        open_at_ = (open_at_ + width_ - (base_ - chunk)) % width_;
         base_ = chunk;  // the first packet of all was not the earliest
         recount_behind();
     }
@@ -274,7 +312,7 @@ bool Assembler::place(const Arrival& packet, std::int32_t head, std::int64_t num
         }
     }
     if (chunk >= base_ + width_) advance(chunk - width_ + 1);
-    Chunk*& slot = open_[static_cast<std::uint64_t>(chunk) % width_];
+    Chunk*& slot = this->slot(chunk);
     const std::int64_t within = number - chunk * plan_.packets, cell = head * plan_.packets + within;
     if (slot != nullptr && slot->present[cell]) {
         ++counts_.duplicate, ++h.counts.duplicate;
@@ -293,6 +331,7 @@ bool Assembler::place(const Arrival& packet, std::int32_t head, std::int64_t num
     }
     h.away = 0;
     h.last_home = counts_.received;
+    h.peak = std::max(h.peak, number);
     h.first = std::min(h.first, number);
     first_ = std::min(first_, number);
     top_ = std::max(top_, chunk);
@@ -331,11 +370,16 @@ bool Assembler::place(const Arrival& packet, std::int32_t head, std::int64_t num
 // A packet that is not of the open time. True if the clock is now taken to have moved to it.
 bool Assembler::stray(std::int32_t head, std::int64_t number) {
     Head& h = heads_[head];
-    const std::int64_t near = width_ * plan_.packets;
+    const std::int64_t chunk = floor_div(number, plan_.packets), near = width_ * plan_.packets;
+    const bool far = chunk >= base_ + 2 * width_ || chunk < base_ - reach_;
+    if (!far && number + plan_.window / plan_.step >= h.peak) {  // it lags behind the others but did not step back
+        h.peak = std::max(h.peak, number);
+        h.away = 0;
+        h.last_home = counts_.received;
+        return false;
+    }
     h.away = h.away > 0 && std::abs(number - h.last_away) <= near ? h.away + 1 : 1;
     h.last_away = number;
-    const std::int64_t chunk = floor_div(number, plan_.packets);
-    const bool far = chunk >= base_ + 2 * width_ || chunk < base_ - reach_;
     if (h.away < 2 && !(far && heads_.size() == 1)) return false;
     const std::int64_t patience = std::max<std::int64_t>(1024, 64 * static_cast<std::int64_t>(heads_.size()));
     std::int64_t moved = 0, home = 0, votes = 0, earliest = number;
@@ -349,11 +393,9 @@ bool Assembler::stray(std::int32_t head, std::int64_t number) {
         }
     }
     // A short step back looks like late packets or duplicates, which a network makes too: it takes more of them.
-    const std::int64_t needed = far ? kVotes : std::max(kVotes, moved * plan_.packets / 4);
+    const std::int64_t needed = far ? kVotes : std::max(4 * kVotes, moved * plan_.packets / 4);
     if (moved <= home || votes < needed) return false;
-    const std::int64_t ahead = chunk - (top_ + 1);
-    const bool gap = ahead >= 0 && (ahead < 1 || ahead <= plan_.outage / span_);
-    if (gap) {
+    if (chunk > top_ && chunk - top_ <= std::max<std::int64_t>(1, plan_.outage / span_)) {
         advance(floor_div(earliest, plan_.packets));
         for (Head& other : heads_) other.away = 0;
     } else {
@@ -368,11 +410,12 @@ void Assembler::begin(std::int64_t chunk) {
     started_ = true;
     closed_any_ = false;
     base_ = top_ = chunk;
+    referred_ = chunk - 1;
     newest_ = -kNever;
     first_ = kNever;
     ++epoch_;
     for (Head& h : heads_) {
-        h.newest = -kNever;
+        h.newest = h.peak = -kNever;
         h.first = kNever;
         h.charged = -kNever;
         h.away = 0;
@@ -397,7 +440,7 @@ void Assembler::advance(std::int64_t chunk) {
 }
 
 void Assembler::close_first(bool final) {
-    Chunk*& slot = open_[static_cast<std::uint64_t>(base_) % width_];
+    Chunk*& slot = open_[open_at_];
     charge(base_, slot, final);
     if (slot != nullptr) {
         ready_.push_back(slot);
@@ -405,6 +448,7 @@ void Assembler::close_first(bool final) {
         ready_changed_.notify_one();
     }
     slot = nullptr;
+    open_at_ = open_at_ + 1 < width_ ? open_at_ + 1 : 0;
     ++base_;
     closed_any_ = true;
     recount_behind();
@@ -449,14 +493,19 @@ void Assembler::finish() {
 
 void Assembler::reopen() {
     const std::lock_guard lock(mutex_);
-    finished_ = false;
-    started_ = false;
+    finished_ = started_ = quiet_ = false;
 }
 
 void Assembler::idle() {
     const std::lock_guard lock(mutex_);
-    const auto now = std::chrono::steady_clock::now();
-    if (plan_.linger.count() > 0 && started_ && base_ <= top_ && now - last_arrival_ >= plan_.linger) close_all();
+    close_if_quiet(std::chrono::steady_clock::now());
+}
+
+bool Assembler::close_if_quiet(std::chrono::steady_clock::time_point now) {
+    if (plan_.linger.count() == 0 || !started_ || base_ > top_ || now - last_arrival_ < plan_.linger) return false;
+    close_all();
+    quiet_ = true;
+    return true;
 }
 
 Chunk* Assembler::next(std::chrono::nanoseconds timeout) {
@@ -469,10 +518,7 @@ Chunk* Assembler::next(std::chrono::nanoseconds timeout) {
             if (now >= deadline) return nullptr;
             auto until = deadline;
             if (plan_.linger.count() > 0 && started_ && base_ <= top_) {
-                if (now - last_arrival_ >= plan_.linger) {
-                    close_all();
-                    continue;
-                }
+                if (close_if_quiet(now)) continue;
                 until = std::min(until, last_arrival_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                             plan_.linger));
             }

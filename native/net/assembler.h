@@ -111,14 +111,15 @@ class Assembler : public Sink {
   private:
     struct Head {
         std::int64_t newest, first, charged;  // packet numbers of this epoch; charged: up to which packets are expected
+        std::int64_t peak;                    // newest number, late ones counted
         std::int64_t away = 0;                // packets in a row that did not belong to the open time
         std::int64_t last_away = 0;           // number of the last of them
         std::int64_t last_home = 0;           // datagrams that had been received when it last belonged
         HeadCounts counts;
     };
     struct Parsed {
-        unsigned __int128 count;
         Key key;
+        std::uint64_t count;  // modulo the period
         std::uint8_t fault;
     };
     struct Copy {
@@ -143,9 +144,11 @@ class Assembler : public Sink {
     void close_first(bool final);
     void charge(std::int64_t chunk, const Chunk* slot, bool final);
     void close_all();
+    bool close_if_quiet(std::chrono::steady_clock::time_point now);
     void begin(std::int64_t chunk);
     void recount_behind();
-    std::int64_t reference() const;
+    bool unwrapped(std::uint64_t count, std::int64_t& time);
+    Chunk*& slot(std::int64_t chunk);
 
     void copy(const Copy& copy) const;
     void zero(Chunk& chunk) const;
@@ -165,15 +168,21 @@ class Assembler : public Sink {
     mutable std::mutex mutex_;
     std::condition_variable ready_changed_;
     std::vector<Head> heads_;
-    std::vector<Chunk*> open_;  // by chunk number modulo width_; nullptr: no packet yet, or no memory
+    std::vector<Chunk*>
+        open_;  // a ring that begins with base_ at open_[open_at_]; nullptr: no packet yet, or no memory
+    std::int64_t open_at_ = 0;
     std::vector<Chunk*> free_;
     std::deque<Chunk*> ready_;
-    std::int64_t base_ = 0;  // oldest open chunk
-    std::int64_t top_ = 0;   // newest chunk with a packet
+    std::int64_t reference_ = 0;           // counters are unwrapped around this time,
+    std::uint64_t reference_residue_ = 0;  // which is this modulo the period; both follow base_:
+    std::int64_t referred_ = 0;            // as it was when they were set
+    std::int64_t base_ = 0;                // oldest open chunk
+    std::int64_t top_ = 0;                 // newest chunk with a packet
     std::int64_t newest_ = 0, first_ = 0;
     std::int64_t behind_ = 0;  // heads that may still send for the oldest open chunk
     bool started_ = false;     // an epoch has begun
     bool closed_any_ = false;  // in this epoch
+    bool quiet_ = false;       // all chunks were closed because nothing came
     bool finished_ = false;
     std::int64_t taken_ = 0, epoch_ = -1;
     std::chrono::steady_clock::time_point last_arrival_{};

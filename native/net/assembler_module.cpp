@@ -62,6 +62,19 @@ void take(Sink& sink, const std::vector<Packet>& packets, std::uint32_t port) {
     sink.take(arrivals);
 }
 
+// Packets by address, as a driver has them: pointer mode can only be tried with them.
+void take_at(Sink& sink, const std::vector<std::uintptr_t>& data, const std::vector<std::uint32_t>& sizes,
+             const std::vector<std::uintptr_t>& payloads, const std::vector<std::uintptr_t>& buffers) {
+    if (sizes.size() != data.size() || payloads.size() != data.size() || buffers.size() != data.size())
+        throw std::invalid_argument("give one number of each kind a packet");
+    std::vector<Arrival> arrivals;
+    for (std::size_t i = 0; i < data.size(); ++i)
+        arrivals.push_back({reinterpret_cast<const std::uint8_t*>(data[i]), sizes[i], 0,
+                            reinterpret_cast<const std::uint8_t*>(payloads[i]), reinterpret_cast<void*>(buffers[i])});
+    const nb::gil_scoped_release released;
+    sink.take(arrivals);
+}
+
 // A chunk that Python holds, by its place in the ring; -1 means none.
 using Taken = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 
@@ -134,7 +147,8 @@ void bind_assembler(nb::module_& m) {
             [](Sink& s, const Buffer& buffer, const Index& starts, const Index& lengths, std::uint32_t port) {
                 take(s, from_buffer(buffer, starts, lengths), port);
             },
-            "buffer"_a, "starts"_a, "lengths"_a, "port"_a);
+            "buffer"_a, "starts"_a, "lengths"_a, "port"_a)
+        .def("take_at", &take_at, "data"_a, "sizes"_a, "payloads"_a, "buffers"_a);
     nb::class_<Discard, Sink>(m, "Discard", "Counts packets and forgets them.")
         .def(nb::init<>())
         .def_prop_ro("packets", &Discard::packets)

@@ -4,8 +4,11 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <exception>
+#include <system_error>
 #include <tuple>
 
+#include "../wire/layout_binding.h"
 #include "sources.h"
 
 namespace nb = nanobind;
@@ -23,6 +26,29 @@ Source* udp_source(Sink& sink, const std::vector<Sockets>& threads, bool gro, st
         for (const auto& [descriptor, port] : given) sockets.push_back({descriptor, port});
         workers.push_back(udp_worker("udp-" + std::to_string(workers.size()), sockets, gro, largest, sink));
     }
+    return new Source(std::move(workers), cores);
+}
+
+Source* ring_source(Sink& sink, const std::string& interface, const std::vector<std::uint16_t>& ports,
+                    std::uint32_t block_bytes, std::uint32_t blocks, int threads, int group,
+                    const std::vector<int>& cores) {
+    std::vector<std::unique_ptr<Worker>> workers;
+    for (int i = 0; i < threads; ++i)
+        workers.push_back(ring_worker("ring-" + std::to_string(i),
+                                      {interface, ports, block_bytes, blocks, threads > 1 ? group : -1}, sink));
+    return new Source(std::move(workers), cores);
+}
+
+Source* synthetic_source(Sink& sink, const LayoutTuple& layout, const std::vector<nb::bytes>& heads,
+                         std::uint64_t first, std::uint64_t step, std::int64_t packets, double rate,
+                         const std::vector<int>& cores) {
+    SyntheticOptions options{to_layout(layout), {}, first, step, packets, rate};
+    for (const nb::bytes& head : heads) {
+        const auto* data = static_cast<const std::uint8_t*>(head.data());
+        options.heads.emplace_back(data, data + head.size());
+    }
+    std::vector<std::unique_ptr<Worker>> workers;
+    workers.push_back(synthetic_worker("synthetic", options, sink));
     return new Source(std::move(workers), cores);
 }
 
@@ -48,6 +74,15 @@ nb::list reports(const Source& source) {
 
 void bind_sources(nb::module_& m) {
     using namespace nb::literals;
+    nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+        try {
+            std::rethrow_exception(p);
+        } catch (const std::system_error& e) {
+            PyObject* arguments = Py_BuildValue("(is)", e.code().value(), e.what());
+            PyErr_SetObject(PyExc_OSError, arguments);
+            Py_XDECREF(arguments);
+        }
+    });
     nb::class_<Source>(m, "Source", "Threads that receive.")
         .def("start", &Source::start)
         .def("stop", &Source::stop)
@@ -61,4 +96,8 @@ void bind_sources(nb::module_& m) {
         .def_prop_ro("error", &Source::error)
         .def("reports", &reports);
     m.def("udp_source", &udp_source, "sink"_a, "threads"_a, "gro"_a, "largest"_a, "cores"_a, nb::keep_alive<0, 1>());
+    m.def("ring_source", &ring_source, "sink"_a, "interface"_a, "ports"_a, "block_bytes"_a, "blocks"_a, "threads"_a,
+          "group"_a, "cores"_a, nb::keep_alive<0, 1>());
+    m.def("synthetic_source", &synthetic_source, "sink"_a, "layout"_a, "heads"_a, "first"_a, "step"_a, "packets"_a,
+          "rate"_a, "cores"_a, nb::keep_alive<0, 1>());
 }

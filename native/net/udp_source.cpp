@@ -18,7 +18,8 @@
 namespace ryle {
 namespace {
 
-constexpr int kMessages = 32;  // of one call
+constexpr int kMessages = 16;  // of one call; what they hold should stay in the core's own cache until it is placed,
+constexpr int kTrains = 4;     // so that of trains, 64 KiB each, fewer are fetched
 constexpr int kPatience = 20;  // ms of waiting, after which the thread looks whether it is to stop
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
@@ -28,10 +29,11 @@ class UdpWorker : public Worker {
     UdpWorker(std::string name, const std::vector<UdpSocket>& sockets, bool gro, std::uint32_t largest, Sink& sink)
         : Worker(std::move(name)),
           sink_(sink),
+          batch_(gro ? kTrains : kMessages),
           // Not a power of two apart, so that the starts of all buffers do not compete for the same cache lines.
           stride_((gro ? 65536 + 4096 : (largest + 1 + 63) / 64 * 64) + 192),
           room_(gro ? 65536 : largest + 1),
-          buffers_(stride_ * kMessages) {
+          buffers_(stride_ * batch_) {
         for (const UdpSocket& socket : sockets) {
             const int descriptor = dup(socket.descriptor);
             if (descriptor < 0) fail("cannot use a socket");
@@ -42,7 +44,7 @@ class UdpWorker : public Worker {
             if (gro && setsockopt(descriptor, IPPROTO_UDP, UDP_GRO, &on, sizeof on) < 0)
                 fail("the kernel cannot join packets (UDP_GRO)");
         }
-        for (int i = 0; i < kMessages; ++i) {
+        for (int i = 0; i < batch_; ++i) {
             pieces_[i] = {buffers_.data() + i * stride_, room_};
             messages_[i].msg_hdr.msg_iov = &pieces_[i];
             messages_[i].msg_hdr.msg_iovlen = 1;
@@ -76,11 +78,11 @@ class UdpWorker : public Worker {
 
   private:
     bool drain(std::size_t s) {
-        for (int i = 0; i < kMessages; ++i) {
+        for (int i = 0; i < batch_; ++i) {
             messages_[i].msg_hdr.msg_control = controls_[i].data();
             messages_[i].msg_hdr.msg_controllen = controls_[i].size();
         }
-        const int n = recvmmsg(sockets_[s].fd, messages_.data(), kMessages, MSG_DONTWAIT, nullptr);
+        const int n = recvmmsg(sockets_[s].fd, messages_.data(), batch_, MSG_DONTWAIT, nullptr);
         if (n < 0) {
             if (errno == EAGAIN || errno == EINTR || errno == ECONNREFUSED) return false;
             fail("cannot receive");
@@ -117,6 +119,7 @@ class UdpWorker : public Worker {
     }
 
     Sink& sink_;
+    int batch_;
     std::size_t stride_, room_;
     std::vector<std::uint8_t> buffers_;
     std::vector<pollfd> sockets_;

@@ -19,12 +19,13 @@ app = typer.Typer(
 
 
 def _register() -> None:
-    from . import bench, check, correlate, demo, engine, example, files, run, simulate, wire
+    from . import bench, check, correlate, demo, engine, example, files, run, send, simulate, wire
 
     app.command()(check.check)
     app.command()(run.run)
     app.command()(correlate.correlate)
     app.command()(simulate.simulate)
+    app.command()(send.send)
     app.command()(demo.demo)
     app.command()(bench.bench)
     app.command()(example.example)

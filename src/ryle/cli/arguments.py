@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,3 +12,32 @@ ObservationFile = Annotated[Path, typer.Argument(help="Observation file (TOML)."
 OutputDirectory = Annotated[
     Path | None, typer.Option("--output", "-o", help="Directory for what is written; [output] directory if absent.")
 ]
+
+
+def numbers(text: str, what: str) -> list[float]:
+    """Read numbers with commas between them."""
+    try:
+        return [float(part) for part in text.split(",")] if text else []
+    except ValueError:
+        raise ValueError(f"{what} {text!r}: write numbers with commas, such as 0,40,100") from None
+
+
+def pair(text: str, what: str) -> tuple[float, int]:
+    """Read a time in s and a number of packets, ``2.5:-1000``."""
+    try:
+        at, by = text.split(":")
+        return float(at), int(by)
+    except ValueError:
+        raise ValueError(f"{what} {text!r}: write SECONDS:PACKETS, such as 2.5:100000") from None
+
+
+def settings(texts: Sequence[str]) -> dict[str, int]:
+    """Read header fields, ``fid=3`` or ``type=0x20``."""
+    found = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            found[name.strip()] = int(value, 0)
+        except ValueError:
+            raise ValueError(f"--field {text!r}: write NAME=NUMBER, such as fid=3") from None
+    return found

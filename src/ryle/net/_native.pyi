@@ -68,6 +68,7 @@ class Sink:
     def take_buffer(
         self, buffer: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], port: int
     ) -> None: ...
+    def take_at(self, data: list[int], sizes: list[int], payloads: list[int], buffers: list[int]) -> None: ...
 
 class Discard(Sink):
     def __init__(self) -> None: ...
@@ -135,3 +136,105 @@ class Source:
 def udp_source(
     sink: Sink, threads: list[list[tuple[int, int]]], gro: bool, largest: int, cores: list[int]
 ) -> Source: ...
+def ring_source(
+    sink: Sink,
+    interface: str,
+    ports: list[int],
+    block_bytes: int,
+    blocks: int,
+    threads: int,
+    group: int,
+    cores: list[int],
+) -> Source: ...
+def synthetic_source(
+    sink: Sink, layout: Layout, heads: list[bytes], first: int, step: int, packets: int, rate: float, cores: list[int]
+) -> Source: ...
+
+_Routes = list[tuple[str, int, str, int]]
+
+def fill_payload(filling: int, seed: int, stream: int, packet: int, out: NDArray[np.uint8]) -> None: ...
+def payload_differs(filling: int, seed: int, stream: int, packet: int, payload: NDArray[np.uint8]) -> int: ...
+
+class Faults:
+    def __init__(
+        self,
+        loss: float = 0.0,
+        duplicate: float = 0.0,
+        reorder: float = 0.0,
+        corrupt: float = 0.0,
+        truncate: float = 0.0,
+        foreign: float = 0.0,
+        distance: int = 1,
+        seed: int = 0,
+    ) -> None: ...
+
+class FormatPlan:
+    def __init__(
+        self,
+        layout: Layout,
+        stream_fields: list[int],
+        first: int,
+        step: int,
+        payload_bytes: int,
+        trailer_bytes: int,
+        filling: int,
+        seed: int,
+        packets: int,
+        burst: int,
+        rate: float,
+        jump_at: int,
+        jump: int,
+        restart_at: int,
+        identities: list[int],
+        faults: Faults,
+    ) -> None: ...
+
+class PacketSource:
+    @property
+    def streams(self) -> list[int]: ...
+    @property
+    def most_bytes(self) -> int: ...
+    @property
+    def events(self) -> list[tuple[int, int, int, int, int]]: ...
+    @property
+    def events_total(self) -> int: ...
+    def counts_into(self, out: NDArray[np.int64]) -> None: ...
+    def due(self) -> int: ...
+    def make(self) -> tuple[bytes, int, int]: ...
+
+class PacketMaker(PacketSource):
+    def __init__(self, plan: FormatPlan, streams: list[tuple[int, bytes, int, int, int, int]]) -> None: ...
+
+class PacketReplay(PacketSource):
+    def __init__(
+        self,
+        file: NDArray[np.uint8],
+        starts: NDArray[np.uint64],
+        lengths: NDArray[np.uint32],
+        streams_of: NDArray[np.uint32],
+        dues: NDArray[np.int64],
+        streams: list[int],
+        faults: Faults,
+    ) -> None: ...
+
+class Port: ...
+
+class SocketPort(Port):
+    def __init__(
+        self, routes: _Routes, most_bytes: int, burst: int, segment: bool, departure: bool, buffer: int, ttl: int
+    ) -> None: ...
+    @property
+    def segments(self) -> bool: ...
+
+class SendThreads:
+    def __init__(self) -> None: ...
+    def add(self, source: PacketSource, port: Port, core: int) -> None: ...
+    def start(self, seconds: float) -> None: ...
+    def stop(self) -> None: ...
+    @property
+    def running(self) -> bool: ...
+    def join(self) -> None: ...
+    def parts(self) -> list[dict[str, int]]: ...
+    def error(self) -> tuple[int, str]: ...
+    @property
+    def elapsed(self) -> float: ...

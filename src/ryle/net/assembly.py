@@ -26,8 +26,9 @@ malformed (``jump``). The clock is taken to have moved once, of the heads that s
 with each other, at least 8 such packets in all. Then all open chunks close, `Chunk.epoch` counts up and placing begins
 anew at the earliest of them: at most a few packets of a head are lost, and the next chunk is whole. One head whose
 clock is wrong never moves the others. A step back of less than eight widths looks like late or repeated packets, which
-networks make too, so that a quarter of a chunk of them is needed. A step ahead of up to ``outage`` is no resync: the
-stretch is missing.
+networks make too: packets count only if they are more than ``window`` behind their own head, and a quarter of a chunk
+of them is needed, at least 32. A step ahead of up to ``outage`` is no resync: the stretch is missing. After ``linger``
+seconds of silence the next packet is believed whatever its time.
 
 **Accounting.** ``datagrams = placed + late + duplicate + malformed + foreign`` and ``expected = placed + missing`` hold
 in every `Counts`. Datagrams dropped as ring full are, like those that the kernel drops, not among ``datagrams``:

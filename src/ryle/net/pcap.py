@@ -148,7 +148,8 @@ class PcapFile:
         if hasattr(mmap, "MADV_SEQUENTIAL"):
             self._map.madvise(mmap.MADV_SEQUENTIAL)
         self._view = memoryview(self._map)
-        self._bytes = np.frombuffer(self._map, np.uint8)
+        #: The whole file.
+        self.bytes = np.frombuffer(self._map, np.uint8)
         self.account = CaptureAccount()
         self.bytes_done = 0
         self._order = "<"
@@ -349,7 +350,7 @@ class PcapFile:
 
     def _rows(self, start: int, stride: int, count: int, width: int) -> NDArray[np.uint8]:
         """View ``width`` bytes at the same place in each of ``count`` records."""
-        return np.ndarray((count, width), np.uint8, buffer=self._bytes, offset=start, strides=(stride, 1))
+        return np.ndarray((count, width), np.uint8, buffer=self.bytes, offset=start, strides=(stride, 1))
 
     def _layout(self, record: _Record, found: _Found) -> _Layout:
         """Note the bytes by which a record like this one is known."""
@@ -358,7 +359,7 @@ class PcapFile:
         if self._next_generation and head == 28:
             alike |= set(range(20, 24))
         columns = np.array(sorted(alike))
-        return _Layout(found, columns, self._bytes[record.start + columns])
+        return _Layout(found, columns, self.bytes[record.start + columns])
 
     def _run(self, record: _Record, layout: _Layout) -> int:
         """Count the records from this one on that have its size and this layout."""

@@ -6,17 +6,29 @@ choose.
 
 from __future__ import annotations
 
+import ctypes
+import itertools
+import os
 import socket
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ryle.config.tables import Endpoint
+from ryle.wire.packets import build, compiled
 
 from . import _native
-from .assembly import Assembler
+from .assembly import Assembler, Plan
 from .sockets import receive_socket
+
+_SO_ATTACH_FILTER = 26
+_BLOCK = 1 << 20  # bytes of a packet ring's blocks
+_groups = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +221,137 @@ class UdpSource(NativeSource):
         finally:
             for s in opened:  # the threads have their own descriptors
                 s.close()
+
+
+class RingSource(NativeSource):
+    """Receive below the kernel's network stack, from a ring that the kernel fills (AF_PACKET, TPACKET_V3).
+
+    Packets are copied from the ring to their place. Nobody checks their checksums, and nothing but a socket tells the
+    kernel that they are wanted: one is opened for each endpoint, which drops everything, and joins multicast groups.
+
+    Parameters
+    ----------
+    sink : Assembler or Discard
+        What to feed.
+    endpoints : sequence of Endpoint
+        As for `UdpSource`, at most 64; ports tell them apart.
+    interface : str
+        Name of the network interface, such as "eth0".
+    threads : int
+        Receive threads, each with a ring; the kernel deals out flows among them.
+    cores : sequence of int
+        Cores that the threads run on, in turn; anywhere if empty.
+    buffer : int
+        Bytes of each ring.
+    group_interface : str
+        Address of the interface on which to join multicast groups.
+
+    Raises
+    ------
+    OSError
+        If the system does not allow it; it needs CAP_NET_RAW.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        endpoints: Sequence[Endpoint],
+        *,
+        interface: str,
+        threads: int = 1,
+        cores: Sequence[int] = (),
+        buffer: int = 128 << 20,
+        group_interface: str = "127.0.0.1",
+    ) -> None:
+        if not endpoints or threads < 1:
+            raise ValueError("a source needs at least one endpoint and one thread")
+        ports = [e.port for e in endpoints]
+        if len(set(ports)) < len(ports):
+            raise ValueError(f"ports {ports}: a packet ring tells endpoints apart by port; use different ones")
+        self._holding: list[socket.socket] = []
+        try:
+            for endpoint in endpoints:
+                self._holding.append(receive_socket(endpoint, group_interface, 4096))
+                self._holding[-1].setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, _drop_all())
+            blocks = max(2, buffer // _BLOCK)
+            group = (os.getpid() ^ next(_groups) << 12) & 0xFFFF
+            self._native = _native.ring_source(
+                sink.native, interface, ports, _BLOCK, blocks, threads, group, list(cores)
+            )
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _let_go(self) -> None:
+        for s in self._holding:
+            s.close()
+
+    def join(self, timeout: float = 10.0) -> bool:
+        """Wait for the threads to end; whether they have. Raises RuntimeError if one failed."""
+        ended = super().join(timeout)
+        if ended:
+            self._let_go()
+        return ended
+
+
+_DROP = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0))  # BPF: return 0
+
+
+def _drop_all() -> bytes:
+    """Give the ``struct sock_fprog`` of a filter that lets nothing pass."""
+    return struct.pack("@HP", 1, ctypes.addressof(_DROP))
+
+
+class SyntheticSource(NativeSource):
+    """Make packets in memory, as fast as it goes or at a rate: streams take turns, only their counters change.
+
+    Parameters
+    ----------
+    sink : Assembler or Discard
+        What to feed.
+    plan : Plan
+        Format and heads.
+    payloads : ndarray of uint8, shape (head, payload bytes), optional
+        What every packet of a head holds; random if not given.
+    packets : int, optional
+        Packets of each head; until stopped if not given.
+    rate : float
+        Packets a second of all heads together; 0: no limit.
+    first : int
+        Timestamp of the first packets.
+    cores : sequence of int
+        Core that the thread runs on.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        plan: Plan,
+        *,
+        payloads: NDArray[np.uint8] | None = None,
+        packets: int | None = None,
+        rate: float = 0.0,
+        first: int = 0,
+        cores: Sequence[int] = (),
+    ) -> None:
+        if plan.by_port:
+            raise ValueError("a synthetic source has no ports; use a plan without by_port")
+        f = plan.format
+        if payloads is None:
+            payloads = np.random.default_rng(0).integers(0, 256, (len(plan.heads), plan.payload_bytes), np.uint8)
+        sizes = {s: plan.sizes[s] for s in f.payload.size.values() if isinstance(s, str)}
+        counters = {name: 0 for name in f.timestamp.count if name != "add"}
+        heads = [
+            build(f, {**sizes, **counters, **dict(zip(f.timestamp.stream, head, strict=True))}, payload.tobytes())
+            for head, payload in zip(plan.heads, payloads, strict=True)
+        ]
+        self._native = _native.synthetic_source(
+            sink.native,
+            compiled(f),
+            heads,
+            first,
+            plan.step,
+            -1 if packets is None else packets,
+            rate,
+            list(cores),
+        )

@@ -1,0 +1,52 @@
+"""Addresses and ports as people write them on a command line."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from ..config.tables import Endpoint
+
+
+def endpoints(text: str, what: str = "--to") -> list[Endpoint]:
+    """Read addresses with ports: ``10.0.0.1:7148``, ``10.0.0.1:7148+4`` for four ports, several with commas.
+
+    Of multicast groups ``+4`` counts the group up. IPv6 addresses stand in brackets.
+
+    Raises
+    ------
+    ValueError
+        If that is not what the text is.
+    """
+    found: list[Endpoint] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(?:\[([^\]]+)\]|([^:\[\]]+)):(\d+)(?:\+(\d+))?\s*", part)
+        try:
+            if match is None:
+                raise ValueError
+            host = ipaddress.ip_address(match[1] or match[2])
+            port, count = int(match[3]), int(match[4] or 1)
+            if not 1 <= port <= 65535 or not 1 <= count <= 65536:
+                raise ValueError
+            first = Endpoint(host=str(host), port=port)
+            run = [first.nth(i) for i in range(count)]
+            if run[-1].port > 65535:
+                raise ValueError
+        except ValueError:
+            raise ValueError(
+                f"{what} {part.strip()!r} is no address and port; write 10.0.0.1:7148, [fd00::1]:7148, "
+                "10.0.0.1:7148+4 for four ports, several with commas"
+            ) from None
+        found += run
+    return found
+
+
+def senders(text: str) -> list[Endpoint]:
+    """Read own addresses, with or without ports: ``10.0.0.5``, ``10.0.0.5:5000+2``; see `endpoints`."""
+    found: list[Endpoint] = []
+    for part in text.split(","):
+        try:
+            found.append(Endpoint(host=str(ipaddress.ip_address(part.strip().strip("[]"))), port=0))
+        except ValueError:
+            found += endpoints(part, "--from")
+    return found

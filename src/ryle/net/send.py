@@ -1,0 +1,387 @@
+"""A paced packet sender: what `Sending` asks for, from threads of native code, with an exact account at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from ..monitor.progress import status_line
+from . import _native
+from .departure import keeper
+from .sending import WIRE_BYTES, Plan, Sending, expected_payload, payload_place, plan
+
+__all__ = ["FATES", "Progress", "Sender", "Sending", "expected_payload", "payload_place", "send"]
+
+#: What becomes of a packet, in the order of ``native/net/send_counts.h``.
+FATES = (
+    "sent",
+    "lost",
+    "duplicated",
+    "reordered",
+    "corrupted_invalid",
+    "corrupted_foreign",
+    "corrupted_misplaced",
+    "corrupted_harmless",
+    "truncated",
+    "foreign_stream",
+    "foreign_format",
+)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sender is.
+
+    Parameters
+    ----------
+    seconds : float
+        Since the first packet was due; until the last had left when it has ended.
+    packets, bytes : int
+        Handed to the kernel or driver; UDP payload.
+    calls : int
+        Calls of the kernel or driver.
+    full : int
+        Times that the way out was full and a thread waited.
+    unreachable : int
+        Answers that nobody receives there.
+    behind, most_behind : float
+        By how many s the last packets, and the worst so far, left later than they were due.
+    busy : float
+        Share of their time in which the threads did not wait until packets were due, the busiest one's.
+    """
+
+    seconds: float
+    packets: int
+    bytes: int
+    calls: int
+    full: int
+    unreachable: int
+    behind: float
+    most_behind: float
+    busy: float
+
+
+class Sender:
+    """Send.
+
+    Parameters
+    ----------
+    sending : Sending
+        What, where to, how fast.
+
+    Attributes
+    ----------
+    plan : Plan
+        All that was settled.
+    pacing : str
+        What makes packets leave when they are due.
+
+    Raises
+    ------
+    ValueError
+        If that cannot be sent.
+    OSError
+        If a socket cannot be had.
+    """
+
+    def __init__(self, sending: Sending) -> None:
+        self.sending = sending
+        self.plan: Plan = plan(sending)
+        paced = self.plan.rate > 0 or (sending.recording is not None and sending.speed > 0)
+        holds = {keeper(x.to) for x in self.plan.streams} if sending.departure is not False and paced else {""}
+        if sending.departure and holds == {""}:
+            raise ValueError(
+                "nothing holds packets until they are due on this way; 'tc qdisc replace dev NAME root fq' does, if "
+                "the kernel has it, or leave out --departure"
+            )
+        held = "" not in holds
+        self.pacing = (
+            f"departure times, held by {', '.join(sorted(holds))}"
+            if held
+            else "clock of each thread: sleep, the last 60 us busy"
+            if paced
+            else "none"
+        )
+        self._threads = _native.SendThreads()
+        self._ports = []
+        routes = [
+            (x.to.host, x.to.port, x.sender.host if x.sender else "", x.sender.port if x.sender else 0)
+            for x in self.plan.streams
+        ]
+        for thread, source in enumerate(self.plan.sources):
+            port = _native.SocketPort(
+                routes, source.most_bytes, self.plan.burst, sending.segment, held, sending.buffer, sending.ttl
+            )
+            core = sending.cores[thread % len(sending.cores)] if sending.cores else -1
+            self._threads.add(source, port, core)
+            self._ports.append(port)
+        self._stolen = 0.0
+        self._ended: float | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._stolen = _stolen()
+        self._threads.start(self.plan.until)
+
+    def stop(self) -> None:
+        """Begin no more packets; those held back still go out."""
+        self._threads.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether packets are still being sent."""
+        return self._threads.running
+
+    def join(self) -> None:
+        """Wait until the last packet has left.
+
+        Raises
+        ------
+        OSError
+            If a packet could not be sent: why, and what to do.
+        """
+        self._threads.join()
+        self._stolen = _stolen() - self._stolen if self._ended is None else self._stolen
+        self._ended = self._threads.elapsed
+        code, message = self._threads.error()
+        if code:
+            raise OSError(code, message)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+        self._threads.join()
+
+    def progress(self) -> Progress:
+        """Say how far it is; from any thread."""
+        parts = self._threads.parts()
+        elapsed = max(self._threads.elapsed, 1e-9)
+        finished = [p["finished_ns"] * 1e-9 or elapsed for p in parts]
+        seconds = max(finished)
+        return Progress(
+            seconds=seconds,
+            packets=sum(p["packets"] for p in parts),
+            bytes=sum(p["bytes"] for p in parts),
+            calls=sum(p["calls"] for p in parts),
+            full=sum(p["full"] for p in parts),
+            unreachable=sum(p["unreachable"] for p in parts),
+            behind=max(p["behind_ns"] for p in parts) * 1e-9,
+            most_behind=max(p["most_behind_ns"] for p in parts) * 1e-9,
+            busy=max(1 - p["waited_ns"] * 1e-9 / max(end, 1e-9) for p, end in zip(parts, finished, strict=True)),
+        )
+
+    def counts(self) -> NDArray[np.int64]:
+        """Packets of each stream by fate, then packets and bytes handed to the port; shape (stream, 13)."""
+        table = np.zeros((len(self.plan.streams), len(FATES) + 2), np.int64)
+        for source in self.plan.sources:
+            rows = np.zeros((len(source.streams), table.shape[1]), np.int64)
+            source.counts_into(rows)
+            table[source.streams] = rows
+        return table
+
+    def summary(self) -> dict[str, Any]:
+        """Say all that was sent and injected, as numbers to compare with a receiver's; after `join`."""
+        s, p, counts = self.sending, self.plan, self.counts()
+        done = self.progress()
+        fates = dict(zip(FATES, counts[:, : len(FATES)].sum(axis=0).tolist(), strict=True))
+        per_packet = WIRE_BYTES + (20 if ":" in s.to[0].host else 0)
+        seconds = max(done.seconds, 1e-9)
+        events = sorted((e for source in p.sources for e in source.events), key=lambda e: (e[1], e[2]))
+        total = sum(source.events_total for source in p.sources)
+        return {
+            "format": s.format.name if s.format else None,
+            "recording": os.fspath(s.recording) if s.recording is not None else None,
+            "seconds": done.seconds,
+            "packets": int(counts[:, len(FATES)].sum()),
+            "pushed": done.packets,
+            "payload_bytes": int(counts[:, len(FATES) + 1].sum()),
+            "packet_bytes": p.packet_bytes,
+            "payload_gbps": done.bytes * 8e-9 / seconds,
+            "wire_gbps": (done.bytes + per_packet * done.packets) * 8e-9 / seconds,
+            "packets_per_s": done.packets / seconds,
+            "asked_packets_per_s": p.rate * len(p.streams) or None,
+            "pacing": self.pacing,
+            "burst": p.burst,
+            "segmentation": all(port.segments for port in self._ports),
+            "threads": s.threads,
+            "cores": list(s.cores),
+            "busy": done.busy,
+            "calls": done.calls,
+            "most_behind_s": done.most_behind,
+            "full": done.full,
+            "unreachable": done.unreachable,
+            "stolen_cpu_s": self._stolen,
+            "payload": {"filling": s.filling, "seed": s.seed} if s.format else None,
+            "faults": {k: v if not isinstance(v, tuple) else list(v) for k, v in asdict(s.faults).items()},
+            "injected": fates,
+            "expect": _expect(fates, int(counts[:, len(FATES)].sum())),
+            "streams": [self._stream(i, row) for i, row in enumerate(counts.tolist())],
+            "events": {"complete": len(events) == total, "total": total, "list": [_event(e) for e in events]},
+        }
+
+    def _stream(self, index: int, row: list[int]) -> dict[str, Any]:
+        s, stream = self.sending, self.plan.streams[index]
+        said: dict[str, Any] = {
+            "to": str(stream.to),
+            "from": str(stream.sender) if stream.sender else None,
+            "packets": row[-2],
+            "bytes": row[-1],
+            "injected": {name: n for name, n in zip(FATES, row, strict=False) if n},
+        }
+        if s.format is None:
+            return said
+        lag = s.faults.skew[stream.source % len(s.faults.skew)] if s.faults.skew else 0
+        return said | {
+            "source": stream.source,
+            "destination": stream.destination,
+            "fields": stream.fields,
+            "identity": stream.identity,
+            "turn": [stream.turn, stream.turns],
+            "lag_ms": lag,
+        }
+
+
+def send(sending: Sending, *, quiet: bool = False) -> tuple[Sender, dict[str, Any]]:
+    """Send all of it, with a status line a second, until it ends or Ctrl-C (or SIGTERM) asks it to.
+
+    Parameters
+    ----------
+    sending : Sending
+        What, where to, how fast.
+    quiet : bool
+        Show nothing.
+
+    Returns
+    -------
+    sender : Sender
+        That has ended.
+    summary : dict
+        See `Sender.summary`.
+
+    Raises
+    ------
+    OSError
+        If a packet could not be sent.
+    """
+    sender = Sender(sending)
+    with sender, _asked_to_stop(sender), status_line(quiet) as say:
+        sender.start()
+        last, due = Progress(0, 0, 0, 0, 0, 0, 0, 0, 0), time.monotonic()
+        while sender.running:
+            time.sleep(0.02)
+            if time.monotonic() >= due + 1:
+                due += 1
+                now = sender.progress()
+                say(_line(sender, last, now))
+                last = now
+        sender.join()
+    return sender, sender.summary()
+
+
+def write_summary(summary: dict[str, Any], to: Path | None, console: Console) -> None:
+    """Print what was sent in words; all of it goes to a file as JSON, or to standard output if that is ``-``."""
+    injected = {k.replace("_", " "): n for k, n in summary["injected"].items() if n and k != "sent"}
+    asked = summary["asked_packets_per_s"]
+    lines = [
+        f"sent {summary['packets']} packets, {summary['payload_bytes']} B in {summary['seconds']:.3f} s: "
+        f"{summary['payload_gbps']:.3f} Gb/s payload, {summary['wire_gbps']:.3f} Gb/s on the wire, "
+        f"{summary['packets_per_s']:.1f} packets/s" + (f" of {asked:.1f} asked for" if asked else ""),
+        f"pacing: {summary['pacing']}; bursts of {summary['burst']}; at worst "
+        f"{summary['most_behind_s'] * 1e3:.2f} ms late; busy {summary['busy']:.0%}",
+    ]
+    if injected:
+        lines.append("injected: " + ", ".join(f"{n} {what}" for what, n in injected.items()))
+    if summary["unreachable"]:
+        lines.append(f"nobody received at some time: {summary['unreachable']} answers say so")
+    if summary["full"]:
+        lines.append(f"the way out was full {summary['full']} times, and the sender waited")
+    console.print("\n".join(lines), highlight=False, soft_wrap=True)
+    if to is not None:
+        text = json.dumps(summary, indent=1) + "\n"
+        if str(to) == "-":
+            print(text, end="")
+        else:
+            to.write_text(text)
+
+
+def _expect(fates: dict[str, int], packets: int) -> dict[str, int]:
+    """Numbers of a receiver that lost nothing, knows all streams and waits long enough for what is out of order."""
+    whole = fates["sent"] + fates["duplicated"] + fates["reordered"] + fates["corrupted_harmless"]
+    gone = sum(fates[k] for k in ("lost", "corrupted_invalid", "corrupted_foreign", "corrupted_misplaced", "truncated"))
+    return {
+        "datagrams": packets,
+        "placed": whole,
+        "duplicate": fates["duplicated"],
+        "malformed": fates["corrupted_invalid"] + fates["truncated"] + fates["foreign_format"],
+        "foreign": fates["corrupted_foreign"] + fates["foreign_stream"],
+        "misplaced": fates["corrupted_misplaced"],
+        "missing": gone,
+    }
+
+
+def _event(event: tuple[int, int, int, int, int]) -> dict[str, Any]:
+    fate, stream, packet, timestamp, detail = event
+    name = FATES[fate]
+    what = {"lost": "", "duplicated": "later", "reordered": "later", "truncated": "bytes"}.get(
+        name, "bit" if name.startswith("corrupted") else "bytes"
+    )
+    said = {"what": name, "stream": stream, "packet": packet, "timestamp": timestamp}
+    return said | ({what: detail} if what else {})
+
+
+def _line(sender: Sender, before: Progress, now: Progress) -> str:
+    seconds = max(now.seconds - before.seconds, 1e-9)
+    packets = now.packets - before.packets
+    words = [
+        f"{now.seconds:6.1f} s",
+        f"{(now.bytes - before.bytes) * 8e-9 / seconds:.3f} Gb/s",
+        f"{packets / seconds:.0f} packets/s",
+        f"{now.packets} packets",
+        f"busy {now.busy:.0%}",
+    ]
+    if now.behind > 1e-3:
+        words.append(f"{now.behind * 1e3:.1f} ms behind")
+    for what, n in (("full", now.full), ("unreachable", now.unreachable)):
+        if n:
+            words.append(f"{n} {what}")
+    injected = int(sender.counts()[:, 1 : len(FATES)].sum())
+    if injected:
+        words.append(f"{injected} faults")
+    return " · ".join(words)
+
+
+@contextmanager
+def _asked_to_stop(sender: Sender) -> Iterator[None]:
+    """Stop sending when the process is asked to end, in place of ending it at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(n, lambda *_: sender.stop()) for n in signals]
+    try:
+        yield
+    finally:
+        for n, handler in zip(signals, before, strict=True):
+            signal.signal(n, handler)
+
+
+def _stolen() -> float:
+    """Seconds of CPU time that the host took away since it started, of all cores."""
+    try:
+        return int(Path("/proc/stat").read_text().split(None, 9)[8]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return 0.0
