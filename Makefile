@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h')
 
-.PHONY: help setup demo test lint docs bench clean
+.PHONY: help setup demo test lint docs bench paper clean
 help:  ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -42,6 +42,9 @@ docs: $(VENV)/dev.stamp  ## build the documentation site (docs/_build/html)
 
 bench: setup  ## time the CPU forms against their baselines
 	$(BIN)/python bench/cpu.py
+
+paper: setup  ## run 1.3 s of PAPER's 16 F-engines and 16 X-engines through this machine
+	$(BIN)/python bench/paper.py
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build demo-output docs/_build

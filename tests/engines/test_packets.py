@@ -1,7 +1,11 @@
 """Others' F-engines: packets to visibilities, exact, over real sockets and out of a capture."""
 
 import io
+import json
 import socket
+import struct
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 
@@ -16,6 +20,7 @@ from ryle.chunk import BLOCK, Integration, SpectraChunk, parts_from_rows, rows_f
 from ryle.config import ConfigError, load
 from ryle.correlate.reference import correlate
 from ryle.engines.offline import correlate as correlate_files
+from ryle.engines.offline import run_in_process
 from ryle.engines.run import run_processes
 from ryle.engines.simulator import record
 from ryle.engines.summing import Summing
@@ -110,6 +115,24 @@ spectra = "127.0.0.1:{free_ports(channels // share)}"
 {more}
 """)
     return load(path)
+
+
+SKY = """
+[catcher]
+integration = "0.2 s"
+[output]
+formats = ["uvh5", "miriad"]
+split_polarizations = true
+[simulate]
+seed = 5
+speed = "max"
+rms = 6.0
+sefd = "400 Jy"
+sources = [{ ra = "07h00m00s", dec = "-30d00m00s", flux = "900 Jy" }]
+[simulate.faults]
+loss = 0.05
+seed = 3
+"""
 
 
 @dataclass
@@ -241,7 +264,7 @@ def test_live_and_capture(tmp_path, rng, steady, first_mcnt, held_up):
 
 
 def test_packets_made(rng, tmp_path):
-    """A simulated F-engine's packets hold its spectra, inputs where the map says, and are placed by the format's parser."""
+    """Packets hold the spectra, inputs where the map says, and are placed by the format's parser."""
     o = observation(tmp_path, rng)
     maker = PacketMaker(o)
     parts = rng.integers(-7, 8, (32, 2, o.n_inputs, BLOCK, 2)).astype(np.int8)
@@ -308,24 +331,8 @@ def test_summing_is_exact(rng):
 
 
 def test_processes_and_recording_agree(tmp_path, rng, steady):
-    """`ryle run` and `ryle correlate` of what `ryle simulate --pcap` wrote give the same file; MIRIAD of each product too."""
-    sky = """
-[catcher]
-integration = "0.2 s"
-[output]
-formats = ["uvh5", "miriad"]
-split_polarizations = true
-[simulate]
-seed = 5
-speed = "max"
-rms = 6.0
-sefd = "400 Jy"
-sources = [{ ra = "07h00m00s", dec = "-30d00m00s", flux = "900 Jy" }]
-[simulate.faults]
-loss = 0.05
-seed = 3
-"""
-    o = observation(tmp_path, rng, antennas=3, blocks=16, more=sky)
+    """Running, and correlating what was recorded, give the same file, and MIRIAD of each product."""
+    o = observation(tmp_path, rng, antennas=3, blocks=16, more=SKY)
     assert o.file_spectra == 3 * o.integration_spectra and o.fengine.gain == 1
     record(o, tmp_path / "packets.pcap")
     (offline,) = correlate_files(o, [tmp_path / "packets.pcap"], tmp_path / "offline", quiet())
@@ -356,3 +363,86 @@ seed = 3
             data.reorder_blts("time", minor_order="baseline")
         np.testing.assert_allclose(found.data_array, part.data_array, atol=1e-6 * top)
         np.testing.assert_array_equal(found.flag_array, part.flag_array)
+
+
+OTHERS = {
+    "by antenna": {
+        "by": "antenna",
+        "order": ["channel", "antenna", "time", "pol"],
+        "bits": 4,
+        "code": "twos_complement",
+    },
+    "offset binary": {"by": "input", "order": ["channel", "time", "input"], "bits": 8, "code": "offset_binary"},
+}
+
+
+@pytest.mark.parametrize("name", list(OTHERS))
+def test_other_formats(tmp_path, rng, name):
+    """Packets of a simulated array, in formats unlike PAPER's, give the file that comes without any packets."""
+    other = OTHERS[name]
+    o = observation(tmp_path, rng, antennas=4, mapped=name == "offset binary", more=SKY.replace("0.05", "0"))
+    sizes = "antenna = 2, pol = 2" if other["by"] == "antenna" else "input = 4"
+    text = FORMAT.replace('order = ["time", "channel", "input"]', f"order = {other['order']}")
+    text = text.replace("time = 16, channel = 8, input = 4", f"time = 16, channel = 8, {sizes}")
+    text = text.replace("input = { fid = 4 }", f"{other['by']} = {{ fid = {2 if other['by'] == 'antenna' else 4} }}")
+    text = text.replace("bits = 4\n", f"bits = {other['bits']}\n").replace("twos_complement", other["code"])
+    (tmp_path / "format.toml").write_text(text.replace("complex = true", 'complex = true\nfirst = "imag"'))
+    file = tmp_path / "observation.toml"
+    file.write_text(file.read_text().replace("output_bits = 4", f"output_bits = {other['bits']}"))
+    o = load(file)
+    assert o.packets.swapped and o.packets.bits == other["bits"]
+    record(o, tmp_path / "packets.pcap")
+    (packets,) = correlate_files(o, [tmp_path / "packets.pcap"], tmp_path / "packets", quiet())
+    own = run_in_process(o, tmp_path / "own", quiet())
+    with h5py.File(packets.file) as a, h5py.File(own.file) as b:
+        whole = slice(0, (packets.integrations - 1) * o.baselines)  # the last has spectra of which samples are missing
+        assert packets.integrations > 1
+        for dataset in ("visdata", "nsamples"):
+            np.testing.assert_array_equal(a["Data"][dataset][whole], b["Data"][dataset][whole])
+        assert np.abs(a["Data/visdata"][whole]).min() > 0
+
+
+def test_catcher_takes_others_visibilities(tmp_path):
+    """`ryle engine catcher` listens for CASPER's packets, and writes what came when it is told to end."""
+    text = f"""
+[observation]
+sync_time = "2026-03-20T20:00:00Z"
+[array]
+location = {{ latitude = "-30.7215 deg", longitude = "21.4284 deg", height = "1051 m" }}
+antennas = [{{ name = "A", enu = ["0 m", "0 m", "0 m"] }}, {{ name = "B", enu = ["9 m", "0 m", "0 m"] }}]
+[band]
+sample_rate = "1 MHz"
+nyquist_zone = 2
+[fengine]
+channels = 16
+[xengine]
+integration = "0.131072 s"
+channels_per_substream = 8
+[catcher]
+packets = "casper"
+stamp_samples = 32
+stamp_offset = 0
+[network]
+visibilities = "127.0.0.1:{free_ports(1)}"
+"""
+    file = tmp_path / "casper.toml"
+    file.write_text(text)
+    o = load(file)
+    command = [sys.executable, "-m", "ryle", "engine", "catcher", str(file), "--output", str(tmp_path), "--supervised"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as catcher:
+        for line in catcher.stdout:
+            if json.loads(line).get("state") == "ready":
+                break
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for dump in range(3):
+                for engine in range(2):
+                    words = 0x32 << 48 | 4 << 32 | engine, 0x33 << 48 | 768 << 24, 3 << 48 | 4096 * dump, 5 << 48
+                    values = np.full(192, 256.0 * 4096 * (dump + 1), "<f4").tobytes()
+                    packet = struct.pack(">4H4Q", 0x4B52, 3, 0, 4, *words) + values
+                    sender.sendto(packet, ("127.0.0.1", o.network.visibilities.port))
+        last = json.loads(catcher.communicate("drain\n", timeout=60)[0].splitlines()[-1])
+    assert catcher.returncode == 0 and last["integrations"] == 3 and last["account"]["placed"] == 6
+    with h5py.File(tmp_path / "observation.uvh5") as found:
+        values = found["Data/visdata"][()].reshape(3, -1)
+        np.testing.assert_array_equal(np.abs(values.real), np.arange(1, 4)[:, None] * np.ones_like(values.real))
+        assert found["Data/nsamples"][()].min() == 1

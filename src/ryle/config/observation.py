@@ -61,6 +61,11 @@ class Observation(tables.Table):
     _source: str = PrivateAttr("observation")
     _text: str = PrivateAttr("")
 
+    @property
+    def live(self) -> Observation:
+        """The same without ``[simulate]``: an array sends, which waits for nobody."""
+        return self.model_copy(update={"simulate": None})
+
     # -- array ------------------------------------------------------------------------------------------------------
 
     @property
