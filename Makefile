@@ -6,7 +6,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -na
 
 FUZZ   := build/fuzz/assembly
 
-.PHONY: help setup demo test lint docs bench fuzz soak clean
+.PHONY: help setup demo test lint docs bench fuzz soak paper clean
 help:  ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -54,6 +54,9 @@ fuzz: $(FUZZ)  ## build the fuzz target of packet parser and assembler (FUZZ=fil
 
 soak: fuzz  ## fuzz for 10 minutes (SOAK=seconds)
 	$(FUZZ) $(or $(SOAK),600)
+
+paper: setup  ## run 1.3 s of PAPER's 16 F-engines and 16 X-engines through this machine
+	$(BIN)/python bench/paper.py
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build demo-output docs/_build

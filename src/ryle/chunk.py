@@ -141,6 +141,80 @@ class SpectraChunk:
         return self.blocks * BLOCK
 
 
+@dataclass(frozen=True, eq=False)
+class PacketOrder:
+    """Where samples lie in a `PacketChunk`: each axis adds to the row of the packet and to the byte in it.
+
+    Parameters
+    ----------
+    spectrum_rows, spectrum_bytes : ndarray of int64, shape (spectrum,)
+        What each spectrum of the chunk adds.
+    channel_rows, channel_bytes : ndarray of int64, shape (channel,)
+        What each channel adds.
+    input_rows, input_bytes : ndarray of int64, shape (input,)
+        What each input adds, in the order of the X-engine's inputs.
+    groups : int
+        Channel groups: runs of channels that lie in the same packets.
+    bits : int
+        4 (a sample is a byte, its real part in the high nibble) or 8 (two bytes, real part first) of each part.
+    flip : int
+        What every byte is exclusive-or-ed with to become two's complement: 0, or 0x88 and 0x80 for offset binary.
+    swapped : bool
+        Whether the imaginary part is where the real part should be.
+    conjugated : ndarray of uint8, shape (input,)
+        1 for inputs that are conjugated on their way.
+    """
+
+    spectrum_rows: NDArray[np.int64]
+    spectrum_bytes: NDArray[np.int64]
+    channel_rows: NDArray[np.int64]
+    channel_bytes: NDArray[np.int64]
+    input_rows: NDArray[np.int64]
+    input_bytes: NDArray[np.int64]
+    groups: int
+    bits: int
+    flip: int
+    swapped: bool
+    conjugated: NDArray[np.uint8]
+
+
+@dataclass(slots=True)
+class PacketChunk:
+    """Spectra of several inputs in the packets of others' F-engines, as they came: `SpectraChunk` in another order.
+
+    Parameters
+    ----------
+    first_block : int
+        Index since sync of the first block of 64 spectra.
+    packets : ndarray of uint8, shape (packet, bytes)
+        Samples of each packet, rows contiguous and equally far apart. What lies where none came has no meaning.
+    present : ndarray of uint8, shape (packet,)
+        1 where the packet came.
+    order : PacketOrder
+        Where each sample lies; as many spectra as the chunk has, a multiple of 64.
+    """
+
+    first_block: int
+    packets: NDArray[np.uint8]
+    present: NDArray[np.uint8]
+    order: PacketOrder
+
+    @property
+    def blocks(self) -> int:
+        """Number of K-blocks."""
+        return self.order.spectrum_rows.size // BLOCK
+
+    @property
+    def first_spectrum(self) -> int:
+        """Index since sync of the first spectrum."""
+        return self.first_block * BLOCK
+
+    @property
+    def spectra(self) -> int:
+        """Number of spectra."""
+        return self.blocks * BLOCK
+
+
 @dataclass(slots=True)
 class Integration:
     """Visibilities of one integration over a run of channels: exact sums and what contributed to them.
@@ -154,7 +228,7 @@ class Integration:
     first_channel : int
         Index in the whole band of the first channel held here.
     visibilities : ndarray of int64, shape (channel, product, 2)
-        Exact sums of ``x(a1,p1) · conj(x(a2,p2))`` (re, im).
+        Exact sums of ``x(a1,p1) · conj(x(a2,p2))`` (re, im); float64 if others' X-engines have rounded them.
         ``product = p² · (a2(a2+1)/2 + a1) + p1 + p · p2`` for ``p``
         polarizations and ``a1 <= a2``.
     counts : ndarray of uint32, shape (channel group, product)
@@ -164,7 +238,7 @@ class Integration:
     first_spectrum: int
     spectra: int
     first_channel: int
-    visibilities: NDArray[np.int64]
+    visibilities: NDArray[np.int64] | NDArray[np.float64]
     counts: NDArray[np.uint32]
 
     @property

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from observations import own_paper
 from ryle.cli.check import check, mistakes, report
 from ryle.config import ConfigError, changed, example, gpu, load, parse
 
@@ -43,7 +44,8 @@ def test_paper_figures_are_shown():
     text = drawn(report(load(example("paper128"))))
     for figure in ("97 656.25", "6.4 Gb/s", "8192 B", "6.605 TOP/s", "2080 baselines", "falls with the channel index"):
         assert figure in text
-    assert "10.7374182 s = 1048576 spectra" in text
+    assert "10.7374182 s = 8 integrations of the X-engines" in text and "16 spectra x 64 channels x 8 inputs" in text
+    assert "10.7374182 s = 1048576 spectra" in drawn(report(own_paper()))
     assert "Nothing to be wary of" in text
 
 
@@ -53,7 +55,7 @@ def test_cautions_are_shown():
 
 
 def test_what_the_gpu_form_needs_is_shown(monkeypatch):
-    o = changed(load(example("paper128")), fengine={"backend": "cuda"})
+    o = changed(own_paper(), fengine={"backend": "cuda"})
     monkeypatch.setattr(gpu, "_opened", lambda: (None, "there is no NVIDIA driver here"))
     text = " ".join(drawn(report(o)).split())
     assert "F-engine on GPU needs an NVIDIA GPU (any from Ampere on)" in text and "here: none" in text

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from observations import own_paper
 from ryle.config import changed, example, load
 from ryle.config.cautions import cautions, largest_delay
 
@@ -16,7 +17,8 @@ C = 299792458.0
 
 @pytest.fixture(scope="module")
 def sound():
-    o = load(example("paper128"))
+    assert cautions(load(example("paper128"))) == []
+    o = own_paper()
     assert cautions(o) == []
     return o
 
@@ -51,6 +53,7 @@ def test_backends_on_gpus(sound, monkeypatch):
         ({"network": {"digitizers": "127.0.0.1:32760"}}, "network.digitizers", "32768"),
         ({"simulate": {"speed": 1.0}, "network": {"receive_buffer": 1 << 20}}, "network.receive_buffer", "10 ms"),
         ({"xengine": {"integration": "1 ms"}}, "xengine.integration", "becomes 0.00131072 s"),
+        ({"catcher": {"integration": "16 s"}}, "catcher.integration", "becomes 10.7374 s: 1 integrations"),
         ({"observation": {"duration": "1 s"}}, "observation.duration", "shorter than one"),
         ({"observation": {"duration": "12 s"}}, "observation.duration", "10.73741824 s"),
     ],

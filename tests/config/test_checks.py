@@ -6,6 +6,7 @@ import pytest
 from ryle.channelize import ChannelizerConfig
 from ryle.channelize.cuda_plan import make_plan
 from ryle.config import ConfigError, Observation, checks, example, load, parse
+from ryle.wire.description import FORMATS
 
 GOOD = """
 [observation]
@@ -39,6 +40,13 @@ INPUTS = [
     for s, a, p in ((0, "A1", "x"), (1, "A1", "y"), (2, "A2", "x"), (3, "A2", "y"))
 ]
 MAPPED = GOOD + "".join(INPUTS)
+PACKETS = MAPPED.replace("channels = 256", 'channels = 256\npackets = "paper_psa128"').replace(
+    '"1 s"\n[net', '"1 s"\nchannels_per_substream = 64\n[net'
+)
+CATCHER = '[catcher]\npackets = "casper"\n'
+RFI = MAPPED[MAPPED.index("[simulate]") : MAPPED.index("[vdif]")]
+CASPER = MAPPED.replace(RFI, CATCHER)
+OTHER_X = '[network]\nx_engines = ["10.0.0.1:8511", "10.0.0.2:8511"]\n'
 
 MISTAKES = [  # check, file, (old, new), key, part of the remedy
     ("_cable_delays", GOOD, ('"0 m"] }', '"0 m"], cable_delay = ["1 ns"] }'), "array.antennas[0].cable_delay", "2"),
@@ -49,6 +57,21 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
     ("_inputs_once", MAPPED, ("stream = 3", "stream = 1"), "inputs[3]", "stream 1"),
     ("_inputs_once", MAPPED, (INPUTS[3], INPUTS[0].replace("= 0", "= 3")), "inputs[3]", "A1 x"),
     ("_conjugate_complex", MAPPED + "conjugate = true", ("", ""), "inputs[3].conjugate", "digitizer.complex"),
+    ("_packet_inputs", MAPPED, ("stream = 0", "stream = 0\ninput = 1"), "inputs[0].input", "set fengine.packets"),
+    ("_packet_inputs", PACKETS, ("stream = 3", "stream = 0\ninput = 8"), "inputs[3].input", "0 to 7"),
+    ("_packet_inputs", PACKETS, ("stream = 3", "stream = 0\ninput = 2"), "inputs", "A2 x and A2 y are both input 2"),
+    (
+        "_packet_channels",
+        PACKETS,
+        ("substream = 64", "substream = 32"),
+        "xengine.channels_per_substream",
+        "64 channels",
+    ),
+    ("_others_visibilities", CASPER, ("= 3", "= 4"), "inputs", "from 0 to 3"),
+    ("_others_visibilities", CASPER + "conjugate = true", ("", ""), "inputs[3].conjugate", "cannot be mended"),
+    ("_others_visibilities", GOOD + CATCHER, ("", ""), "simulate", "are not simulated"),
+    ("_others_visibilities", PACKETS + CATCHER, ("", ""), "fengine.packets", "remove one of the two"),
+    ("_file_integration", GOOD, ("[net", '[catcher]\nintegration = "0.4 s"\n[net'), "catcher.integration", "0.999"),
     ("_zone_real", GOOD, ('"8 MHz"\n[dig', '"8 MHz"\nnyquist_zone = 2\n[dig'), "band.nyquist_zone", "must be 1"),
     ("_digitizer_heap", GOOD, ("= 4096", "= 4098"), "digitizer.heap_samples", "multiple of 32"),
     ("_digitizer_heap", GOOD, ("= 4096", "= 8192"), "digitizer.heap_samples", "at most 6528"),
@@ -76,6 +99,7 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
     ("_addresses_apart", GOOD, ("17100", "65535"), "network.digitizers", "past 65535"),
     ("_addresses_apart", GOOD, ("127.0.0.1:17100", "239.255.255.255:7148"), "network.digitizers", "multicast"),
     ("_addresses_apart", GOOD, ("127.0.0.1:17100", "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:7"), None, "multicast"),
+    ("_addresses_apart", GOOD, ("[network]\n", OTHER_X), "network.x_engines", "1 X-engines need one each"),
     ("_rfi_in_band", GOOD, ('"2 MHz"', '"4.5 MHz"'), "simulate.rfi[0].frequency", "3.9921875 MHz"),
     ("_rfi_antennas", GOOD, ('["A1"]', '["A1", "A9"]'), "simulate.rfi[0].antennas[1]", "A1, A2"),
     ("_simulation_ends", GOOD, ('duration = "1 s"', ""), "observation.duration", "needs an end"),
@@ -116,13 +140,13 @@ def test_each_check_is_tried():
     assert {name for name, *_ in MISTAKES} == {c.find.__name__ for c in checks.CHECKS}
 
 
-@pytest.mark.parametrize("text", [GOOD, MAPPED])
+@pytest.mark.parametrize("text", [GOOD, MAPPED, PACKETS, CASPER, PACKETS + "conjugate = true"])
 def test_good(text):
     parse(text)
 
 
 @pytest.mark.parametrize("check", checks.CHECKS, ids=lambda c: c.find.__name__)
-@pytest.mark.parametrize("text", [GOOD, MAPPED])
+@pytest.mark.parametrize("text", [GOOD, MAPPED, PACKETS, CASPER])
 def test_reads_only_its_tables(check, text):
     whole = parse(text)
     part = Observation.model_construct()
@@ -161,6 +185,35 @@ def test_gains(tmp_path, array, remedy):
         load(tmp_path / "o.toml")
     assert [p.key for p in error.value.problems] == ["fengine.gains_file"]
     assert remedy in error.value.problems[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("paper_psa12", "did you mean paper_psa128?"),
+        ("paper_psa256", "4+4 or 8+8 bits"),
+        ("mwax", "packets that count spectra"),
+        ("ata_v2", "channel = n_chans"),
+        ("chime_ice", "time, element"),
+        ("mine.toml", "mine.toml: header.bytes: "),
+    ],
+)
+def test_formats_that_cannot_be_taken(tmp_path, name, remedy):
+    """What is wrong with a format is said, and nothing else is then found wrong that follows from it."""
+    shipped = (FORMATS / "hera_snap.toml").read_text()
+    (tmp_path / "mine.toml").write_text(shipped.replace("bytes = 8", "bytes = -8", 1))
+    (tmp_path / "o.toml").write_text(PACKETS.replace("paper_psa128", name))
+    with pytest.raises(ConfigError) as error:
+        load(tmp_path / "o.toml")
+    assert [p.key for p in error.value.problems] == ["fengine.packets"] and remedy in str(error.value)
+
+
+def test_a_format_beside_the_file(tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        (FORMATS / "paper_psa128.toml").read_text().replace("channel = 64", "channel = 32")
+    )
+    (tmp_path / "o.toml").write_text(PACKETS.replace("paper_psa128", "mine.toml"))
+    assert load(tmp_path / "o.toml").packet_channels == 32
 
 
 def test_examples_have_no_mistake():

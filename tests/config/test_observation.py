@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from observations import own_paper
 from ryle.config import ConfigError, changed, example, load, parse
 
 
@@ -16,7 +17,7 @@ def meerkat():
 
 @pytest.fixture(scope="module")
 def paper():
-    return load(example("paper128"))
+    return own_paper()
 
 
 def test_meerkat_sizes(meerkat):
@@ -71,6 +72,20 @@ def test_paper(paper):
     assert paper.end_sample == 4 * (1 << 20) * 2048
     assert [len(paper.f_engine_antennas(e)) for e in range(paper.f_engines)] == [4] * 16
     assert str(paper.spectra_endpoint(15)) == "127.0.0.1:17615"
+
+
+def test_paper_behind_its_own_f_engines():
+    """Schollar's memo: 64 channels of 128 inputs an X-engine, 1024 packets of 8200 B hold 1024 spectra."""
+    o = load(example("paper128"))
+    layout = o.packets
+    assert (layout.spectra, layout.channels, layout.inputs, layout.packet_bytes) == (16, 64, 8, 8200)
+    assert o.f_engines == 0 and len(set(o.wire_inputs // layout.inputs)) == 16
+    assert (o.batch_spectra, o.packet_channels, o.groups, o.substreams) == (64, 64, 1, 16)
+    assert 1024 // layout.spectra * 16 * o.groups == 1024
+    assert o.file_spectra == 1 << 20 == 8 * o.integration_spectra and o.file_time == 10.73741824
+    assert str(o.spectra_endpoint(15)) == "127.0.0.1:8526"
+    each = [f"10.10.10.{101 + x}:8511" for x in range(16)]
+    assert str(changed(o, network={"x_engines": each}).spectra_endpoint(15)) == "10.10.10.116:8511"
 
 
 BASE = """

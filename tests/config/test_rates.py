@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from observations import own_paper
 from ryle.config import changed, example, load, rates
 from ryle.wire import spead
 
@@ -31,20 +32,21 @@ def test_meerkat_links():
 
 
 def test_paper_links():
-    o = load(example("paper128"))
-    received = link(o, "X-engine in")
-    assert received.packets == 97656.25
-    assert received.payload == 6.4e9
-    assert received.packet == 8192
-    assert received.count == 16
-    assert link(o, "F-engine in").packets == 8 * 200e6 / 8192
+    for o in (own_paper(), load(example("paper128"))):
+        received = link(o, "X-engine in")
+        assert received.packets == 97656.25
+        assert received.payload == 6.4e9
+        assert received.packet == 8192
+        assert received.count == 16
+    assert received.datagram == 20 + 8 + 8200
+    assert link(own_paper(), "F-engine in").packets == 8 * 200e6 / 8192
 
 
 def test_alma_receives_more_than_a_terabit():
     assert link(load(example("alma72")), "F-engine in").payload == 72 * 2 * 1.04e9 * 8
 
 
-@pytest.mark.parametrize("name", ["demo", "meerkat_extension", "paper128", "alma72", "vdif2"])
+@pytest.mark.parametrize("name", ["demo", "meerkat_extension", "alma72", "vdif2"])
 def test_what_is_sent_is_received(name):
     o = load(example(name))
     sent, received = link(o, "F-engine out"), link(o, "X-engine in")
@@ -56,8 +58,18 @@ def test_what_is_sent_is_received(name):
     assert all(x.wire > x.payload for x in rates.links(o))
 
 
+def test_casper_visibilities():
+    """PAPER's X-engines: 4 259 840 B a dump and X-engine, in 1040 packets of 4096 B and 48 B of header."""
+    others = {"packets": None}, {"packets": "casper", "integration": None}
+    o = changed(load(example("paper128")).model_copy(update={"simulate": None}), fengine=others[0], catcher=others[1])
+    (caught,) = rates.links(changed(o, xengine={"integration": "10.73741824 s"}))
+    assert (caught.heap, caught.packet, caught.datagram) == (4259840, 4096, 4096 + 48 + 28)
+    assert caught.packets == pytest.approx(16 * 1040 / 10.73741824)
+    assert [m.name for m in rates.memory(o)] == ["catcher, one integration"]
+
+
 def test_visibility_heap():
-    o = load(example("paper128"))
+    o = own_paper()
     assert rates.visibility_heap_bytes(o) == 8320 * 64 * 16 + 8320 * 4
     x = link(o, "X-engine out")
     assert x.packets == pytest.approx(1045 / 10.73741824)  # 8 552 960 B in packets of 8192 B
@@ -98,7 +110,7 @@ def test_complex_samples_cost_two_real_ones():
 
 
 def test_memory_and_disk():
-    o = load(example("paper128"))
+    o = own_paper()
     memory = {m.name: m for m in rates.memory(o)}
     # 64 spectra x 64 channels x 128 inputs x 1 B as received, twelve times; 2 B unpacked to 8 bit
     assert memory["X-engine receive ring, 12 chunks"].bytes == 12 * 64 * 64 * 128

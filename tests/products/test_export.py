@@ -10,7 +10,7 @@ from casacore.tables import table
 from pyuvdata import UVData
 
 from ryle.products import export as module
-from ryle.products.export import SUFFIXES, ExportError, export
+from ryle.products.export import SUFFIXES, ExportError, export, polarizations
 
 
 def read(path, **options) -> UVData:
@@ -45,6 +45,27 @@ def test_round_trip(tmp_path, synthetic, rng, form, pols, sideband):
     top = float(np.abs(want.data_array).max())
     assert got.data_array == pytest.approx(want.data_array, abs=1e-5 * top)
     assert np.array_equal(got.flag_array, want.flag_array)
+
+
+@pytest.mark.parametrize("form", ["miriad", "uvfits"])
+def test_one_polarization_each(tmp_path, synthetic, rng, form):
+    """Together the parts hold what the file holds, each under its own name."""
+    positions = synthetic.enu(3, rng)
+    sky = [synthetic.Source(*s) for s in SKY]
+    path = synthetic.observe(tmp_path / "a.uvh5", synthetic.metadata(positions), positions, sky, integrations=2)
+    want = read(path)
+    top = float(np.abs(want.data_array).max())
+    assert polarizations(path) == ["xx", "yy", "xy", "yx"]
+    for product in polarizations(path):
+        done = export(path, form, polarization=product)
+        assert done.path == tmp_path / f"a.{product}{SUFFIXES[form]}"
+        part, got = want.select(polarizations=[product], inplace=False), read(done.path)
+        for data in (part, got):
+            data.conjugate_bls("ant1<ant2")
+            data.reorder_blts("time", minor_order="baseline")
+        assert got.polarization_array.tolist() == part.polarization_array.tolist()
+        assert got.data_array == pytest.approx(part.data_array, abs=1e-5 * top)
+        assert np.array_equal(got.flag_array, part.flag_array)
 
 
 def test_measurement_set_rows_hold_the_opposite_product_and_baseline(tmp_path, synthetic, rng):

@@ -70,7 +70,7 @@ def _overview(o: Observation) -> Table:
     low, high = (o.sky_frequencies.min() - edge) / 1e6, (o.sky_frequencies.max() + edge) / 1e6
     asked, true, spectrum = float(o.xengine.integration), o.integration_time, show(o.step / o.sample_rate, "s")
     off = f"{1e2 * (true / asked - 1):+.3f} %"
-    sums = rates.full_scale_spectra(o, 64) / o.integration_spectra
+    sums = rates.full_scale_spectra(o, 64) / o.file_spectra
     tracked = f"tracks {o.phase_centre.name}" if o.phase_centre else "no phase centre: data are not phase-tracked"
     recorded = f" (of [band]; the recording has {len(o.vdif.bands)} of its own)" if o.vdif and o.vdif.bands else ""
     rows = {
@@ -81,7 +81,18 @@ def _overview(o: Observation) -> Table:
         "integration": f"{true:.9g} s = {o.integration_spectra} spectra; {asked:.9g} s asked, rounded by {off}",
         "64-bit sums": f"hold {sums:.3g} integrations of full scale",
     }
-    if o.fengine.backend == "cuda":
+    if o.catcher.integration is not None:
+        dumps = o.file_spectra // o.integration_spectra
+        rows["in the file"] = f"{o.file_time:.9g} s = {dumps} integrations of the X-engines, summed by the catcher"
+    if o.packets is not None:
+        layout = o.packets
+        rows["F-engines"] = (
+            f"others', {o.fengine.packets}: {layout.spectra} spectra x {layout.channels} channels x {layout.inputs} "
+            f"inputs of {layout.bits}+{layout.bits} bits in a packet"
+        )
+    if o.catcher.packets is not None:
+        rows["X-engines"] = "others', which send CASPER's 0x4b52 packets"
+    if o.fengine.backend == "cuda" and o.f_engines:
         rows["F-engine on GPU"] = f"{gpu.needs(o)}; here: {gpu.here(o)[0]}"
     for name, text in rows.items():
         table.add_row(name, Text(text))  # Text: names may hold what looks like markup
@@ -90,11 +101,14 @@ def _overview(o: Observation) -> Table:
 
 def _links(o: Observation) -> Table:
     ip = rates.overhead(o, 0) - rates.UDP - 8
-    caption = (
-        f"wire: payload + SPEAD {8 + 8 * rates.DIGITIZER_ITEMS} B a packet"
-        f" (X-engine out {8 + 8 * rates.VISIBILITY_ITEMS} B)"
-        f" + UDP {rates.UDP} B + IP {ip} B + Ethernet {rates.ETHERNET} B, preamble and gap included"
-    )
+    spead = f"SPEAD {8 + 8 * rates.DIGITIZER_ITEMS} B a packet (X-engine out {8 + 8 * rates.VISIBILITY_ITEMS} B)"
+    if o.catcher.packets is not None:
+        spead = f"header {rates.CASPER_HEADER} B a packet"
+    elif o.packets is not None:
+        header = o.packets.packet_bytes - o.packets.payload_bytes
+        spead = f"header {header} B a packet (X-engine out SPEAD {8 + 8 * rates.VISIBILITY_ITEMS} B)"
+    ethernet = f"Ethernet {rates.ETHERNET} B, preamble and gap included"
+    caption = f"wire: payload + {spead} + UDP {rates.UDP} B + IP {ip} B + {ethernet}"
     table = Table(title="Each link", title_justify="left", caption=caption, caption_justify="left")
     table.add_column("link", style="cyan")
     for heading in ("how many", "heap", "packet", "packets/s", "payload", "wire"):
@@ -122,11 +136,13 @@ def _resources(o: Observation) -> Table:
         table.add_row(buffer.name, show(buffer.bytes, "B"), f"{buffer.count}", show(buffer.bytes * buffer.count, "B"))
     table.add_section()
     work, f, x = rates.load(o), o.f_engines, o.substreams
-    table.add_row("F-engine input", show(work.f_samples / f, "sample/s"), f"{f}", show(work.f_samples, "sample/s"))
-    table.add_row("F-engine arithmetic, about", show(work.f_flops / f, "FLOP/s"), f"{f}", show(work.f_flops, "FLOP/s"))
-    table.add_row(
-        "X-engine, 8·N(N+1)/2 a channel-sample", show(work.x_ops / x, "OP/s"), f"{x}", show(work.x_ops, "OP/s")
-    )
+    if f:
+        table.add_row("F-engine input", show(work.f_samples / f, "sample/s"), f"{f}", show(work.f_samples, "sample/s"))
+        flops = show(work.f_flops / f, "FLOP/s")
+        table.add_row("F-engine arithmetic, about", flops, f"{f}", show(work.f_flops, "FLOP/s"))
+    if o.catcher.packets is None:
+        operations = show(work.x_ops / x, "OP/s")
+        table.add_row("X-engine, 8·N(N+1)/2 a channel-sample", operations, f"{x}", show(work.x_ops, "OP/s"))
     table.add_section()
     growth = rates.file_rate(o)
     table.add_row("UVH5 file, at most", "", "", f"{growth / 1e6:.4g} MB/s, {growth * 3.6e-6:.4g} GB/h")

@@ -14,14 +14,12 @@ def correlate(
     file: ObservationFile,
     inputs: Annotated[
         list[Path],
-        typer.Option(
-            "--input", "-i", help="Recording: VDIF, or pcap of digitizer packets; may be repeated.", exists=True
-        ),
+        typer.Option("--input", "-i", help="Recording: VDIF, or pcap of packets; may be repeated.", exists=True),
     ],
     more: Annotated[list[Path] | None, typer.Argument(help="Further recordings.", exists=True)] = None,
     output: OutputDirectory = None,
 ) -> None:
-    """Correlate recordings: VDIF files, mapped to antennas by the [vdif] table, or captures of digitizer packets."""
+    """Correlate recordings: VDIF files, mapped to antennas by the [vdif] table, or captures of packets."""
     from rich.console import Console
 
     from ..config import load

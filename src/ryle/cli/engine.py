@@ -12,23 +12,27 @@ app = typer.Typer(help="One engine process; prints status lines as JSON.", no_ar
 Index = Annotated[int, typer.Option(min=0, help="Which one, counted from 0.")]
 Supervised = Annotated[bool, typer.Option("--supervised", help="Drain when standard input says so or closes.")]
 
+Live = Annotated[bool, typer.Option("--live", help="An array sends, whatever [simulate] says of speed.")]
+
 
 @app.command()
-def f(file: ObservationFile, index: Index = 0, supervised: Supervised = False) -> None:
+def f(file: ObservationFile, index: Index = 0, live: Live = False, supervised: Supervised = False) -> None:
     """Channelize some antennas: digitizer heaps in, F-heaps out."""
     from ..config import load
     from ..engines.f import serve
 
-    serve(load(file), index, supervised)
+    observation = load(file)
+    serve(observation.live if live else observation, index, supervised)
 
 
 @app.command()
-def x(file: ObservationFile, index: Index = 0, supervised: Supervised = False) -> None:
-    """Correlate one substream: F-heaps of all antennas in, visibilities out."""
+def x(file: ObservationFile, index: Index = 0, live: Live = False, supervised: Supervised = False) -> None:
+    """Correlate one substream: F-heaps, or others' packets, of all antennas in, visibilities out."""
     from ..config import load
     from ..engines.x import serve
 
-    serve(load(file), index, supervised)
+    observation = load(file)
+    serve(observation.live if live else observation, index, supervised)
 
 
 @app.command()

@@ -42,17 +42,19 @@ def export(
     to: Annotated[list[Form], typer.Option("--to", help="May be repeated.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Directory; beside FILE if absent.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    split: Annotated[bool, typer.Option("--split-polarizations", help="One output for each of xx, yy, …")] = False,
 ) -> None:
     """Write a visibility file as MeasurementSet, UVFITS or MIRIAD."""
-    from ..products.export import SUFFIXES
+    from ..products.export import SUFFIXES, polarizations
     from ..products.export import export as write
 
     for form in to:
-        name = file.with_suffix(SUFFIXES[form.value]).name
-        done = write(file, form.value, (output or file.parent) / name, overwrite=overwrite)
-        for note in done.notes:
-            typer.echo(f"note: {note}", err=True)
-        typer.echo(done.path)
+        for product in polarizations(file) if split else (None,):
+            name = file.with_suffix(("" if product is None else f".{product}") + SUFFIXES[form.value]).name
+            done = write(file, form.value, (output or file.parent) / name, overwrite=overwrite, polarization=product)
+            for note in done.notes:
+                typer.echo(f"note: {note}", err=True)
+            typer.echo(done.path)
 
 
 def recover(file: VisibilityFile) -> None:

@@ -21,7 +21,7 @@ def simulate(
     pcap: Annotated[str, typer.Option(help="Write the packets to this capture file instead of sending them.")] = "",
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> None:
-    """Send the digitizer packets of a simulated array, as its [simulate] table describes sky and receivers."""
+    """Send the packets of a simulated array, of its digitizers or of others' F-engines, as [simulate] has it."""
     from ..engines.simulator import overridden, record, serve
 
     faults = {"loss": loss, "duplicate": duplicate, "reorder": reorder, "corrupt": corrupt, "seed": fault_seed}

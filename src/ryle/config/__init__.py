@@ -1,6 +1,6 @@
 """The observation file: TOML in, one checked object out."""
 
-from .observation import Observation, changed, recorded
+from .observation import Observation, changed, recorded, simulated
 from .problems import ConfigError, Problem
 from .reading import example, example_names, load, parse
 from .tables import Endpoint
@@ -18,4 +18,5 @@ __all__ = [
     "parse",
     "recorded",
     "show",
+    "simulated",
 ]

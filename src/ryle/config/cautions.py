@@ -21,7 +21,7 @@ _EPHEMERAL = range(32768, 61000)  # Linux's default range of ports for outgoing 
 
 def cautions(o: Observation) -> list[Problem]:
     """Find what works but is probably not meant; each with key, value and what to think of."""
-    finders = (gpu_cautions, _delays, _levels, _headroom, _packets, _ports, _buffers, _integration, _ends)
+    finders = (gpu_cautions, _delays, _levels, _headroom, _packets, _ports, _buffers, _integration, _summed, _ends)
     return [caution for find in finders for caution in find(o)]
 
 
@@ -43,7 +43,7 @@ def largest_delay(o: Observation) -> float:
 
 def _delays(o: Observation) -> Iterator[Problem]:
     needed = largest_delay(o)
-    if o.phase_centre is not None and o.fengine.max_delay < needed:
+    if o.phase_centre is not None and o.f_engines and o.fengine.max_delay < needed:
         advice = (
             f"antennas can need up to {show(needed, 's')}: sources low in the sky cannot be tracked; set at least that"
         )
@@ -52,6 +52,8 @@ def _delays(o: Observation) -> Iterator[Problem]:
 
 def _levels(o: Observation) -> Iterator[Problem]:
     gain, bits = o.fengine.gain, o.fengine.output_bits
+    if not o.f_engines and o.simulate is None:
+        return  # others' gains
     if bits == 4 and gain == 1 and o.fengine.gains_file is None:
         yield Problem(
             "fengine.gain", gain, "4-bit output wants values of rms near 3 in each part: set the gain for that"
@@ -73,18 +75,23 @@ def _levels(o: Observation) -> Iterator[Problem]:
 
 
 def _headroom(o: Observation) -> Iterator[Problem]:
-    spectra = o.integration_spectra
+    spectra = o.file_spectra
     most = min(rates.full_scale_spectra(o, 64), 2**32 - 1)
     if spectra > most:
         longest = show(most * o.step / o.sample_rate, "s")
         advice = f"{spectra} spectra overflow 64-bit sums or 32-bit counts; at most {longest}"
-        yield Problem("xengine.integration", show(o.xengine.integration, "s"), advice)
+        key = "xengine.integration" if o.catcher.integration is None else "catcher.integration"
+        yield Problem(key, show(spectra * o.step / o.sample_rate, "s"), advice)
 
 
 def _packets(o: Observation) -> Iterator[Problem]:
     network = o.network
-    all_links = rates.links(o)
-    ends = ((network.digitizers, all_links[0]), (network.spectra, all_links[2]), (network.visibilities, all_links[4]))
+    where = {
+        "digitizer stream": network.digitizers,
+        "X-engine in": o.spectra_endpoint(0),
+        "catcher in": network.visibilities,
+    }
+    ends = ((where[link.name], link) for link in rates.links(o) if link.name in where)
     largest = max((end for end in ends if not _loopback(end[0].host)), key=lambda end: end[1].datagram, default=None)
     if largest is None or largest[1].datagram <= 1500:
         return
@@ -105,6 +112,8 @@ def _loopback(host: str) -> bool:
 def _ports(o: Observation) -> Iterator[Problem]:
     runs = {"digitizers": len(o.antennas), "spectra": o.substreams, "visibilities": 1}
     for name, count in runs.items():
+        if not o.f_engines and name == "digitizers":
+            continue
         first = getattr(o.network, name)
         last = first.port if first.multicast else first.port + count - 1
         if first.port < 1024:
@@ -131,11 +140,18 @@ def _integration(o: Observation) -> Iterator[Problem]:
         yield Problem("xengine.integration", show(asked, "s"), advice)
 
 
+def _summed(o: Observation) -> Iterator[Problem]:
+    asked = o.catcher.integration
+    if asked is not None and abs(o.file_time / float(asked) - 1) > 0.01:
+        advice = f"becomes {o.file_time:.6g} s: {o.file_spectra // o.integration_spectra} integrations of an X-engine"
+        yield Problem("catcher.integration", show(asked, "s"), advice)
+
+
 def _ends(o: Observation) -> Iterator[Problem]:
     duration = o.observation.duration
     if duration is None:
         return
-    integration = o.integration_spectra * o.step / o.sample_rate
+    integration = o.file_spectra * o.step / o.sample_rate
     whole, rest = divmod(duration, integration)
     if whole == 0:
         advice = f"is shorter than one integration of {float(integration):.6g} s: nothing will be whole"

@@ -10,12 +10,13 @@ import ipaddress
 import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .problems import Problem, did_you_mean, listed
+from .problems import ConfigError, Problem, did_you_mean, listed
 
 if TYPE_CHECKING:
     from .observation import Observation
@@ -54,7 +55,23 @@ def run(observation: Observation, valid: Collection[str] | None = None) -> list[
     valid : collection of str, optional
         Names of the tables that it has; all if absent.
     """
-    return [p for c in CHECKS if valid is None or c.tables <= set(valid) for p in c.find(observation)]
+    readable = set(type(observation).model_fields if valid is None else valid)
+    problems = list(_packet_format(observation)) if "fengine" in readable else []
+    if problems:
+        readable -= {"fengine"}  # what follows from the packets cannot be known
+    return problems + [p for c in CHECKS if c.tables <= readable for p in c.find(observation)]
+
+
+def _packet_format(o: Observation) -> Iterator[Problem]:
+    key, name = "fengine.packets", o.fengine.packets
+    try:
+        _ = o.packets
+    except ConfigError as error:
+        for problem in error.problems:
+            where = "" if problem.key == "(file)" else f"{error.source}: {problem.key}: "
+            yield Problem(key, name, f"{where}{problem.remedy}")
+    except ValueError as error:
+        yield Problem(key, name, str(error))
 
 
 def _no_antenna(key: str, name: str, o: Observation) -> Problem:
@@ -108,18 +125,72 @@ def _inputs_complete(o: Observation) -> Iterator[Problem]:
 def _inputs_once(o: Observation) -> Iterator[Problem]:
     seen: dict[str, int] = {}
     for i, entry in enumerate(o.inputs):
-        for what in (f"stream {entry.stream}", f"{entry.antenna} {entry.polarization}"):
+        stream = f"stream {entry.stream}" + ("" if entry.input is None else f" input {entry.input}")
+        for what in (stream, f"{entry.antenna} {entry.polarization}"):
             if what in seen:
                 yield Problem(f"inputs[{i}]", None, f"{what} is in inputs[{seen[what]}] already; each may stand once")
             seen.setdefault(what, i)
 
 
-@_reads("digitizer", "inputs")
+@_reads("digitizer", "fengine", "inputs")
 def _conjugate_complex(o: Observation) -> Iterator[Problem]:
     for i, entry in enumerate(o.inputs):
-        if entry.conjugate and not o.digitizer.complex:
+        if entry.conjugate and not o.digitizer.complex and o.fengine.packets is None:
             remedy = "only complex samples can arrive conjugated; remove it, or set digitizer.complex = true"
             yield Problem(f"inputs[{i}].conjugate", True, remedy)
+
+
+@_reads("array", "fengine", "inputs")
+def _packet_inputs(o: Observation) -> Iterator[Problem]:
+    """Each input of the array is one of others' packets."""
+    per = 0 if o.packets is None else o.packets.inputs
+    for i, entry in enumerate(o.inputs):
+        if entry.input is not None and not entry.input < per:
+            allowed = (
+                f"a packet holds inputs 0 to {per - 1}" if per else "is for others' F-engines: set fengine.packets"
+            )
+            yield Problem(f"inputs[{i}].input", entry.input, allowed)
+    if len(o.inputs) in (0, o.n_inputs):
+        numbers = o.wire_inputs.tolist()
+        for i, number in enumerate(numbers):
+            if number in numbers[:i] and per:
+                a, b = (f"{s.antenna} {s.polarization}" for s in (o.streams[numbers.index(number)], o.streams[i]))
+                yield Problem("inputs", None, f"{a} and {b} are both input {number} on the wire; each may stand once")
+
+
+@_reads("fengine", "xengine")
+def _packet_channels(o: Observation) -> Iterator[Problem]:
+    if o.packets is not None and (o.substream_channels % o.packets.channels or o.fengine.channels % o.packets.channels):
+        remedy = f"must be a multiple of the {o.packets.channels} channels of a packet of {o.fengine.packets}"
+        yield Problem("xengine.channels_per_substream", o.substream_channels, remedy)
+
+
+@_reads("catcher", "fengine", "inputs", "array", "simulate")
+def _others_visibilities(o: Observation) -> Iterator[Problem]:
+    if o.catcher.packets is None:
+        return
+    if o.fengine.packets is not None:
+        remedy = "goes to others' X-engines, whose visibilities catcher.packets reads: remove one of the two"
+        yield Problem("fengine.packets", o.fengine.packets, remedy)
+    if o.simulate is not None:
+        yield Problem("simulate", None, "others' X-engines are not simulated: remove it, or catcher.packets")
+    numbers = [s.stream for s in o.streams]
+    if len(o.inputs) in (0, o.n_inputs) and sorted(numbers) != list(range(o.n_inputs)):
+        remedy = (
+            f"others' X-engines count the inputs from 0 to {o.n_inputs - 1}; map each to one antenna's polarization"
+        )
+        yield Problem("inputs", listed(map(str, numbers)), remedy)
+    for i, entry in enumerate(o.inputs):
+        if entry.conjugate:
+            yield Problem(f"inputs[{i}].conjugate", True, "cannot be mended after the X-engine: remove it")
+
+
+@_reads("band", "catcher", "digitizer", "fengine", "xengine")
+def _file_integration(o: Observation) -> Iterator[Problem]:
+    wanted = o.catcher.integration
+    if wanted is not None and wanted < Fraction(o.integration_spectra * o.step, 2) / o.sample_rate:
+        remedy = f"must be a multiple of the X-engines' integration, which is {o.integration_time:.6g} s"
+        yield Problem("catcher.integration", f"{float(wanted):g} s", remedy)
 
 
 @_reads("band", "digitizer")
@@ -170,7 +241,7 @@ def _f_packet(o: Observation) -> Iterator[Problem]:
         yield Problem("fengine.spectra_per_heap", o.fengine.spectra_per_heap, remedy)
 
 
-@_reads("band", "digitizer", "fengine", "xengine")
+@_reads("band", "catcher", "digitizer", "fengine", "xengine")
 def _integration_length(o: Observation) -> Iterator[Problem]:
     batch = o.batch_spectra * o.step / o.sample_rate
     if o.xengine.integration < batch / 2:
@@ -178,7 +249,7 @@ def _integration_length(o: Observation) -> Iterator[Problem]:
             f"must be at least lcm(64, spectra_per_heap) = {o.batch_spectra} spectra, which is {float(batch):.6g} s"
         )
         yield Problem("xengine.integration", f"{float(o.xengine.integration):g} s", remedy)
-    elif o.integration_time < 1e-3:
+    elif o.integration_time < 1e-3 and o.catcher.integration is None:
         remedy = f"becomes {o.integration_time:.3g} s; files cannot tell times less than 1 ms apart: at least 1 ms"
         yield Problem("xengine.integration", f"{float(o.xengine.integration):g} s", remedy)
 
@@ -204,7 +275,13 @@ def _addresses_apart(o: Observation) -> Iterator[Problem]:
     """Each run of endpoints stays in range and off the other runs."""
     taken: list[tuple[str, tuple[object, ...], range]] = []
     substreams = max(1, o.substreams)  # 0 is a mistake that another check reports
+    foreign = o.fengine.packets is not None  # no digitizer sends then
+    each = o.network.x_engines
+    if each and (len(each) != substreams or len({str(e) for e in each}) < len(each)):
+        yield Problem("network.x_engines", len(each), f"addresses; {substreams} X-engines need one each, all different")
     for name, count in (("digitizers", len(o.antennas)), ("spectra", substreams), ("visibilities", 1)):
+        if (foreign and name == "digitizers") or (each and name == "spectra"):
+            continue
         first = getattr(o.network, name)
         address = ipaddress.ip_address(first.host)
         start = int(address) if first.multicast else first.port

@@ -51,7 +51,7 @@ def here(o: Observation) -> tuple[str, str | None]:
 
 def gpu_cautions(o: Observation) -> Iterator[Problem]:
     """Warn of what this computer lacks; another may run the engines."""
-    if o.fengine.backend == "cuda":
+    if o.fengine.backend == "cuda" and (o.f_engines or o.simulate is not None):
         _, problem = here(o)
         if problem is not None:
             remedy = f'F-engines will not start on this computer: {problem}; elsewhere they may; "cpu" runs anywhere'

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from .tables import (
     AntennaTable,
     ArrayTable,
     BandTable,
+    CatcherTable,
     DigitizerTable,
     Endpoint,
     FengineTable,
@@ -37,6 +38,9 @@ from .tables import (
     XengineTable,
 )
 
+if TYPE_CHECKING:
+    from ..wire.spectra import SpectraLayout
+
 
 class Observation(tables.Table):
     """An observation file, read and checked, with everything derived from it."""
@@ -48,6 +52,7 @@ class Observation(tables.Table):
     digitizer: DigitizerTable = DigitizerTable()
     fengine: FengineTable
     xengine: XengineTable
+    catcher: CatcherTable = CatcherTable()
     phase_centre: PhaseCentreTable | None = None
     network: NetworkTable = NetworkTable()
     output: OutputTable = OutputTable()
@@ -55,6 +60,11 @@ class Observation(tables.Table):
     vdif: VdifTable | None = None
     _source: str = PrivateAttr("observation")
     _text: str = PrivateAttr("")
+
+    @property
+    def live(self) -> Observation:
+        """The same without ``[simulate]``: an array sends, which waits for nobody."""
+        return self.model_copy(update={"simulate": None})
 
     # -- array ------------------------------------------------------------------------------------------------------
 
@@ -95,7 +105,7 @@ class Observation(tables.Table):
 
     @cached_property
     def streams(self) -> list[InputTable]:
-        """The digitizer stream of each input, by input index; without ``[[inputs]]``, stream = input."""
+        """What stands in ``[[inputs]]`` for each input, by input index; without it, stream = input."""
         by_key = {(i.antenna, i.polarization): i for i in self.inputs}
         found: list[InputTable] = []
         for antenna in self.antennas:
@@ -103,6 +113,34 @@ class Observation(tables.Table):
                 default = InputTable(stream=len(found), antenna=antenna.name, polarization=pol)
                 found.append(by_key.get((antenna.name, pol), default))
         return found
+
+    # -- others' F-engines ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def packets(self) -> SpectraLayout | None:
+        """Layout of the packets of others' F-engines; None if Ryle channelizes.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such format, or it has mistakes.
+        ValueError
+            If its packets do not hold spectra.
+        """
+        if self.fengine.packets is None:
+            return None
+        from ..wire.description import Format
+        from ..wire.spectra import SpectraLayout
+
+        beside = Path(self._source).parent / self.fengine.packets
+        return SpectraLayout.of(Format.load(beside if beside.is_file() else self.fengine.packets))
+
+    @cached_property
+    def wire_inputs(self) -> NDArray[np.int64]:
+        """Number on the wire of each input, as others' F-engines count them, shape (input,)."""
+        per = self.packets.inputs if self.packets is not None else 1
+        found = [s.stream if s.input is None else s.stream * per + s.input for s in self.streams]
+        return np.array(found, np.int64)
 
     # -- band -------------------------------------------------------------------------------------------------------
 
@@ -161,8 +199,8 @@ class Observation(tables.Table):
 
     @property
     def batch_spectra(self) -> int:
-        """Spectra that every stage can handle at once: lcm(64, spectra per heap)."""
-        return math.lcm(BLOCK, self.fengine.spectra_per_heap)
+        """Spectra that every stage can handle at once: lcm(64, spectra per heap, or of others' packet)."""
+        return math.lcm(BLOCK, self.fengine.spectra_per_heap if self.packets is None else self.packets.spectra)
 
     @property
     def integration_spectra(self) -> int:
@@ -174,6 +212,17 @@ class Observation(tables.Table):
     def integration_time(self) -> float:
         """True length of an integration in s."""
         return float(self.integration_spectra * self.step / self.sample_rate)
+
+    @property
+    def file_spectra(self) -> int:
+        """Length in spectra of an integration in the file: a multiple of `integration_spectra`."""
+        wanted = (self.catcher.integration or 0) * self.sample_rate / self.step
+        return max(1, round(wanted / self.integration_spectra)) * self.integration_spectra
+
+    @property
+    def file_time(self) -> float:
+        """True length in s of an integration in the file."""
+        return float(self.file_spectra * self.step / self.sample_rate)
 
     @property
     def max_delay_samples(self) -> int:
@@ -215,6 +264,8 @@ class Observation(tables.Table):
     @property
     def packet_channels(self) -> int:
         """Channels of one F packet: the most that divide a substream and fit the packet size; 0 if none fit."""
+        if self.packets is not None:
+            return self.packets.channels
         column = self.fengine.spectra_per_heap * self.pols * self.value_bytes
         most = self.network.packet_size // column
         fitting = (c for c in range(min(most, self.substream_channels), 0, -1) if self.substream_channels % c == 0)
@@ -234,7 +285,9 @@ class Observation(tables.Table):
 
     @property
     def f_engines(self) -> int:
-        """Number of F-engines."""
+        """Number of Ryle's F-engines; none if others' send packets."""
+        if self.fengine.packets is not None or self.catcher.packets is not None:
+            return 0
         return -(-len(self.antennas) // self.fengine.antennas_per_engine)
 
     def f_engine_antennas(self, engine: int) -> range:
@@ -248,7 +301,8 @@ class Observation(tables.Table):
 
     def spectra_endpoint(self, substream: int) -> Endpoint:
         """Where F-engines send the heaps of a substream."""
-        return self.network.spectra.nth(substream)
+        each = self.network.x_engines
+        return each[substream] if each else self.network.spectra.nth(substream)
 
     # -- gains ------------------------------------------------------------------------------------------------------
 
@@ -308,7 +362,19 @@ def recorded(
     band = observation.band.model_copy(update={"lo": lo, "sideband": sideband})
     changes = {"bits": 32, "complex": complex_samples, "heap_samples": packet_samples}
     digitizer = observation.digitizer.model_copy(update=changes)
-    copy = observation.model_copy(update={"band": band, "digitizer": digitizer})
+    return _derived_anew(observation.model_copy(update={"band": band, "digitizer": digitizer}))
+
+
+def simulated(observation: Observation) -> Observation:
+    """Give the observation that a simulator makes: Ryle's own F-engines stand in for others', inputs in their order."""
+    if observation.fengine.packets is None:
+        return observation
+    own = {"packets": None, "spectra_per_heap": observation.batch_spectra}
+    fengine = observation.fengine.model_copy(update=own)
+    return _derived_anew(observation.model_copy(update={"fengine": fengine, "inputs": []}))
+
+
+def _derived_anew(copy: Observation) -> Observation:
     for name, value in vars(Observation).items():
         if isinstance(value, cached_property):
             copy.__dict__.pop(name, None)  # derived from what has just changed

@@ -10,6 +10,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from ..chunk import BLOCK
 from .observation import Observation
 
@@ -18,6 +20,8 @@ ETHERNET = 38
 UDP = 8
 #: Item pointers of a packet: heap counter, size, offset, payload length, and those of the heap's own items.
 DIGITIZER_ITEMS, SPECTRA_ITEMS, VISIBILITY_ITEMS = 8, 8, 9
+#: CASPER's visibility packets: six words of header, and samples.
+CASPER_HEADER, CASPER_PAYLOAD = 48, 4096
 #: Chunks of a receiver as `ryle.net` makes it: two windows of 4 that are filling, and 4 that are being processed.
 RING = 12
 #: Bytes of one visibility in a UVH5 file: complex64, flag, nsamples as float32; the last two before compression.
@@ -95,10 +99,11 @@ def overhead(o: Observation, items: int) -> int:
 def links(o: Observation) -> list[Link]:
     """Every kind of link, in the order of the signal path."""
     antennas = len(o.f_engine_antennas(0))
+    if o.packets is not None or o.catcher.packets is not None:
+        return _others_links(o)
     heaps = float(o.sample_rate / (o.step * o.fengine.spectra_per_heap))  # a second, of one antenna and substream
     digitized = float(o.sample_rate / o.digitizer.heap_samples)
     f_packet = o.spectra_heap_bytes // o.groups
-    heap = visibility_heap_bytes(o)
 
     def spectra(name: str, count: int, streams: int) -> Link:
         return _link(o, name, count, o.spectra_heap_bytes, f_packet, streams * heaps, SPECTRA_ITEMS)
@@ -107,23 +112,45 @@ def links(o: Observation) -> list[Link]:
         size = o.digitizer_heap_bytes
         return _link(o, name, count, size, size, streams * digitized, DIGITIZER_ITEMS)
 
-    def visibilities(name: str, count: int, streams: int) -> Link:
-        packet = min(heap, o.network.packet_size)
-        return _link(o, name, count, heap, packet, streams / o.integration_time, VISIBILITY_ITEMS)
-
     return [
         samples("digitizer stream", o.n_inputs, 1),
         samples("F-engine in", o.f_engines, antennas * o.pols),
         spectra("F-engine out", o.f_engines, antennas * o.substreams),
         spectra("X-engine in", o.substreams, len(o.antennas)),
-        visibilities("X-engine out", o.substreams, 1),
-        visibilities("catcher in", 1, o.substreams),
+        *_visibility_links(o),
     ]
 
 
-def _link(o: Observation, name: str, count: int, heap: int, packet: int, heaps: float, items: int) -> Link:
+def _visibility_links(o: Observation) -> list[Link]:
+    heap = visibility_heap_bytes(o)
+    return [
+        _link(o, name, count, heap, min(heap, o.network.packet_size), streams / o.integration_time, VISIBILITY_ITEMS)
+        for name, count, streams in (("X-engine out", o.substreams, 1), ("catcher in", 1, o.substreams))
+    ]
+
+
+def _others_links(o: Observation) -> list[Link]:
+    """Links of an observation that begins at others' F-engines, or at their X-engines."""
+    if o.packets is None:
+        heap = o.substream_channels * o.products * 8
+        dumps = o.substreams / o.integration_time
+        return [_link(o, "catcher in", 1, heap, CASPER_PAYLOAD, dumps, None, CASPER_HEADER)]
+    layout = o.packets
+    senders = len(np.unique(o.wire_inputs // layout.inputs))
+    packets = senders * o.groups * float(o.sample_rate / (o.step * layout.spectra))
+    size, header = layout.payload_bytes, layout.packet_bytes - layout.payload_bytes
+    return [
+        _link(o, "X-engine in", o.substreams, size, size, packets, None, header),
+        *_visibility_links(o),
+    ]
+
+
+def _link(
+    o: Observation, name: str, count: int, heap: int, packet: int, heaps: float, items: int | None, header: int = 0
+) -> Link:
+    """Make a link of SPEAD heaps with so many items, or of others' packets with such a header."""
     packets = -(-heap // packet)
-    extra = overhead(o, items)
+    extra = overhead(o, 0) - 8 + header if items is None else overhead(o, items)
     wire = heap + packets * (extra + ETHERNET)
     return Link(name, count, heap, packet, packet + extra, packets * heaps, 8 * heap * heaps, 8 * wire * heaps)
 
@@ -155,29 +182,38 @@ def memory(o: Observation) -> list[Memory]:
     inputs = len(o.f_engine_antennas(0)) * o.pols
     overlap = o.window - o.step + 2 * o.max_delay_samples
     packets = max(1, round(o.batch_spectra * o.step / o.digitizer.heap_samples))
-    received = o.batch_spectra * o.substream_channels * o.n_inputs * o.value_bytes
+    value = o.value_bytes if o.packets is None else o.packets.sample_bytes
+    received = o.batch_spectra * o.substream_channels * o.n_inputs * value
     row = 2 * BLOCK  # bytes of one channel, block and input: 64 complex int8
     blocks = o.batch_spectra // BLOCK
     sums = visibility_heap_bytes(o)
+    whole = Memory("catcher, one integration", sums * o.substreams, 1 if o.catcher.integration is None else 2)
+    if o.catcher.packets is not None:
+        return [whole]
+    xengine = [
+        Memory(f"X-engine receive ring, {RING} chunks", RING * received, o.substreams),
+        Memory("X-engine spectra of a batch", o.substream_channels * blocks * o.n_inputs * row, o.substreams),
+        Memory("X-engine accumulators", sums, o.substreams),
+        whole,
+    ]
+    if o.packets is not None:
+        return xengine
     return [
         Memory("F-engine samples kept between batches", -(-inputs * overlap * o.sample_bits // 8), o.f_engines),
         Memory(f"F-engine receive ring, {RING} chunks", RING * inputs * packets * o.digitizer_heap_bytes, o.f_engines),
         Memory("F-engine spectra of a batch", inputs * blocks * o.fengine.channels * row, o.f_engines),
-        Memory(f"X-engine receive ring, {RING} chunks", RING * received, o.substreams),
-        Memory("X-engine spectra of a batch", o.substream_channels * blocks * o.n_inputs * row, o.substreams),
-        Memory("X-engine accumulators", sums, o.substreams),
-        Memory("catcher, one integration", sums * o.substreams, 1),
+        *xengine,
     ]
 
 
 def file_rate(o: Observation) -> float:
     """Growth of the UVH5 file in byte/s at most: visibilities, flags and nsamples, as if not compressed."""
-    return o.fengine.channels * o.products * FILE_VALUE / o.integration_time
+    return o.fengine.channels * o.products * FILE_VALUE / o.file_time
 
 
 def full_scale_spectra(o: Observation, bits: int) -> int:
     """Spectra of full scale, 2 · 127² (2 · 7²) each, that fit a signed sum of so many bits."""
-    top = 127 if o.fengine.output_bits == 8 else 7
+    top = 127 if (o.fengine.output_bits if o.packets is None else o.packets.bits) == 8 else 7
     return int((1 << (bits - 1)) - 1) // (2 * top**2)
 
 
@@ -209,11 +245,12 @@ def summary(o: Observation) -> dict[str, Any]:
             "integration_spectra": o.integration_spectra,
             "integration_asked": float(o.xengine.integration),
             "integration": o.integration_time,
+            "file_integration": o.file_time,
             "duration": None if o.observation.duration is None else float(o.observation.duration),
         },
         "links": [asdict(link) for link in links(o)],
         "memory": [asdict(m) for m in memory(o)],
         "load": asdict(load(o)),
         "file_rate": file_rate(o),
-        "int64_headroom": full_scale_spectra(o, 64) / o.integration_spectra,
+        "int64_headroom": full_scale_spectra(o, 64) / o.file_spectra,
     }

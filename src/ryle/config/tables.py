@@ -199,10 +199,18 @@ class BandTable(Table):
 class InputTable(Table):
     """``[[inputs]]``: which stream carries which antenna and polarization."""
 
-    stream: int = Field(ge=0, lt=1 << 48, description="digitizer ID on the wire", examples=["0"])
+    stream: int = Field(
+        ge=0,
+        lt=1 << 48,
+        description="digitizer ID on the wire; with fengine.packets the number of the input there, or of the F-engine",
+        examples=["0"],
+    )
+    input: int | None = Field(
+        None, ge=0, lt=1 << 16, description="input within the packets of F-engine stream; with fengine.packets only"
+    )
     antenna: str = Field(description="name of the antenna", examples=['"A0"'])
     polarization: Polarization = Field(description="one of array.polarizations", examples=['"x"'])
-    conjugate: bool = Field(False, description="complex samples arrive conjugated (I and Q exchanged)")
+    conjugate: bool = Field(False, description="complex samples, or others' spectra, arrive conjugated")
 
 
 class DigitizerTable(Table):
@@ -221,8 +229,14 @@ class DigitizerTable(Table):
 
 
 class FengineTable(Table):
-    """``[fengine]``: the channelizer."""
+    """``[fengine]``: the channelizer, or what others' F-engines send."""
 
+    packets: str | None = Field(
+        None,
+        description="format of others' F-engine packets: a shipped name or a TOML file beside this one; "
+        "Ryle channelizes samples itself if absent",
+        examples=['"paper_psa128"'],
+    )
     channels: int = Field(ge=4, le=1 << 17, description="over the whole band, even", examples=["4096"])
     taps: int = Field(16, ge=1, le=32, description="of the polyphase filter bank")
     window: Literal["hann", "hamming", "blackman", "rect"] = Field("hann", description="of the prototype filter")
@@ -264,6 +278,26 @@ class XengineTable(Table):
     threads: int = Field(1, ge=1, le=1024, description="of one process")
 
 
+class CatcherTable(Table):
+    """``[catcher]``: what happens to visibilities on their way to the file."""
+
+    integration: Duration | None = Field(
+        None, gt=0, description="sum what X-engines integrate to this, a multiple of theirs; theirs if absent"
+    )
+    packets: Literal["casper"] | None = Field(
+        None, description="X-engines are others', which send CASPER's 0x4b52 packets, as PAPER's did"
+    )
+    scale: float = Field(256.0, gt=0, description="of others' visibilities; PAPER's X-engine takes samples times 16")
+    stamp_samples: int = Field(
+        256, ge=1, le=1 << 20, description="ADC samples that one count of others' timestamps stands for"
+    )
+    stamp_offset: int | None = Field(
+        None,
+        ge=0,
+        description="spectra from an integration's start to its timestamp; all but the last 1024 if absent, as PAPER's",
+    )
+
+
 class PhaseCentreTable(Table):
     """``[phase_centre]``: where delays are tracked to; without it data are not phase-tracked (unprojected)."""
 
@@ -280,6 +314,9 @@ class NetworkTable(Table):
     )
     spectra: EndpointText = Field(
         Endpoint(host="127.0.0.1", port=17600), description="F-engines to X-engines, one of the run a substream"
+    )
+    x_engines: list[EndpointText] = Field(
+        default_factory=list, description="instead of spectra: the address of each X-engine, one after the other"
     )
     visibilities: EndpointText = Field(
         Endpoint(host="127.0.0.1", port=17900), description="X-engines to the catcher, one for all"
@@ -305,6 +342,7 @@ class OutputTable(Table):
     formats: list[Literal["uvh5", "ms", "uvfits", "miriad"]] = Field(
         ["uvh5"], description="of the visibilities; all but uvh5 are exported from it at the end"
     )
+    split_polarizations: bool = Field(False, description="one MIRIAD dataset for each polarization product")
     pictures: bool = Field(False, description="draw bandpass, fringes, losses and the like at the end")
 
 

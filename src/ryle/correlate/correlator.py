@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.chunk import Integration, SpectraChunk
+from ryle.chunk import Integration, PacketChunk, SpectraChunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +129,17 @@ class Correlator(Protocol):
 
     @property
     def clamped(self) -> int:
-        """Valid real or imaginary parts of -128 that were taken as -127, since construction."""
+        """Valid real or imaginary parts of -128 (-8) that were taken as -127 (-7), since construction."""
         ...
 
-    def accumulate(self, chunk: SpectraChunk, first_block: int = 0, blocks: int | None = None) -> None:
+    def accumulate(self, chunk: SpectraChunk | PacketChunk, first_block: int = 0, blocks: int | None = None) -> None:
         """Add a run of a chunk's K-blocks; what is invalid counts as zero.
 
         Parameters
         ----------
-        chunk : SpectraChunk
-            Spectra of all inputs; rows must be contiguous, channels and blocks may lie anywhere. It may be used
-            again when this returns.
+        chunk : SpectraChunk or PacketChunk
+            Spectra of all inputs, or the packets of others' F-engines that hold them. Rows of a `SpectraChunk` must be
+            contiguous, channels and blocks may lie anywhere. It may be used again when this returns.
         first_block : int
             First block to add, counted from the chunk's first.
         blocks : int, optional

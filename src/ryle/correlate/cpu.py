@@ -11,14 +11,17 @@ import os
 
 import numpy as np
 
-from ryle.chunk import BLOCK, Integration, SpectraChunk
+from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk
 from ryle.correlate import _native
 from ryle.correlate.correlator import CorrelatorConfig, check_chunk, product_inputs
+from ryle.correlate.packets import Unpacker, check_packets
 
 #: K-blocks whose products surely fit in 32 bits; longer sums pass through 64 bits.
 RUN_BLOCKS: int = _native.RUN_BLOCKS
 
 _MAX_COUNT = 2**32 - 1
+#: Bytes of K-blocks that others' packets are made into at a time: what a cache holds.
+_UNPACKED_BYTES = 1 << 20
 
 
 def kernel_status() -> dict[str, str | None]:
@@ -83,7 +86,8 @@ class CpuCorrelator:
         self.config = config
         self.kernel = choose_kernel(kernel)
         self.spectra = 0
-        self.clamped = 0
+        self._clamped = 0
+        self._unpacker = Unpacker()
         i, j = product_inputs(config.antennas, config.polarizations).T
         direct = np.flatnonzero(i <= j)
         # Place of each pair of inputs i <= j (pair j(j+1)/2 + i) among the products.
@@ -96,9 +100,17 @@ class CpuCorrelator:
         self._visibilities = np.zeros((config.channels, config.products, 2), np.int64)
         self._counts = np.zeros((config.groups, config.products), np.uint32)
 
-    def accumulate(self, chunk: SpectraChunk, first_block: int = 0, blocks: int | None = None) -> None:
+    @property
+    def clamped(self) -> int:
+        """Valid parts of -128 (-8) that were taken as -127 (-7), since construction."""
+        return self._clamped + self._unpacker.clamped
+
+    def accumulate(self, chunk: SpectraChunk | PacketChunk, first_block: int = 0, blocks: int | None = None) -> None:
         """Add a run of a chunk's K-blocks; see `ryle.correlate.Correlator`."""
-        check_chunk(self.config, chunk)
+        if isinstance(chunk, PacketChunk):
+            check_packets(self.config, chunk)
+        else:
+            check_chunk(self.config, chunk)
         count = chunk.blocks - first_block if blocks is None else blocks
         if first_block < 0 or count < 0 or first_block + count > chunk.blocks:
             raise ValueError(
@@ -111,13 +123,22 @@ class CpuCorrelator:
             )
         if count == 0:
             return
+        if isinstance(chunk, PacketChunk):
+            piece = max(1, _UNPACKED_BYTES // (self.config.channels * self.config.inputs * 2 * BLOCK))
+            for begin in range(first_block, first_block + count, piece):
+                blocks = min(piece, first_block + count - begin)
+                self._add(self._unpacker.unpack(chunk, begin, blocks), 0, blocks)
+            return
+        self._add(chunk, first_block, count)
+
+    def _add(self, chunk: SpectraChunk, first_block: int, count: int) -> None:
         run = slice(first_block, first_block + count)
         data, valid = chunk.data[:, run], chunk.valid[:, run]
         if data.strides[2:] != (128, 1):
             data = data.copy()
         if valid.strides[2:] != (8,):
             valid = valid.copy()
-        self.clamped += self._native.add(data, valid, self._visibilities, self._counts)
+        self._clamped += self._native.add(data, valid, self._visibilities, self._counts)
         self.spectra += count * BLOCK
 
     def read(self, first_spectrum: int, spectra: int, first_channel: int) -> Integration:

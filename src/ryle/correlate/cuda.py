@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ryle.chunk import BLOCK, Integration, SpectraChunk
+from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk
 from ryle.correlate import multiply as multiplication
 from ryle.correlate import samples as sample_orders
 from ryle.correlate.correlator import CorrelatorConfig, check_chunk
 from ryle.correlate.forms import Form
 from ryle.correlate.multiply import RUN_BLOCKS, kernel_for, make_multiply
+from ryle.correlate.packets import check_packets
+from ryle.correlate.packets_cuda import SOURCE as PACKETS_SOURCE
+from ryle.correlate.packets_cuda import PacketUploads
 from ryle.correlate.results import FormReading, Reading, Results, Sums
 from ryle.correlate.samples import SAMPLES, SampleOrder, SamplesMultiply
 from ryle.correlate.upload import Uploads
@@ -85,6 +88,7 @@ class CudaCorrelator:
         self._stream = self.gpu.stream()
         self._results = Results(self.gpu, config, self._stream)
         self._uploads = Uploads(self.gpu, config, self._stream)
+        self._packets: PacketUploads | None = None
         self._run = self.gpu.empty((1, config.channels, config.products, 2), np.int32)
         self._run_blocks = 0  # summed in self._run and not yet in self._sums
         self._sums = Sums.zero(self.gpu, config, self._stream)
@@ -102,20 +106,35 @@ class CudaCorrelator:
         """Where the sums are made: what others write to device arrays that are added must be done before."""
         return self._stream
 
-    def accumulate(self, chunk: SpectraChunk, first_block: int = 0, blocks: int | None = None) -> None:
+    def accumulate(self, chunk: SpectraChunk | PacketChunk, first_block: int = 0, blocks: int | None = None) -> None:
         """Add a run of a chunk's K-blocks; see `ryle.correlate.Correlator`."""
-        check_chunk(self.config, chunk)
+        if isinstance(chunk, PacketChunk):
+            check_packets(self.config, chunk)
+        else:
+            check_chunk(self.config, chunk)
         if self.bits != 8:
             raise ValueError("chunks have eight bits; this correlator is made for four: use accumulate_device")
         count = self._checked(chunk.blocks, first_block, blocks)
         bytes_of_block = self.config.channels * self.config.inputs * 2 * BLOCK
         piece = max(1, min(_PIECE_BYTES // bytes_of_block, RUN_BLOCKS))
+        if isinstance(chunk, PacketChunk):
+            return self._add_packets(chunk, first_block, count, piece)
         for begin in range(first_block, first_block + count, piece):
             run = slice(begin, min(begin + piece, first_block + count))
             slot = self._uploads.slot(min(piece, count))
             data, valid = slot.upload(chunk.data[:, run], chunk.valid[:, run], self._stream)
             self._add(data, valid, 0, run.stop - run.start, clamp=True)
             slot.free = self._stream.record()
+
+    def _add_packets(self, chunk: PacketChunk, first_block: int, count: int, piece: int) -> None:
+        if self._packets is None:
+            self._packets = PacketUploads(self.gpu, self._stream, self._clamped)
+        packets = self._packets.upload(chunk)
+        for begin in range(first_block, first_block + count, piece):
+            blocks = min(piece, first_block + count - begin)
+            data, valid = self._packets.arrange(chunk, packets, begin, blocks)
+            self._add(data, valid, 0, blocks, clamp=False)
+        self._packets.done()
 
     def accumulate_device(
         self,
@@ -361,5 +380,6 @@ def compile_variants() -> list[tuple[Any, ...]]:
         *multiplication.compile_variants(),
         *sample_orders.compile_variants(),
         (_FOLDER / "prepare.cu", {}),
+        (PACKETS_SOURCE, {}),
         (_FOLDER / "sums.cu", {"INPUTS": 144, "POLS": 2}),
     ]

@@ -14,10 +14,12 @@ from ..chunk import Integration
 from ..config import Observation
 from ..monitor.status import StatusReporter
 from ..net.accounting import Account
+from ..net.casper import DumpReceiver
 from ..net.visibilities import VisibilityReceiver
 from ..products.observed import metadata, output_file
 from ..products.uvh5 import UVH5Writer
 from .control import DrainControl
+from .summing import Summing
 from .window import f_batch
 from .x import X_WINDOW
 
@@ -155,14 +157,17 @@ def serve(observation: Observation, output: Path | None, supervised: bool) -> No
         Whether standard input is a supervisor's pipe.
     """
     o = observation
-    assembler = band_assembler(o)
+    assembler = band_assembler(o) if o.catcher.packets is None else None
     path = output_file(o, output)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with VisibilityReceiver(o) as receiver, UVH5Writer(path, metadata(o), overwrite=True) as writer:
+    receiver: VisibilityReceiver | DumpReceiver = VisibilityReceiver(o) if assembler is not None else DumpReceiver(o)
+    with receiver, UVH5Writer(path, metadata(o), overwrite=True) as writer:
         position = 0.0
 
         def status() -> dict[str, Any]:
-            account = assembled(receiver.account(), assembler)
+            account = receiver.account()
+            if assembler is not None:
+                account = assembled(account, assembler)
             return {
                 "received": account.datagrams,
                 "pending": receiver.pending,
@@ -173,6 +178,11 @@ def serve(observation: Observation, output: Path | None, supervised: bool) -> No
             }
 
         with StatusReporter({"role": "catcher", "index": 0}, status) as reporter:
+            summing = Summing(o.file_spectra)
+
+            def add(integration: Integration) -> None:
+                for whole in summing.push(integration):
+                    write(whole)
 
             def write(integration: Integration) -> None:
                 nonlocal position
@@ -184,7 +194,9 @@ def serve(observation: Observation, output: Path | None, supervised: bool) -> No
             reporter.set_state("ready")
             for part in receiver:
                 reporter.state = "draining" if control.draining.is_set() else "running"
-                for integration in assembler.push(part):
-                    write(integration)
-            for integration in assembler.flush():
+                for integration in (part,) if assembler is None else assembler.push(part):
+                    add(integration)
+            for integration in () if assembler is None else assembler.flush():
+                add(integration)
+            for integration in summing.flush():
                 write(integration)

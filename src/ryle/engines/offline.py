@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..chunk import SampleChunk
-from ..config import ConfigError, Observation, Problem, recorded, show
+from ..chunk import Integration, SampleChunk
+from ..config import ConfigError, Observation, Problem, recorded, show, simulated
 from ..config.problems import listed
 from ..net.capture import DigitizerCapture
 from ..products.observed import input_labels, metadata, output_file
 from ..products.uvh5 import UVH5Writer
 from .fx import FxEngine
+from .offline_packets import correlate_packets
 from .recordings import vdif_source
 from .run import RunResult
-
-_CAPTURES = {b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a"}
+from .summing import Summing
+from .watching import interruptible, is_capture, progress_bar, tell_account
 
 
 class BandWriter:
@@ -45,17 +42,23 @@ class BandWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.observation, self.path = observation, path
         self.fx = FxEngine(observation, residuals)
+        self._summing = Summing(observation.file_spectra)
         self._writer = UVH5Writer(path, metadata(observation), overwrite=True)
 
     def push(self, chunk: SampleChunk) -> None:
         """Correlate a chunk; write what it completes."""
-        for integration in self.fx.push(chunk):
-            self._writer.append(integration)
+        self._write(self.fx.push(chunk))
+
+    def _write(self, integrations: Iterable[Integration]) -> None:
+        for integration in integrations:
+            for whole in self._summing.push(integration):
+                self._writer.append(whole)
 
     def flush(self) -> None:
         """Correlate and write what has come in so far, which nothing follows."""
-        for integration in self.fx.flush():
-            self._writer.append(integration)
+        self._write(self.fx.flush())
+        for whole in self._summing.flush():
+            self._writer.append(whole)
         self._writer.record("adc_levels", self.fx.f.adc.levels)
         self._writer.record("adc_histogram", self.fx.f.adc.counts)
         self._writer.record("adc_labels", input_labels(self.observation))
@@ -72,26 +75,6 @@ class BandWriter:
         self._writer.close()
 
 
-@contextmanager
-def _interruptible(console: Console) -> Iterator[threading.Event]:
-    """Let Ctrl-C ask for an end in good order: what it gives is set. A second one interrupts at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-
-    def ask(*_: object) -> None:
-        asked.set()
-        signal.signal(signal.SIGINT, previous)
-        console.print("[yellow]stopping: what has been read is being written (Ctrl-C again to leave at once)[/]")
-
-    previous = signal.signal(signal.SIGINT, ask)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, previous)
-
-
 def _watched(
     writers: Sequence[BandWriter],
     chunks: Iterable[tuple[int, SampleChunk]],
@@ -99,12 +82,8 @@ def _watched(
     console: Console,
 ) -> None:
     """Push (band, chunk) pairs through the writers with a progress bar; Ctrl-C ends it in good order."""
-    columns = (
-        TextColumn("[bold]correlating"), BarColumn(40), TaskProgressColumn(), TextColumn("{task.fields[text]}"),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
     samples = 0
-    with Progress(*columns, console=console) as progress, _interruptible(progress.console) as asked:
+    with progress_bar(console) as progress, interruptible(progress.console) as asked:
         task = progress.add_task("", total=1.0, text="")
         for band, chunk in chunks:
             writers[band].push(chunk)
@@ -139,6 +118,7 @@ def run_in_process(observation: Observation, output: Path | None, console: Conso
         remedy = "is missing: --in-process has no sockets, so it needs [simulate]"
         raise ConfigError(observation.source, [Problem("simulate", None, remedy)])
     path = output_file(observation, output)
+    observation = simulated(observation)
     end = observation.end_sample
     chunks = ((0, chunk) for chunk in VoltageSimulator(observation, mount=observation.array.mount).chunks())
     with BandWriter(observation, path) as writer:
@@ -149,7 +129,7 @@ def run_in_process(observation: Observation, output: Path | None, console: Conso
 def correlate(
     observation: Observation, recordings: Sequence[Path], output: Path | None, console: Console | None = None
 ) -> list[RunResult]:
-    """Correlate recordings: VDIF files as ``[vdif]`` maps them, or one capture of digitizer packets.
+    """Correlate recordings: VDIF files as ``[vdif]`` maps them, or one capture of packets.
 
     Parameters
     ----------
@@ -167,8 +147,10 @@ def correlate(
     """
     console = console or Console(stderr=True)
     with recordings[0].open("rb") as file:
-        is_capture = file.read(4) in _CAPTURES
-    if is_capture:
+        packets = is_capture(file.read(4))
+    if packets and (observation.packets is not None or observation.catcher.packets is not None):
+        return [correlate_packets(observation, recordings, output, console)]
+    if packets:
         return [_correlate_capture(observation, recordings, output, console)]
     if observation.vdif is None:
         remedy = (
@@ -195,18 +177,8 @@ def _correlate_capture(
     pairs = ((0, chunk) for chunk in chain([first], chunks))
     with BandWriter(observation, path) as writer:
         _watched([writer], pairs, lambda _: file.bytes_done / file.bytes_total, console)
-    account, packets = capture.account(), file.account
-    say = partial(console.print, highlight=False, soft_wrap=True)
-    say(
-        f"{account.datagrams} datagrams: {account.placed} placed, {account.late} late, {account.duplicate} duplicate, "
-        f"{account.malformed} malformed, {account.foreign} foreign; {account.missing} of {account.expected} missing"
-    )
-    if packets.truncated:
-        say(f"[yellow]{packets.truncated} datagrams were cut by the capture's snapshot length; use tcpdump -s 0[/]")
-    if packets.fragments:
-        say(f"[yellow]{packets.fragments} IP fragments were dropped; send packets no longer than the network's MTU[/]")
-    if packets.cut:
-        say(f"[yellow]{recordings[0]} ends within a packet or is damaged there; what follows is lost[/]")
+    account = capture.account()
+    tell_account(console, account, file)
     return RunResult(path, writer.integrations, {"capture": account.as_dict()})
 
 

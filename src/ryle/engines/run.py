@@ -83,10 +83,11 @@ def run_processes(
     commands: list[tuple[str, int, list[str]]] = []
     if simulate and observation.simulate is not None:
         commands.append(("simulate", 0, ["simulate", source, "--supervised"]))
+    kind = [] if simulate else ["--live"]
     for i in range(observation.f_engines):
-        commands.append(("f", i, ["engine", "f", source, "--index", str(i), "--supervised"]))
-    for i in range(observation.substreams):
-        commands.append(("x", i, ["engine", "x", source, "--index", str(i), "--supervised"]))
+        commands.append(("f", i, ["engine", "f", source, "--index", str(i), *kind, "--supervised"]))
+    for i in range(observation.substreams if observation.catcher.packets is None else 0):
+        commands.append(("x", i, ["engine", "x", source, "--index", str(i), *kind, "--supervised"]))
     commands.append(("catcher", 0, ["engine", "catcher", source, "--output", str(directory), "--supervised"]))
 
     result = RunResult(file)
@@ -126,7 +127,7 @@ def run_processes(
         console.print()  # the live table ends without a line end
         for number, handler in previous.items():
             signal.signal(number, handler)
-    if len(histograms) == observation.f_engines:
+    if histograms and len(histograms) == observation.f_engines:
         counts = [row for i in range(observation.f_engines) for row in histograms[i]["counts"]]
         record(file, adc_levels=histograms[0]["levels"], adc_histogram=counts, adc_labels=input_labels(observation))
     return result

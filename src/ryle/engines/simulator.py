@@ -14,10 +14,12 @@ from ..monitor.progress import track_samples
 from ..monitor.status import StatusReporter
 from ..net.digitizer import DigitizerSender
 from ..net.faults import Fault, FaultyLink, FaultyStream
+from ..net.packet_send import PacketSender
 from ..net.pcap import PcapWriter
 from ..simulate import VoltageSimulator
 from ..wire.spead import digitizer_packet
 from .control import DrainControl
+from .generator import PacketGenerator
 
 
 def serve(observation: Observation, supervised: bool) -> None:
@@ -30,6 +32,8 @@ def serve(observation: Observation, supervised: bool) -> None:
     supervised : bool
         Whether standard input is a supervisor's pipe.
     """
+    if observation.packets is not None:
+        return _serve_packets(observation, supervised)
     simulator = VoltageSimulator(observation, mount=observation.array.mount)
     assert observation.simulate is not None
     speed = observation.simulate.speed
@@ -60,6 +64,33 @@ def serve(observation: Observation, supervised: bool) -> None:
             position = chunk.end
         if link is not None:
             link.close()
+
+
+def _serve_packets(observation: Observation, supervised: bool) -> None:
+    """Make and send the packets of others' F-engines."""
+    generator, sender = PacketGenerator(observation), PacketSender(observation)
+    stop = threading.Event()
+    position = 0
+
+    def status() -> dict[str, Any]:
+        f = generator.f
+        return {
+            "bytes": sender.sent * generator.maker.layout.payload_bytes,
+            "sent": sender.sent,
+            "position": position * observation.step / float(observation.sample_rate),
+            "saturated": float(f.saturated.sum() / max(1, f.values.sum())),
+            "faults": dict(sender.counts),
+        }
+
+    with StatusReporter({"role": "simulate", "index": 0}, status) as reporter:
+        DrainControl(stop.set, supervised)
+        reporter.set_state("running")
+        for first, packets in generator:
+            if stop.is_set():
+                break
+            sender.send(packets, first, stop.is_set)
+            position = first + len(packets) * generator.maker.layout.spectra
+        sender.close()
 
 
 def _faulty_link(observation: Observation, to: list[Endpoint]) -> tuple[FaultyLink, Observation]:
@@ -122,6 +153,8 @@ def record(observation: Observation, path: str) -> None:
         raise ConfigError(
             observation.source, [Problem("observation.duration", None, "is missing: a capture needs an end")]
         )
+    if observation.packets is not None:
+        return _record_packets(observation, path)
     simulator = VoltageSimulator(observation, mount=observation.array.mount)
     clock = sync_time(observation)
     table = observation.simulate.faults if observation.simulate is not None else None
@@ -147,3 +180,30 @@ def record(observation: Observation, path: str) -> None:
             to = observation.digitizer_endpoint(antenna)
             for arrived in way.flush():
                 capture.write(when, arrived, to.host, to.port)
+
+
+def _record_packets(observation: Observation, path: str) -> None:
+    """Write the packets of others' F-engines to a capture file."""
+    generator = PacketGenerator(observation)
+    layout, substreams = generator.maker.layout, generator.maker.substreams.tolist()
+    clock, step = sync_time(observation), observation.step
+    to = [observation.spectra_endpoint(s) for s in substreams]
+    table = observation.simulate.faults if observation.simulate is not None else None
+    ways = [FaultyStream(table, i, header=False) for i in range(len(to))] if table is not None and table.any else []
+    faults: list[Fault] = []
+    counts: Counter[str] = Counter()
+    when = 0
+    assert observation.end_sample is not None
+    with Path(path).open("wb") as file, track_samples(observation.end_sample, f"writing {path}") as advance:
+        capture = PcapWriter(file)
+        for first, packets in generator:
+            for t, of_time in enumerate(packets):
+                when = int(clock.unix_seconds((first + (t + 1) * layout.spectra) * step) * 10**9)
+                for i, packet in enumerate(of_time):
+                    datagram = packet.tobytes()
+                    for arrived in ways[i].handle(datagram, faults, counts) if ways else [datagram]:
+                        capture.write(when, arrived, to[i].host, to[i].port)
+            advance((first + len(packets) * layout.spectra) * step)
+        for i, way in enumerate(ways):
+            for arrived in way.flush():
+                capture.write(when, arrived, to[i].host, to[i].port)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..chunk import BLOCK, Integration, SpectraChunk
+from ..chunk import BLOCK, Integration, PacketChunk, SpectraChunk
 from ..config import Observation
 from ..correlate import CorrelatorConfig, make_correlator
 from ..monitor.status import StatusReporter
+from ..net.packets import PacketReceiver
 from ..net.spectra import SpectraReceiver
 from ..net.visibilities import VisibilitySender
 from .control import DrainControl
@@ -49,14 +50,14 @@ class XEngine:
         """Values of -128 or -8 that foreign data held and that were clamped."""
         return int(self._correlator.clamped)
 
-    def push(self, chunk: SpectraChunk) -> Iterator[Integration]:
+    def push(self, chunk: SpectraChunk | PacketChunk) -> Iterator[Integration]:
         """Add a chunk; give each integration that it completes.
 
         An integration is complete when a chunk reaches past its end. One to which nothing contributed is not given.
 
         Parameters
         ----------
-        chunk : SpectraChunk
+        chunk : SpectraChunk or PacketChunk
             In time order; blocks of an integration that was given already (a sender has started again) are dropped
             and counted.
         """
@@ -102,7 +103,15 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
     if not 0 <= index < observation.substreams:
         raise ValueError(f"X-engine {index} does not exist: there are {observation.substreams}, counted from 0")
     sender = VisibilitySender(observation, index)
-    with SpectraReceiver(observation, index, batches=f_batch(observation), window=X_WINDOW, spare=2) as receiver:
+    packet_bytes = observation.spectra_heap_bytes // observation.groups
+    receiver: SpectraReceiver | PacketReceiver
+    if observation.packets is None:
+        receiver = SpectraReceiver(observation, index, batches=f_batch(observation), window=X_WINDOW, spare=2)
+    else:
+        at_full_speed = observation.simulate is not None and observation.simulate.speed == "max"
+        receiver = PacketReceiver(observation, [index], held_up=at_full_speed)
+        packet_bytes = observation.packets.payload_bytes
+    with receiver:
         engine = XEngine(observation, receiver.first_channel, observation.substream_channels, observation.groups)
         position = 0
 
@@ -111,7 +120,7 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
             return {
                 "received": account.placed,
                 "pending": receiver.pending,
-                "bytes": (account.placed or 0) * observation.spectra_heap_bytes // observation.groups,
+                "bytes": (account.placed or 0) * packet_bytes,
                 "account": account.as_dict(),
                 "position": position * observation.step / float(observation.sample_rate),
                 "sent": sender.sent,

@@ -50,10 +50,13 @@ class FaultyStream:
         Rates and seed.
     index : int
         Which way: others fail otherwise.
+    header : bool
+        Whether corruption may change a header, as of SPEAD's packets, in which that can be seen; others are cut short.
     """
 
-    def __init__(self, faults: FaultsTable, index: int) -> None:
+    def __init__(self, faults: FaultsTable, index: int, header: bool = True) -> None:
         self.index = index
+        self._header = header
         self._faults = faults
         self._random = np.random.default_rng([faults.seed, index])
         self._passed = 0
@@ -110,7 +113,7 @@ class FaultyStream:
 
         A wrong byte elsewhere could not be told from a right one: against those UDP has its checksum.
         """
-        if self._random.random() < 0.5:
+        if self._random.random() < 0.5 or not self._header:
             return datagram[: int(self._random.integers(1, len(datagram)))]
         at = int(self._random.choice([0, 1, 2, 3, 6, 7]))
         wrong = datagram[at] ^ int(self._random.integers(1, 256))

@@ -16,12 +16,15 @@ from ..config import Observation
 from ..wire import spead
 from .accounting import Account
 from .chunks import Span
+from .pacing import LocalQueues
 from .receiver import Receiver
 from .sockets import receive_socket, send_stream
 
 #: Least rate of a paced sender in B/s: small heaps need not be stretched over an integration, but even the socket
 #: buffer of an untuned machine (some 200 kB) must hold what comes in the 20 ms that a busy one may take to look at it.
 _LEAST_RATE = 5e6
+#: Rate in B/s of all senders of one host together in a simulation at full speed, which has no time to pace to.
+_FULL_SPEED = 100e6
 
 
 def meerkat_values(integration: Integration) -> NDArray[np.int32]:
@@ -49,7 +52,8 @@ class VisibilitySender:
         Which share of the band; heap IDs are substream + k · substreams.
     rate : float, optional
         Bytes a second on the wire; 0 sends as fast as possible. If absent, a heap takes half of an integration's time,
-        or less if that is slower than 5 MB/s.
+        or less if that is slower than 5 MB/s; in a simulation at full speed all substreams together send 100 MB/s, and
+        wait for a catcher on this host.
     layout : "native" or "meerkat"
         int64 sums with counts, or MeerKAT's int32.
     """
@@ -74,8 +78,11 @@ class VisibilitySender:
         self._counts = (o.groups, o.products)
         self._first_channel = substream * o.substream_channels
         size = o.substream_channels * o.products * (16 if layout == "native" else 8) + o.groups * o.products * 4
+        at_full_speed = rate is None and o.simulate is not None and o.simulate.speed == "max"
+        self._queues = LocalQueues([o.network.visibilities]) if at_full_speed else None
+        usual = _FULL_SPEED / o.substreams if at_full_speed else 2 * size / o.integration_time
         #: Bytes a second that are offered; 0 if not paced.
-        self.rate = max(_LEAST_RATE, 2 * size / o.integration_time) if rate is None else rate
+        self.rate = max(_LEAST_RATE, usual) if rate is None else rate
         self._out = send_stream(
             [o.network.visibilities], o.network, o.network.packet_size + spead.preamble(5), self.rate
         )
@@ -110,6 +117,8 @@ class VisibilitySender:
             ]
         else:
             items.append(spead.array(spead.XENG_RAW, meerkat_values(i).astype(">i4")))
+        if self._queues is not None:
+            self._queues.wait()
         count = i.first_spectrum // self._integration
         self._out.send_heap(spead.heap(items), cnt=self._substream + count * self._substreams)
         self.sent += 1

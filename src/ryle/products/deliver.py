@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ..config import Observation
-from .export import SUFFIXES, export
+from .export import SUFFIXES, export, polarizations
 from .plots import plot_all
 
 
@@ -30,9 +30,12 @@ def deliver(observation: Observation, file: Path, console: Console) -> list[Path
     """
     made: list[Path] = []
     for form in observation.output.formats:
-        if form != "uvh5":
-            with console.status(f"writing {file.with_suffix(SUFFIXES[form]).name}"):
-                done = export(file, form, overwrite=True)
+        if form == "uvh5":
+            continue
+        split = form == "miriad" and observation.output.split_polarizations
+        for product in polarizations(file) if split else (None,):
+            with console.status(f"writing {file.stem}{'' if product is None else f'.{product}'}{SUFFIXES[form]}"):
+                done = export(file, form, overwrite=True, polarization=product)
             made.append(done.path)
             console.print(done.path, *(f"\n  [dim]{note}[/]" for note in done.notes), highlight=False, soft_wrap=True)
     if observation.output.pictures:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+import h5py
 import numpy as np
 from astropy.time import Time
 from pyuvdata import UVData
 
+from ryle.products.metadata import AIPS_POLARIZATIONS
 from ryle.products.projection import offline_iers
 
 Format = Literal["ms", "uvfits", "miriad"]
@@ -47,8 +49,15 @@ class Exported:
     notes: tuple[str, ...]
 
 
-def export(path: str | Path, form: Format, output: str | Path | None = None, *, overwrite: bool = False) -> Exported:
-    """Write a UVH5 file in another format. The whole file is read into memory.
+def export(
+    path: str | Path,
+    form: Format,
+    output: str | Path | None = None,
+    *,
+    overwrite: bool = False,
+    polarization: str | None = None,
+) -> Exported:
+    """Write a UVH5 file in another format. All that is written is read into memory.
 
     Data that were not phase-tracked (``unprojected``) are phased to the zenith at mid-file for MS and UVFITS, which
     cannot hold them otherwise; the notes say so. The output appears under its name only when it is complete.
@@ -63,6 +72,8 @@ def export(path: str | Path, form: Format, output: str | Path | None = None, *, 
         Default: the input's name with the ending of the format.
     overwrite : bool
         Replace an existing output.
+    polarization : str, optional
+        Only this product, one of `polarizations`, which then stands in the default name; all if absent.
 
     Returns
     -------
@@ -79,7 +90,8 @@ def export(path: str | Path, form: Format, output: str | Path | None = None, *, 
     source = Path(path)
     if form not in get_args(Format):
         raise ValueError(f"unknown format {form!r}; choose one of {', '.join(get_args(Format))}")
-    target = source.with_suffix(SUFFIXES[form]) if output is None else Path(output)
+    ending = SUFFIXES[form] if polarization is None else f".{polarization}{SUFFIXES[form]}"
+    target = source.with_suffix(ending) if output is None else Path(output)
     if not source.exists():
         raise FileNotFoundError(f"{source} does not exist; give the name of a UVH5 file")
     if target.resolve() == source.resolve():
@@ -92,7 +104,8 @@ def export(path: str | Path, form: Format, output: str | Path | None = None, *, 
         with warnings.catch_warnings(record=True) as caught, offline_iers():
             warnings.simplefilter("always")
             data = UVData()
-            data.read(str(source), file_type="uvh5")
+            chosen = {} if polarization is None else {"polarizations": [polarization]}
+            data.read(str(source), file_type="uvh5", **chosen)
             notes = [] if form == "miriad" else phase_if_unprojected(data)
             if form == "ms":
                 data.write_ms(str(partial))
@@ -107,6 +120,13 @@ def export(path: str | Path, form: Format, output: str | Path | None = None, *, 
     partial.rename(target)
     heard = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     return Exported(target, form, (*notes, *heard))
+
+
+def polarizations(path: str | Path) -> list[str]:
+    """List the polarization products of a UVH5 file, such as ``["xx", "yy", "xy", "yx"]``."""
+    names = {number: name for name, number in AIPS_POLARIZATIONS.items()}
+    with h5py.File(path) as file:
+        return [names[int(number)] for number in file["Header/polarization_array"][()]]
 
 
 def phase_if_unprojected(data: UVData) -> list[str]:

@@ -1,0 +1,58 @@
+"""The catcher's own integration: several integrations of the X-engines become one of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..chunk import Integration
+
+
+class Summing:
+    """Sums integrations over stretches that begin at multiples of their length since sync; exact, as they are integers.
+
+    One that is missing leaves a gap that `Integration.counts` tells: what is given is as long as ever.
+
+    Parameters
+    ----------
+    spectra : int
+        Length of what is given, a multiple of that of what comes. If they are equal, all passes as it is.
+    """
+
+    def __init__(self, spectra: int) -> None:
+        self._spectra = spectra
+        self._open: Integration | None = None
+
+    def push(self, part: Integration) -> Iterator[Integration]:
+        """Add an integration, in order of time; give what it completes.
+
+        Parameters
+        ----------
+        part : Integration
+            Its arrays belong to the sum from now on.
+
+        Raises
+        ------
+        ValueError
+            If the length is no multiple of the part's.
+        """
+        if self._spectra % part.spectra:
+            raise ValueError(f"{self._spectra} spectra are no multiple of an integration of {part.spectra}")
+        # Others' X-engines start at any time: stretches then begin as far from multiples as their integrations do.
+        phase = part.first_spectrum % part.spectra
+        first = (part.first_spectrum - phase) // self._spectra * self._spectra + phase
+        if self._open is not None and self._open.first_spectrum != first:
+            yield from self.flush()
+        if self._open is None:
+            self._open = replace(part, first_spectrum=first, spectra=self._spectra)
+        else:
+            self._open.visibilities += part.visibilities
+            self._open.counts += part.counts
+        if part.first_spectrum + part.spectra == first + self._spectra:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[Integration]:
+        """Give what is open, as it is."""
+        if self._open is not None:
+            whole, self._open = self._open, None
+            yield whole

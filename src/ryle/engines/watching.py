@@ -1,0 +1,68 @@
+"""Offline work with a person watching: a progress bar, an end in good order on Ctrl-C, what became of packets."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ..net.accounting import Account
+from ..net.pcap import PcapFile
+
+_CAPTURES = {b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a"}
+
+
+def is_capture(start: bytes) -> bool:
+    """Whether a file that begins so is a packet capture."""
+    return start[:4] in _CAPTURES
+
+
+@contextmanager
+def interruptible(console: Console) -> Iterator[threading.Event]:
+    """Let Ctrl-C ask for an end in good order: what it gives is set. A second one interrupts at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def ask(*_: object) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, previous)
+        console.print("[yellow]stopping: what has been read is being written (Ctrl-C again to leave at once)[/]")
+
+    previous = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def progress_bar(console: Console) -> Progress:
+    """Make a bar with times passed and left, whose tasks have a field "text"."""
+    return Progress(
+        TextColumn("[bold]correlating"), BarColumn(40), TaskProgressColumn(), TextColumn("{task.fields[text]}"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=console,
+    )  # fmt: skip
+
+
+def tell_account(console: Console, account: Account, file: PcapFile) -> None:
+    """Print what became of a capture's datagrams."""
+    packets = file.account
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, soft_wrap=True)
+
+    say(
+        f"{account.datagrams} datagrams: {account.placed} placed, {account.late} late, {account.duplicate} duplicate, "
+        f"{account.malformed} malformed, {account.foreign} foreign; {account.missing} of {account.expected} missing"
+    )
+    if packets.truncated:
+        say(f"[yellow]{packets.truncated} datagrams were cut by the capture's snapshot length; use tcpdump -s 0[/]")
+    if packets.fragments:
+        say(f"[yellow]{packets.fragments} IP fragments were dropped; send packets no longer than the network's MTU[/]")
+    if packets.cut:
+        say(f"[yellow]{file.name} ends within a packet or is damaged there; what follows is lost[/]")

@@ -1,0 +1,194 @@
+"""Packets as others' F-engines send them: made of simulated spectra, sent at a rate or as fast as they are taken."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..chunk import BLOCK, SpectraChunk, parts_from_rows
+from ..config import Observation
+from ..wire.spectra import headers
+from .faults import Fault, FaultyStream
+from .pacing import LocalQueues
+from .sockets import interface_index
+
+
+class PacketMaker:
+    """Makes the packets that others' F-engines would send of spectra.
+
+    Parameters
+    ----------
+    observation : Observation
+        With ``fengine.packets``.
+    """
+
+    def __init__(self, observation: Observation) -> None:
+        layout = observation.packets
+        assert layout is not None
+        if layout.bits != observation.fengine.output_bits:
+            raise ValueError(
+                f"{layout.format.name} holds {layout.bits}-bit samples: set fengine.output_bits = {layout.bits}"
+            )
+        self.layout = layout
+        self._inputs = observation.wire_inputs
+        self._conjugated = np.array([s.conjugate for s in observation.streams])
+        self._senders = layout.senders(self._inputs)
+        self._substream_channels = observation.substream_channels
+        self._channels = observation.fengine.channels
+        groups = self._channels // layout.channels
+        self._streams = [
+            layout.header(0, int(s) * layout.inputs, g * layout.channels) for s in self._senders for g in range(groups)
+        ]
+        #: Which substream each of a time's packets goes to, in the order of `make`.
+        self.substreams = np.tile(np.arange(groups) * layout.channels // self._substream_channels, len(self._senders))
+
+    def payloads(self, chunk: SpectraChunk) -> NDArray[np.uint8]:
+        """Give the samples of packets, shape (time, packet of that time, bytes); the chunk holds the whole band."""
+        layout = self.layout
+        blocks, inputs = chunk.data.shape[1:3]
+        parts = parts_from_rows(chunk.data).swapaxes(2, 3)  # channel, block, spectrum, input, part
+        parts = parts.reshape(self._channels, blocks * BLOCK, inputs, 2)
+        times, groups = blocks * BLOCK // layout.spectra, self._channels // layout.channels
+        wire = np.zeros((self._channels, blocks * BLOCK, len(self._senders) * layout.inputs, 2), np.int8)
+        at = (
+            np.searchsorted(self._senders, self._inputs // layout.inputs) * layout.inputs + self._inputs % layout.inputs
+        )
+        wire[:, :, at] = parts
+        wire[:, :, at[self._conjugated], 1] *= -1
+        first, second = (wire[..., 1], wire[..., 0]) if layout.swapped else (wire[..., 0], wire[..., 1])
+        if layout.bits == 4:
+            samples = ((first << 4 | second & 15).view(np.uint8) ^ np.uint8(layout.flip))[..., np.newaxis]
+        else:
+            samples = np.stack([first, second], -1).view(np.uint8) ^ np.uint8(layout.flip)
+        split = samples.reshape(
+            groups, layout.channels, times, layout.spectra, len(self._senders), layout.inputs, layout.sample_bytes
+        ).transpose(2, 4, 0, 3, 1, 5, 6)  # time, sender, group, spectrum, channel, input, byte
+        out = np.empty((times, len(self._streams), layout.payload_bytes), np.uint8)
+        place = np.add.outer(
+            np.add.outer(
+                np.arange(layout.spectra) * layout.spectrum_bytes, np.arange(layout.channels) * layout.channel_bytes
+            ),
+            np.add.outer(layout.input_bytes, np.arange(layout.sample_bytes)),
+        ).ravel()
+        out[:, :, place] = split.reshape(times, len(self._streams), -1)
+        return out
+
+    def packets(self, payloads: NDArray[np.uint8], first_spectrum: int) -> NDArray[np.uint8]:
+        """Put headers before samples.
+
+        Parameters
+        ----------
+        payloads : ndarray of uint8, shape (time, packet of that time, bytes)
+            As `payloads` gives them.
+        first_spectrum : int
+            Of the first time, a multiple of the spectra of a packet.
+
+        Returns
+        -------
+        ndarray of uint8, shape (time, packet of that time, bytes)
+            Packets as they are sent.
+        """
+        layout, format = self.layout, self.layout.format
+        times, streams, _ = payloads.shape
+        out = np.zeros((times, streams, layout.packet_bytes), np.uint8)
+        names = [field.name for field in format.header.field]
+        counters = [name for name in format.timestamp.count if name != "add"]
+        for t in range(times):
+            now = layout.header(first_spectrum + t * layout.spectra, 0, 0)
+            fields: dict[str, NDArray[np.uint64] | int] = {
+                name: np.array([s[name] for s in self._streams], np.uint64)
+                for name in names
+                if name in self._streams[0] and name not in counters
+            }
+            fields |= {name: now[name] for name in counters}
+            out[t, :, : format.header.bytes] = headers(format, fields, streams)
+        out[..., format.header.bytes : format.header.bytes + layout.payload_bytes] = payloads
+        return out
+
+
+class PacketSender:
+    """Sends packets of a simulated array to the X-engines, with the observation's faults on their way.
+
+    Parameters
+    ----------
+    observation : Observation
+        With ``fengine.packets`` and ``[simulate]``.
+    substreams : sequence of int, optional
+        Send to these only.
+    """
+
+    def __init__(self, observation: Observation, substreams: Sequence[int] | None = None) -> None:
+        o = observation
+        assert o.simulate is not None
+        self.maker = PacketMaker(o)
+        chosen = list(range(o.substreams)) if substreams is None else list(substreams)
+        self._chosen = np.flatnonzero(np.isin(self.maker.substreams, chosen))
+        endpoints = {s: o.spectra_endpoint(s) for s in chosen}
+        self._to = [(e.host, e.port) for e in (endpoints[s] for s in self.maker.substreams[self._chosen].tolist())]
+        self._queues = LocalQueues(list(endpoints.values())) if o.simulate.speed == "max" else None
+        speed = 0.0 if isinstance(o.simulate.speed, str) else o.simulate.speed
+        self._spectrum_rate = speed * float(o.sample_rate / o.step)
+        self._socket = _send_socket(o)
+        faults = o.simulate.faults
+        self._ways = [FaultyStream(faults, i, header=False) for i in range(len(self._to))] if faults.any else None
+        self._start: tuple[float, int] | None = None
+        #: Datagrams that passed, and what became of them; packets sent.
+        self.counts: Counter[str] = Counter()
+        self.sent = 0
+
+    def send(self, packets: NDArray[np.uint8], first_spectrum: int, stop: Callable[[], bool] = lambda: False) -> None:
+        """Send packets in order of time, as fast as the observation's speed says."""
+        layout = self.maker.layout
+        turn = max(1, (64 << 10) // (layout.packet_bytes * max(1, len(self._to))))
+        for t in range(packets.shape[0]):
+            if stop():
+                return
+            self._wait(first_spectrum + t * layout.spectra)
+            if self._queues is not None and t % turn == 0:
+                self._queues.wait()
+            faults: list[Fault] = []
+            for i, (at, to) in enumerate(zip(self._chosen.tolist(), self._to, strict=True)):
+                if self._ways is None:
+                    self._socket.sendto(packets[t, at], to)
+                    self.sent += 1
+                    continue
+                for datagram in self._ways[i].handle(packets[t, at].tobytes(), faults, self.counts):
+                    self._socket.sendto(datagram, to)
+                    self.sent += 1
+
+    def _wait(self, spectrum: int) -> None:
+        """Wait until it is time for a spectrum."""
+        if not self._spectrum_rate:
+            return
+        if self._start is None:
+            self._start = time.monotonic(), spectrum
+        due = self._start[0] + (spectrum - self._start[1]) / self._spectrum_rate
+        if (left := due - time.monotonic()) > 0.001:
+            time.sleep(left)
+
+    def close(self) -> None:
+        """Send what faults held back, and close."""
+        for way, to in zip(self._ways or [], self._to, strict=False):
+            for datagram in way.flush():
+                self._socket.sendto(datagram, to)
+                self.sent += 1
+        self._socket.close()
+
+
+def _send_socket(o: Observation) -> socket.socket:
+    """Open a socket to send from, to unicast or multicast."""
+    to = o.spectra_endpoint(0)
+    six = ":" in to.host
+    s = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
+    if to.multicast and six:
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, interface_index(o.network.interface))
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, o.network.ttl)
+    elif to.multicast:
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(o.network.interface))
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, o.network.ttl)
+    return s

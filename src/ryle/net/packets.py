@@ -1,0 +1,289 @@
+"""Packets of others' F-engines: from the network or a capture to chunks for the X-engine.
+
+Everything about time, loss and order is `ryle.net.assembly`'s. What is added here is which streams an observation has,
+and where in a chunk each input, channel and spectrum lies.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import product
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..chunk import BLOCK, PacketChunk, PacketOrder
+from ..config import Endpoint, Observation
+from ..wire.spectra import SpectraLayout
+from .accounting import Account
+from .assembly import Assembler, Plan
+from .assembly import Chunk as Assembled
+from .pcap import PcapFile
+from .sockets import kernel_drops, receive_socket
+from .sources import UdpSource
+
+#: Bytes of samples that a chunk should have at least, so that the X-engine works on long runs.
+_CHUNK_BYTES = 4 << 20
+#: Chunks by which F-engines may be apart, and of the ring.
+_SKEW, _RING = 3, 10
+
+
+class PacketMap:
+    """Which packets an observation's X-engines get, and where their samples go.
+
+    Parameters
+    ----------
+    observation : Observation
+        With ``fengine.packets``.
+    substreams : sequence of int
+        Which shares of the band, contiguous.
+    """
+
+    def __init__(self, observation: Observation, substreams: Sequence[int]) -> None:
+        o, layout = observation, observation.packets
+        assert layout is not None
+        self.layout: SpectraLayout = layout
+        self.first_channel = substreams[0] * o.substream_channels
+        self.channels = len(substreams) * o.substream_channels
+        self.senders = layout.senders(o.wire_inputs)
+        self._inputs = o.wire_inputs
+        self._conjugated = np.array([s.conjugate for s in o.streams])
+        stream = layout.format.timestamp.stream
+        self.heads: list[tuple[int, ...]] = []
+        for sender, channel in product(self.senders.tolist(), range(0, self.channels, layout.channels)):
+            fields = layout.header(0, sender * layout.inputs, self.first_channel + channel)
+            low = {field.name: field.low for field in layout.format.header.field}
+            self.heads.append(tuple((low | fields)[name] for name in stream))
+        if len(set(self.heads)) < len(self.heads):
+            raise ValueError(
+                f"{layout.format.name}: timestamp.stream = {stream} does not tell the packets of different inputs and "
+                "channels apart; add the fields that place them"
+            )
+
+    def plan(self, observation: Observation) -> Plan:
+        """Plan chunks of whole batches."""
+        batch = observation.batch_spectra
+        bytes_of_batch = batch // self.layout.spectra * len(self.heads) * self.layout.payload_bytes
+        spectra = max(1, _CHUNK_BYTES // bytes_of_batch) * batch
+        return Plan(
+            self.layout.format,
+            self.heads,
+            packets=spectra // self.layout.spectra,
+            chunks=_RING,
+            window=spectra,
+            skew=_SKEW * spectra,
+            linger=0.0,
+        )
+
+    def order(self, packets: int) -> PacketOrder:
+        """Say where samples lie in the rows [sender][channel group][packet] of a chunk."""
+        groups = self.channels // self.layout.channels
+        return self.layout.order(
+            packets * self.layout.spectra,
+            self.channels,
+            self._inputs,
+            self._conjugated,
+            (1, packets, packets * groups),
+        )
+
+
+class _Chunks:
+    """Assembled chunks as the X-engine takes them."""
+
+    def __init__(self, observation: Observation, substreams: Sequence[int], name: str) -> None:
+        self.name = name
+        self.map = PacketMap(observation, substreams)
+        self.first_channel = self.map.first_channel
+        self.plan = self.map.plan(observation)
+        self.assembler = Assembler(self.plan)
+        self._order = self.map.order(self.plan.packets)
+
+    def given(self, chunk: Assembled) -> PacketChunk:
+        """Give a chunk, which must not be released before it has been used."""
+        rows = chunk.data.reshape(-1, self.plan.payload_bytes)
+        return PacketChunk(chunk.timestamp // BLOCK, rows, chunk.present.reshape(-1), self._order)
+
+    def account(self) -> Account:
+        """Say what became of every packet so far."""
+        return self.assembler.counts().account(self.name)
+
+
+class PacketReceiver(_Chunks):
+    """Receives the packets of some substreams as chunks in time order, each good until the next is asked for.
+
+    Parameters
+    ----------
+    observation : Observation
+        With ``fengine.packets``.
+    substreams : sequence of int
+        Which shares of the band; each has its own endpoint.
+    held_up : bool
+        Stop reading while the X-engine is behind, so that a sender of this host waits; else the newest data is lost
+        then, as it must be where time does not wait.
+    """
+
+    def __init__(
+        self, observation: Observation, substreams: Sequence[int], *, held_up: bool = False, name: str = "packets"
+    ) -> None:
+        super().__init__(observation, substreams, name)
+        network = observation.network
+        endpoints = [observation.spectra_endpoint(s) for s in substreams]
+        largest = self.plan.packet_bytes + 1
+        self._source = (
+            HeldSource(self.assembler, endpoints, network.interface, network.receive_buffer, largest)
+            if held_up
+            else UdpSource(
+                self.assembler, endpoints, interface=network.interface, buffer=network.receive_buffer, largest=largest
+            )
+        )
+        self._stopped = threading.Lock()
+        self._ending = False
+
+    def __enter__(self) -> Self:
+        self._source.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __iter__(self) -> Iterator[PacketChunk]:
+        for chunk in self.assembler:
+            yield self.given(chunk)
+
+    def stop(self) -> None:
+        """Receive no more; what is assembled is still given. From any thread, repeatedly."""
+        with self._stopped:
+            if not self._ending:
+                self._ending = True
+                self._source.stop()
+                self._source.join()
+                self.assembler.finish()
+
+    @property
+    def pending(self) -> int:
+        """Chunks that are ready and were not yet used."""
+        counts = self.assembler.counts()
+        return counts.ready + counts.taken
+
+    def account(self) -> Account:
+        """Say what became of every packet so far."""
+        return self.assembler.counts().account(self.name, self._source.kernel_drops)
+
+
+class HeldSource:
+    """Feeds an assembler from UDP sockets, and leaves packets in the sockets while the assembler has no memory.
+
+    What `ryle.net.sources.UdpSource` is for an array, this is for a simulation at full speed (`ryle.net.pacing`).
+    """
+
+    _BATCH = 64
+
+    def __init__(
+        self, assembler: Assembler, endpoints: Sequence[Endpoint], interface: str, buffer: int, largest: int
+    ) -> None:
+        self._assembler, self._largest = assembler, largest
+        self._sockets = [receive_socket(e, interface, buffer) for e in endpoints]
+        for s in self._sockets:
+            s.setblocking(False)
+        self._drops: int | None = None
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="held-source", daemon=True)
+
+    def start(self) -> None:
+        """Begin to receive."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask for the end."""
+        self._stop.set()
+
+    def join(self, timeout: float = 10.0) -> bool:
+        """Wait for the end; whether it came. Raises RuntimeError if receiving failed."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        if self._drops is None:
+            self._drops = kernel_drops(self._sockets)
+        for s in self._sockets:
+            s.close()
+        if self._failure is not None:
+            raise RuntimeError(f"receiving failed: {self._failure}") from self._failure
+        return not self._thread.is_alive()
+
+    @property
+    def kernel_drops(self) -> int | None:
+        """Packets that the kernel dropped; None if that cannot be seen."""
+        return kernel_drops(self._sockets) if self._drops is None else self._drops
+
+    def _run(self) -> None:
+        try:
+            self._receive()
+        except BaseException as error:
+            self._failure = error
+
+    def _receive(self) -> None:
+        poll = select.poll()
+        for s in self._sockets:
+            poll.register(s.fileno(), select.POLLIN)
+        by_number = {s.fileno(): (port, s) for port, s in enumerate(self._sockets)}
+        memory = np.empty(self._BATCH * self._largest, np.uint8)
+        starts = np.arange(self._BATCH) * self._largest
+        rooms = [memoryview(memory.data)[a : a + self._largest] for a in starts.tolist()]
+        while not self._stop.is_set():
+            for number, _ in poll.poll(20):
+                port, s = by_number[number]
+                self._take(port, s, memory, starts, rooms)
+
+    def _take(
+        self, port: int, s: socket.socket, memory: NDArray[np.uint8], starts: NDArray[np.int64], rooms: list[memoryview]
+    ) -> None:
+        while self._assembler.counts().free < 2:
+            if self._stop.wait(0.001):
+                return
+        lengths = np.zeros(self._BATCH, np.int64)
+        count = 0
+        while count < self._BATCH:
+            try:
+                lengths[count] = s.recv_into(rooms[count])
+            except BlockingIOError:
+                break
+            count += 1
+        self._assembler.take(memory, starts[:count], lengths[:count], port=port)
+
+
+class PacketCapture(_Chunks):
+    """Chunks of the whole band out of a capture of others' packets; iterating can be done once.
+
+    Parameters
+    ----------
+    observation : Observation
+        With ``fengine.packets``.
+    path : path
+        pcap or pcapng file. Addresses and ports do not matter.
+    """
+
+    def __init__(self, observation: Observation, path: str | os.PathLike[str]) -> None:
+        super().__init__(observation, range(observation.substreams), "capture")
+        self.file = PcapFile(path)
+
+    def __iter__(self) -> Iterator[PacketChunk]:
+        most = len(self.plan.heads) * self.plan.packets  # so many packets are no more than a chunk
+        for batch in self.file.batches():
+            for first in range(0, len(batch.payload), most):
+                self.assembler.take(batch.payload[first : first + most])
+                yield from self._ready()
+        self.assembler.finish()
+        yield from self._ready()
+
+    def _ready(self) -> Iterator[PacketChunk]:
+        while (chunk := self.assembler.next(0.0)) is not None:
+            with chunk:
+                yield self.given(chunk)
