@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h')
+NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.cmake')
 
-.PHONY: help setup demo test lint docs bench clean
+FUZZ   := build/fuzz/assembly
+
+.PHONY: help setup demo test lint docs bench fuzz soak clean
 help:  ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -42,6 +44,16 @@ docs: $(VENV)/dev.stamp  ## build the documentation site (docs/_build/html)
 
 bench: setup  ## time the CPU forms against their baselines
 	$(BIN)/python bench/cpu.py
+
+$(FUZZ): $(wildcard native/fuzz/*.cpp native/net/*.h native/wire/*.h) native/net/assembler.cpp native/wire/packets.cpp
+	@mkdir -p $(dir $@)
+	$(CXX) -std=c++20 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -pthread \
+	  native/fuzz/assembly.cpp native/net/assembler.cpp native/net/ring_memory.cpp native/wire/packets.cpp -o $@
+
+fuzz: $(FUZZ)  ## build the fuzz target of packet parser and assembler (FUZZ=file says where)
+
+soak: fuzz  ## fuzz for 10 minutes (SOAK=seconds)
+	$(FUZZ) $(or $(SOAK),600)
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build demo-output docs/_build

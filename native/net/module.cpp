@@ -1,16 +1,20 @@
-// ryle.net._native: where received heaps go, the transposition of F-heaps to K-blocks, and the sender.
+// ryle.net._native: where received heaps go, the transposition of F-heaps to K-blocks, packets to chunks, the sender.
 #include <nanobind/nanobind.h>
 
 namespace nb = nanobind;
 
 void bind_place(nb::module_& m);
 void bind_kblocks(nb::module_& m);
+void bind_assembler(nb::module_& m);
+void bind_sources(nb::module_& m);
 void bind_send(nb::module_& m);
 
 NB_MODULE(_native, m) {
     nb::set_leak_warnings(false);  // the interpreter frees nothing at exit
-    m.doc() = "Heap placement for spead2's chunk streams; F-heaps to K-blocks; packet sender";
+    m.doc() = "Heap placement for spead2's chunk streams; F-heaps to K-blocks; packets to chunks; packet sender";
     bind_place(m);
     bind_kblocks(m);
+    bind_assembler(m);
+    bind_sources(m);
     bind_send(m);
 }

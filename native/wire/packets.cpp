@@ -1,5 +1,7 @@
 #include "packets.h"
 
+#include <bit>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 
@@ -8,9 +10,23 @@ namespace {
 
 constexpr std::uint64_t kMostElements = 1 << 20;  // more than a UDP datagram of one-bit samples holds
 
+template <typename T>
+T word_at(const std::uint8_t* p) {
+    T word;
+    std::memcpy(&word, p, sizeof word);
+    return word;
+}
+
 std::uint64_t load(const std::uint8_t* p, const PacketField& field) {
+    static_assert(std::endian::native == std::endian::little);
     std::uint64_t word = 0;
-    if (field.big_endian)
+    if (field.bytes == 8)
+        word = field.big_endian ? __builtin_bswap64(word_at<std::uint64_t>(p + field.byte))
+                                : word_at<std::uint64_t>(p + field.byte);
+    else if (field.bytes == 4)
+        word = field.big_endian ? __builtin_bswap32(word_at<std::uint32_t>(p + field.byte))
+                                : word_at<std::uint32_t>(p + field.byte);
+    else if (field.big_endian)
         for (std::uint32_t i = 0; i < field.bytes; ++i) word = word << 8 | p[field.byte + i];
     else
         for (std::uint32_t i = field.bytes; i-- > 0;) word = word << 8 | p[field.byte + i];

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "layout_binding.h"
+#include "packet_arguments.h"
 #include "packets.h"
 
 namespace nb = nanobind;
@@ -14,44 +15,10 @@ using namespace ryle;
 
 namespace {
 
-using Buffer = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Rows = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::device::cpu>;
-using Index = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using Column = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using Table = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-// The three ways in which packets are handed over. Bytes objects must outlive their spans.
-std::vector<Packet> from_bytes(const std::vector<nb::bytes>& packets) {
-    std::vector<Packet> spans;
-    spans.reserve(packets.size());
-    for (const nb::bytes& p : packets) spans.emplace_back(static_cast<const std::uint8_t*>(p.data()), p.size());
-    return spans;
-}
-
-std::vector<Packet> from_rows(const Rows& rows) {
-    if (rows.shape(1) > 1 && rows.stride(1) != 1) throw std::invalid_argument("the bytes of a packet must be adjacent");
-    std::vector<Packet> spans;
-    spans.reserve(rows.shape(0));
-    for (std::size_t i = 0; i < rows.shape(0); ++i)
-        spans.emplace_back(rows.data() + static_cast<std::ptrdiff_t>(i) * rows.stride(0), rows.shape(1));
-    return spans;
-}
-
-std::vector<Packet> from_buffer(const Buffer& buffer, const Index& starts, const Index& lengths) {
-    if (starts.size() != lengths.size()) throw std::invalid_argument("starts and lengths must be equally long");
-    std::vector<Packet> spans;
-    spans.reserve(starts.size());
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-        const std::int64_t start = starts.data()[i], length = lengths.data()[i];
-        if (start < 0 || length < 0 || static_cast<std::uint64_t>(start) > buffer.size() ||
-            static_cast<std::uint64_t>(length) > buffer.size() - static_cast<std::uint64_t>(start))
-            throw std::out_of_range("a packet reaches beyond the buffer");
-        spans.emplace_back(buffer.data() + start, static_cast<std::size_t>(length));
-    }
-    return spans;
-}
 
 class PacketParser {
   public:

@@ -24,7 +24,7 @@ class SmallBufferWarning(UserWarning):
     """The kernel granted a smaller socket buffer than was asked for."""
 
 
-def receive_socket(endpoint: Endpoint, interface: str, buffer_size: int) -> socket.socket:
+def receive_socket(endpoint: Endpoint, interface: str, buffer_size: int, *, shared: bool = False) -> socket.socket:
     """Open a UDP socket that receives what is sent to `endpoint`.
 
     Parameters
@@ -35,6 +35,8 @@ def receive_socket(endpoint: Endpoint, interface: str, buffer_size: int) -> sock
         Address of the interface on which to join a multicast group.
     buffer_size : int
         Bytes of socket buffer asked for; a warning says how to allow it if the kernel grants less.
+    shared : bool
+        Whether other sockets receive at the same endpoint, so that flows are dealt out among them (SO_REUSEPORT).
 
     Raises
     ------
@@ -48,6 +50,8 @@ def receive_socket(endpoint: Endpoint, interface: str, buffer_size: int) -> sock
         _grow_buffer(s, buffer_size)
         if address.is_multicast:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         s.bind((endpoint.host, endpoint.port))
         if address.is_multicast and family == socket.AF_INET:
             s.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)

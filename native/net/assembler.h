@@ -1,0 +1,192 @@
+// Packets of many streams to chunks: by head (the stream a packet belongs to) and number (its timestamp in steps).
+//
+// The rules are those of ryle.net.assembly, which states them for users. Any number of threads may take packets and
+// any number may consume chunks. A batch is handled in three passes: headers are read without a lock; slots are found
+// and everything is counted under one lock, some 20 ns a packet; payloads are copied without it. A chunk becomes
+// readable when it is closed and the last copy into it has ended.
+#pragma once
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "../wire/packets.h"
+#include "ring_memory.h"
+#include "sink.h"
+
+namespace ryle {
+
+__extension__ using Key = unsigned __int128;  // the fields that tell streams apart, side by side, then the port
+
+// Why a packet was malformed: the parser's reasons, then these.
+enum : std::uint8_t { kOffStep = kReasons, kJump, kFaults };
+
+// `count` times from `from` (bytes in the payload) to `to` (bytes in the chunk).
+struct Loop {
+    std::int64_t count, from, to;
+};
+
+struct Plan {
+    PacketLayout layout;
+    std::vector<std::uint32_t> key_fields;
+    bool key_port = false;
+    std::vector<std::vector<std::uint64_t>> heads;  // values of key_fields (and the port) of each head
+    std::int64_t step = 1, origin = 0;              // timestamps are origin + number * step
+    std::int64_t packets = 0;                       // of one head in a chunk
+    std::int64_t window = 0, skew = 0, outage = 0;  // timestamp units
+    std::int64_t slots = 0;                         // chunks of memory
+    std::int64_t payload_bytes = 0;
+    std::int64_t head_stride = 0, packet_stride = 0;  // bytes in a chunk
+    std::int64_t run_bytes = 0;                       // that stay together in a payload, and the loops over runs
+    std::vector<Loop> loops;
+    bool pointers = false;  // keep addresses of payloads instead of copying
+    std::chrono::nanoseconds linger{0};
+};
+
+struct Chunk {
+    std::int64_t number = 0;  // first packet's number is number * packets
+    std::int64_t epoch = 0;
+    std::int64_t timestamp = 0;
+    std::int64_t placed = 0;
+    std::uint8_t* data = nullptr;        // copy mode: the payloads
+    std::uint64_t* addresses = nullptr;  // pointer mode: [head][packet], 0 where missing
+    void** buffers = nullptr;            // pointer mode: [head][packet], to be given back
+    std::uint8_t* present = nullptr;     // [head][packet]
+    std::int64_t* placed_by_head = nullptr;
+
+    std::int64_t started = 0;               // copies into it that were begun (under the lock)
+    std::atomic<std::int64_t> finished{0};  // and ended
+};
+
+struct Counts {
+    std::int64_t received = 0, placed = 0, late = 0, duplicate = 0, malformed = 0, foreign = 0, ring_full = 0;
+    std::int64_t missing = 0, filled = 0;
+    std::array<std::int64_t, kFaults> faults{};
+    std::int64_t chunks = 0, resyncs = 0, first_loss = 0;  // first_loss: ns since 1970, 0 if none
+    std::int64_t open = 0, ready = 0, taken = 0, free = 0;
+};
+
+struct HeadCounts {
+    std::int64_t placed = 0, late = 0, duplicate = 0, ring_full = 0, jump = 0, missing = 0;
+};
+
+class Assembler : public Sink {
+  public:
+    // Gives buffers of pointer mode back, from whichever thread is done with them.
+    using GiveBack = void (*)(void* context, void* const* buffers, std::size_t count);
+
+    // `memory`: `memory_bytes(plan)` bytes, 4096-aligned, to use instead of allocating. Throws std::invalid_argument.
+    explicit Assembler(Plan plan, std::uint8_t* memory = nullptr);
+    ~Assembler() override;
+    static std::size_t memory_bytes(const Plan& plan);
+
+    void on_give_back(GiveBack function, void* context);
+    void take(std::span<const Arrival> packets) override;
+    void idle() override;
+    // Close and release every open chunk; packets for them are late from now on.
+    void flush();
+    // No more packets will come: flush, and let next() end once everything has been consumed.
+    void finish();
+    // Allow packets again after finish(); time begins anew.
+    void reopen();
+
+    // The oldest closed chunk, missing packets zeroed; nullptr after `timeout`, or at the end.
+    Chunk* next(std::chrono::nanoseconds timeout);
+    void release(Chunk* chunk);
+    bool ended() const;
+
+    Counts counts() const;
+    void head_counts(std::span<HeadCounts> out) const;
+    const Plan& plan() const { return plan_; }
+    const RingMemory& memory() const { return memory_; }
+    std::int64_t chunk_bytes() const { return chunk_bytes_; }
+    std::int64_t open_most() const { return width_; }
+
+  private:
+    struct Head {
+        std::int64_t newest, first, charged;  // packet numbers of this epoch; charged: up to which packets are expected
+        std::int64_t peak;                    // newest number, late ones counted
+        std::int64_t away = 0;                // packets in a row that did not belong to the open time
+        std::int64_t last_away = 0;           // number of the last of them
+        std::int64_t last_home = 0;           // datagrams that had been received when it last belonged
+        HeadCounts counts;
+    };
+    struct Parsed {
+        Key key;
+        std::uint64_t count;  // modulo the period
+        std::uint8_t fault;
+    };
+    struct Copy {
+        Chunk* chunk;
+        std::uint8_t* to;
+        const std::uint8_t* from;
+    };
+    struct Entry {
+        Key key;
+        std::int32_t head;
+    };
+    static constexpr std::size_t kBatch = 64;
+
+    void read(const Arrival& packet, std::uint64_t* values, Parsed& out) const;
+    std::int32_t find(Key key) const;
+    // Under the lock:
+    std::size_t locate(std::span<const Arrival> packets, const Parsed* parsed, Copy* copies, void** unused,
+                       std::size_t& unused_count);
+    bool place(const Arrival& packet, std::int32_t head, std::int64_t number, Copy& copy);
+    bool stray(std::int32_t head, std::int64_t number);
+    void advance(std::int64_t chunk);
+    void close_first(bool final);
+    void charge(std::int64_t chunk, const Chunk* slot, bool final);
+    void close_all();
+    bool close_if_quiet(std::chrono::steady_clock::time_point now);
+    void begin(std::int64_t chunk);
+    void recount_behind();
+    bool unwrapped(std::uint64_t count, std::int64_t& time);
+    Chunk*& slot(std::int64_t chunk);
+
+    void copy(const Copy& copy) const;
+    void zero(Chunk& chunk) const;
+
+    const Plan plan_;
+    std::int64_t width_;  // chunks that are open at most
+    std::int64_t chunk_bytes_, span_, reach_;
+    RingMemory memory_;
+    std::vector<std::uint32_t> key_widths_;
+    std::vector<Entry> table_;
+    std::vector<Chunk> chunks_;
+    std::vector<std::int64_t> placed_memory_;
+    std::vector<void*> buffers_memory_;
+    GiveBack give_back_ = nullptr;
+    void* give_back_context_ = nullptr;
+
+    mutable std::mutex mutex_;
+    std::condition_variable ready_changed_;
+    std::vector<Head> heads_;
+    std::vector<Chunk*>
+        open_;  // a ring that begins with base_ at open_[open_at_]; nullptr: no packet yet, or no memory
+    std::int64_t open_at_ = 0;
+    std::vector<Chunk*> free_;
+    std::deque<Chunk*> ready_;
+    std::int64_t reference_ = 0;           // counters are unwrapped around this time,
+    std::uint64_t reference_residue_ = 0;  // which is this modulo the period; both follow base_:
+    std::int64_t referred_ = 0;            // as it was when they were set
+    std::int64_t base_ = 0;                // oldest open chunk
+    std::int64_t top_ = 0;                 // newest chunk with a packet
+    std::int64_t newest_ = 0, first_ = 0;
+    std::int64_t behind_ = 0;  // heads that may still send for the oldest open chunk
+    bool started_ = false;     // an epoch has begun
+    bool closed_any_ = false;  // in this epoch
+    bool quiet_ = false;       // all chunks were closed because nothing came
+    bool finished_ = false;
+    std::int64_t taken_ = 0, epoch_ = -1;
+    std::chrono::steady_clock::time_point last_arrival_{};
+    Counts counts_;
+};
+
+}  // namespace ryle

@@ -1,0 +1,216 @@
+// Python's view of the assembler: see ryle.net.assembly.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "../wire/layout_binding.h"
+#include "../wire/packet_arguments.h"
+#include "assembler.h"
+
+namespace nb = nanobind;
+using namespace ryle;
+
+namespace {
+
+using Memory = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using LoopTuple = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+
+std::chrono::nanoseconds seconds(double s) {
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(std::max(s, 0.0), 1e9) * 1e9));
+}
+
+Plan to_plan(const LayoutTuple& layout, const std::vector<std::uint32_t>& key_fields, bool key_port,
+             const std::vector<std::vector<std::uint64_t>>& heads, std::int64_t step, std::int64_t origin,
+             std::int64_t packets, std::int64_t window, std::int64_t skew, std::int64_t outage, std::int64_t slots,
+             std::int64_t payload_bytes, std::int64_t head_stride, std::int64_t packet_stride, std::int64_t run_bytes,
+             const std::vector<LoopTuple>& loops, bool pointers, double linger) {
+    Plan plan;
+    plan.layout = to_layout(layout);
+    plan.key_fields = key_fields;
+    plan.key_port = key_port;
+    plan.heads = heads;
+    plan.step = step;
+    plan.origin = origin;
+    plan.packets = packets;
+    plan.window = window;
+    plan.skew = skew;
+    plan.outage = outage;
+    plan.slots = slots;
+    plan.payload_bytes = payload_bytes;
+    plan.head_stride = head_stride;
+    plan.packet_stride = packet_stride;
+    plan.run_bytes = run_bytes;
+    for (const auto& [count, from, to] : loops) plan.loops.push_back({count, from, to});
+    plan.pointers = pointers;
+    plan.linger = seconds(linger);
+    return plan;
+}
+
+void take(Sink& sink, const std::vector<Packet>& packets, std::uint32_t port) {
+    std::vector<Arrival> arrivals;
+    arrivals.reserve(packets.size());
+    for (const Packet& p : packets)
+        arrivals.push_back({p.data(), static_cast<std::uint32_t>(p.size()), port, nullptr, nullptr});
+    const nb::gil_scoped_release released;
+    sink.take(arrivals);
+}
+
+// Packets by address, as a driver has them: pointer mode can only be tried with them.
+void take_at(Sink& sink, const std::vector<std::uintptr_t>& data, const std::vector<std::uint32_t>& sizes,
+             const std::vector<std::uintptr_t>& payloads, const std::vector<std::uintptr_t>& buffers) {
+    if (sizes.size() != data.size() || payloads.size() != data.size() || buffers.size() != data.size())
+        throw std::invalid_argument("give one number of each kind a packet");
+    std::vector<Arrival> arrivals;
+    for (std::size_t i = 0; i < data.size(); ++i)
+        arrivals.push_back({reinterpret_cast<const std::uint8_t*>(data[i]), sizes[i], 0,
+                            reinterpret_cast<const std::uint8_t*>(payloads[i]), reinterpret_cast<void*>(buffers[i])});
+    const nb::gil_scoped_release released;
+    sink.take(arrivals);
+}
+
+// A chunk that Python holds, by its place in the ring; -1 means none.
+using Taken = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+
+class PyAssembler : public Assembler {
+  public:
+    PyAssembler(Plan plan, std::optional<Memory> memory)
+        : Assembler(std::move(plan), memory ? memory->data() : nullptr), given_(std::move(memory)) {
+        held_.resize(this->plan().slots);
+    }
+    Taken next_chunk(double timeout) {
+        Chunk* chunk;
+        {
+            const nb::gil_scoped_release released;
+            chunk = next(seconds(timeout));
+        }
+        if (chunk == nullptr) return {-1, 0, 0, 0, 0};
+        const std::int64_t slot = slot_of(*chunk);
+        held_[slot] = chunk;
+        return {slot, chunk->number, chunk->epoch, chunk->timestamp, chunk->placed};
+    }
+    void release_chunk(std::int64_t slot) {
+        if (slot < 0 || slot >= static_cast<std::int64_t>(held_.size()) || held_[slot] == nullptr)
+            throw std::invalid_argument("this chunk is not held");
+        Chunk* chunk = held_[slot];
+        held_[slot] = nullptr;
+        const nb::gil_scoped_release released;
+        release(chunk);
+    }
+    std::int64_t slot_of(const Chunk& chunk) const { return (chunk.present - memory().data()) / slot_bytes(); }
+    std::int64_t slot_bytes() const { return static_cast<std::int64_t>(memory().bytes()) / plan().slots; }
+
+  private:
+    std::optional<Memory> given_;  // keeps it alive
+    std::vector<Chunk*> held_;     // under the GIL
+};
+
+nb::dict counts_of(const Assembler& assembler) {
+    const Counts c = assembler.counts();
+    nb::dict d;
+    const std::pair<const char*, std::int64_t> values[] = {
+        {"received", c.received},   {"placed", c.placed},       {"late", c.late},
+        {"duplicate", c.duplicate}, {"malformed", c.malformed}, {"foreign", c.foreign},
+        {"missing", c.missing},     {"ring_full", c.ring_full}, {"chunks", c.chunks},
+        {"resyncs", c.resyncs},     {"open", c.open},           {"ready", c.ready},
+        {"taken", c.taken},         {"free", c.free},           {"first_loss", c.first_loss},
+    };
+    for (const auto& [name, value] : values) d[name] = value;
+    d["faults"] = std::vector<std::int64_t>(c.faults.begin(), c.faults.end());
+    return d;
+}
+
+}  // namespace
+
+void bind_assembler(nb::module_& m) {
+    using namespace nb::literals;
+    nb::class_<Sink>(m, "Sink", "What a source hands packets to.")
+        .def_prop_ro(
+            "address", [](Sink& s) { return reinterpret_cast<std::uintptr_t>(&s); }, "The ryle::Sink* (sink.h).")
+        .def(
+            "take_bytes",
+            [](Sink& s, const std::vector<nb::bytes>& packets, std::uint32_t port) {
+                take(s, from_bytes(packets), port);
+            },
+            "packets"_a, "port"_a)
+        .def(
+            "take_rows", [](Sink& s, const Rows& packets, std::uint32_t port) { take(s, from_rows(packets), port); },
+            "packets"_a, "port"_a)
+        .def(
+            "take_buffer",
+            [](Sink& s, const Buffer& buffer, const Index& starts, const Index& lengths, std::uint32_t port) {
+                take(s, from_buffer(buffer, starts, lengths), port);
+            },
+            "buffer"_a, "starts"_a, "lengths"_a, "port"_a)
+        .def("take_at", &take_at, "data"_a, "sizes"_a, "payloads"_a, "buffers"_a);
+    nb::class_<Discard, Sink>(m, "Discard", "Counts packets and forgets them.")
+        .def(nb::init<>())
+        .def_prop_ro("packets", &Discard::packets)
+        .def_prop_ro("bytes", &Discard::bytes);
+
+    nb::class_<Plan>(m, "Plan", "Compiled form of ryle.net.assembly.Plan.")
+        .def(
+            "__init__",
+            [](Plan* self, const LayoutTuple& layout, const std::vector<std::uint32_t>& key_fields, bool key_port,
+               const std::vector<std::vector<std::uint64_t>>& heads, std::int64_t step, std::int64_t origin,
+               std::int64_t packets, std::int64_t window, std::int64_t skew, std::int64_t outage, std::int64_t slots,
+               std::int64_t payload_bytes, std::int64_t head_stride, std::int64_t packet_stride, std::int64_t run_bytes,
+               const std::vector<LoopTuple>& loops, bool pointers, double linger) {
+                new (self)
+                    Plan(to_plan(layout, key_fields, key_port, heads, step, origin, packets, window, skew, outage,
+                                 slots, payload_bytes, head_stride, packet_stride, run_bytes, loops, pointers, linger));
+            },
+            nb::kw_only(), "layout"_a, "key_fields"_a, "key_port"_a, "heads"_a, "step"_a, "origin"_a, "packets"_a,
+            "window"_a, "skew"_a, "outage"_a, "slots"_a, "payload_bytes"_a, "head_stride"_a, "packet_stride"_a,
+            "run_bytes"_a, "loops"_a, "pointers"_a, "linger"_a)
+        .def_prop_ro("memory_bytes", [](const Plan& plan) { return Assembler::memory_bytes(plan); });
+
+    nb::class_<PyAssembler, Sink>(m, "Assembler", "See ryle.net.assembly.Assembler.")
+        .def(
+            "__init__",
+            [](PyAssembler* self, const Plan& plan, std::optional<Memory> memory) {
+                if (memory && (memory->size() < Assembler::memory_bytes(plan) ||
+                               reinterpret_cast<std::uintptr_t>(memory->data()) % 4096 != 0))
+                    throw std::invalid_argument(
+                        "memory must be as long as the plan says and begin on a 4096-byte page");
+                new (self) PyAssembler(plan, std::move(memory));
+            },
+            "plan"_a, "memory"_a.none())
+        .def_prop_ro("memory",
+                     [](nb::object self) {
+                         const auto& a = nb::cast<const PyAssembler&>(self);
+                         return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(a.memory().data(),
+                                                                                  {a.memory().bytes()}, self);
+                     })
+        .def_prop_ro("page_bytes", [](const PyAssembler& a) { return a.memory().page_bytes(); })
+        .def_prop_ro("slot_bytes", &PyAssembler::slot_bytes)
+        .def_prop_ro("open_most", &Assembler::open_most)
+        .def("next", &PyAssembler::next_chunk, "timeout"_a)
+        .def("release", &PyAssembler::release_chunk, "slot"_a)
+        .def("flush", &Assembler::flush, nb::call_guard<nb::gil_scoped_release>())
+        .def("finish", &Assembler::finish, nb::call_guard<nb::gil_scoped_release>())
+        .def("reopen", &Assembler::reopen, nb::call_guard<nb::gil_scoped_release>())
+        .def("ended", &Assembler::ended, nb::call_guard<nb::gil_scoped_release>())
+        .def(
+            "on_give_back",
+            [](PyAssembler& a, std::uintptr_t function, std::uintptr_t context) {
+                a.on_give_back(reinterpret_cast<Assembler::GiveBack>(function), reinterpret_cast<void*>(context));
+            },
+            "function"_a, "context"_a)
+        .def("counts", [](const PyAssembler& a) { return counts_of(a); })
+        .def(
+            "head_counts",
+            [](const PyAssembler& a, nb::ndarray<std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+                static_assert(sizeof(HeadCounts) == 6 * sizeof(std::int64_t));
+                if (out.shape(0) != a.plan().heads.size() || out.shape(1) != 6)
+                    throw std::invalid_argument("out must have one row of 6 a head");
+                a.head_counts({reinterpret_cast<HeadCounts*>(out.data()), out.shape(0)});
+            },
+            "out"_a);
+}

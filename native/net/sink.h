@@ -1,0 +1,46 @@
+// What every source of packets hands them to.
+//
+// A sink is called through its vtable alone, so that a source may live in another shared library (DPDK's does).
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+namespace ryle {
+
+// One received packet (a UDP payload).
+struct Arrival {
+    const std::uint8_t* data = nullptr;     // its first byte; only header bytes are read if `payload` is set
+    std::uint32_t size = 0;                 // bytes of header, samples and trailer together
+    std::uint32_t port = 0;                 // which of the source's ports it came to, from 0
+    const std::uint8_t* payload = nullptr;  // where its samples lie, if not behind the header (header split)
+    void* buffer = nullptr;                 // pointer mode: what to give back when the samples are no longer needed
+};
+
+class Sink {
+  public:
+    virtual ~Sink() = default;
+    // Take packets, from any thread. When it returns the packets may be overwritten; in pointer mode, once their
+    // buffers have been given back.
+    virtual void take(std::span<const Arrival> packets) = 0;
+    // The calling thread found nothing to receive for a while.
+    virtual void idle() {}
+};
+
+// Counts and forgets: what a receive mode costs by itself.
+class Discard : public Sink {
+  public:
+    void take(std::span<const Arrival> packets) override {
+        std::int64_t bytes = 0;
+        for (const Arrival& packet : packets) bytes += packet.size;
+        packets_.fetch_add(static_cast<std::int64_t>(packets.size()), std::memory_order_relaxed);
+        bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    }
+    std::int64_t packets() const { return packets_.load(std::memory_order_relaxed); }
+    std::int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
+  private:
+    std::atomic<std::int64_t> packets_{0}, bytes_{0};
+};
+
+}  // namespace ryle

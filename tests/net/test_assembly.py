@@ -1,0 +1,620 @@
+"""Every packet where it belongs, and counted: against a plain-Python oracle, on traffic with every kind of fault."""
+
+import ctypes
+import struct
+import threading
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from ryle.net.assembly import Assembler, Plan, grid
+from ryle.wire.description import Format, names
+from ryle.wire.packets import build
+
+STEP, BYTES = 4, 48
+FORMAT = Format.parse(f"""
+title = "test"
+source = "this file"
+[header]
+bytes = 8
+[[header.field]]
+name = "seq"
+byte = 0
+bytes = 8
+bits = "63:16"
+means = "packet"
+[[header.field]]
+name = "ant"
+byte = 0
+bytes = 8
+bits = "15:8"
+means = "antenna"
+[[header.field]]
+name = "kind"
+byte = 0
+bytes = 8
+bits = "7:0"
+means = "always 7"
+equals = 7
+[payload]
+order = ["time", "channel", "input"]
+size = {{ time = {STEP}, channel = 3, input = {BYTES // 3 // STEP} }}
+[sample]
+bits = 4
+complex = true
+code = "twos_complement"
+[timestamp]
+unit = "spectra"
+count = {{ seq = {STEP} }}
+step = {STEP}
+stream = ["ant"]
+[placement]
+antenna = {{ ant = 1 }}
+""")
+
+
+def plan(heads=3, **settings):
+    return Plan(FORMAT, grid(FORMAT, ant=range(heads)), **({"packets": 16, "chunks": 24, "linger": 0.0} | settings))
+
+
+def payload(head, number):
+    """Bytes that no other packet has."""
+    return struct.pack("<Hq", head, number) + bytes([1 + (head + 31 * number) % 251]) * (BYTES - 10)
+
+
+def packet(head, number):
+    return struct.pack(">Q", (number % 2**48) << 16 | head << 8 | 7) + payload(head, number)
+
+
+class Oracle:
+    """The rules of ryle.net.assembly, packet by packet, without resync."""
+
+    def __init__(self, plan):
+        self.p, self.heads = plan, len(plan.heads)
+        self.base = self.top = None
+        self.open, self.closed = defaultdict(set), []
+        self.newest, self.first, self.closed_any, self.first_close_unseen = {}, {}, False, set()
+        self.count = dict.fromkeys(("placed", "late", "duplicate"), 0)
+
+    def take(self, head, number):
+        p, chunk = self.p, number // self.p.packets
+        if self.base is None:
+            self.base = self.top = chunk
+        if chunk < self.base and not self.closed_any and self.top - chunk < p.open_most:
+            self.base = chunk
+        if chunk < self.base:
+            self.count["late"] += 1
+            return
+        while chunk >= self.base + p.open_most:
+            self.close()
+        if (head, number) in self.open[chunk]:
+            self.count["duplicate"] += 1
+            return
+        self.count["placed"] += 1
+        self.open[chunk].add((head, number))
+        self.first[head] = min(number, self.first.get(head, number))
+        self.newest[head] = max(number, self.newest.get(head, number))
+        self.top = max(self.top, chunk)
+        while self.base < self.top:
+            end = (self.base + 1) * p.span
+            times = [n * p.step for n in self.newest.values()]
+            all_done = len(times) == self.heads and min(times) >= end + p.window
+            if not all_done and max(times) < end + p.window + p.skew:
+                break
+            self.close()
+
+    def close(self):
+        self.first_close_unseen |= set() if self.closed_any else set(range(self.heads)) - set(self.first)
+        self.closed_any = True
+        if self.open[self.base]:
+            self.closed.append((self.base, self.open.pop(self.base)))
+        self.base += 1
+
+    def finish(self):
+        charged = self.base * self.p.packets if self.closed_any else -(2**62)
+        while self.base <= self.top:
+            self.close()
+        first, newest = min(self.first.values()), max(self.newest.values())
+        lag, expected = (self.p.window + self.p.skew) // self.p.step, []
+        for head in range(self.heads):
+            mine = self.newest.get(head, -(2**62))
+            stop = mine if newest - mine <= lag else newest
+            start = first if head in self.first_close_unseen or head not in self.first else self.first[head]
+            expected.append(max(stop + 1, charged, start) - start)
+        return expected
+
+
+def arrivals(rng, p, numbers, loss, skew=0, twice=0.05, disorder=0.1, reach=3):
+    """(head, number) in order of arrival: lost, repeated, delayed by up to and beyond the window, heads apart."""
+    events = []
+    for head in range(len(p.heads)):
+        lag = rng.uniform(0, skew) if skew else 0
+        for number in numbers:
+            if rng.random() < loss:
+                continue
+            time = number + lag / p.step + rng.uniform(0, 0.5)
+            if rng.random() < disorder:
+                time += rng.uniform(0, max(1, p.window / p.step))
+            elif rng.random() < disorder / 4:
+                time += rng.uniform(0, reach * p.open_most * p.packets)
+            events.append((time, head, number))
+            if rng.random() < twice:
+                events.append((time + rng.exponential(p.packets), head, number))
+    return [(head, number) for _, head, number in sorted(events)]
+
+
+def feed(assembler, rng, packets):
+    """Hand packets over in batches of any size, consuming in between; copies of the chunks, in order."""
+    chunks, at = [], 0
+    while at < len(packets):
+        n = int(rng.integers(1, 200))
+        assembler.take(packets[at : at + n])
+        at += n
+        while (chunk := assembler.next(0)) is not None:
+            with chunk:
+                chunks.append((chunk.epoch, chunk.number, chunk.timestamp, chunk.present.copy(), chunk.data.copy()))
+    return chunks
+
+
+def drain(assembler):
+    return [(c.epoch, c.number, c.timestamp, c.present.copy(), c.data.copy()) for c in assembler]
+
+
+def check_data(p, chunks):
+    """What is present holds its own payload, all else zeros."""
+    for _, number, timestamp, present, data in chunks:
+        assert timestamp == p.origin + number * p.span
+        for head, i in np.ndindex(present.shape):
+            want = payload(head, number * p.packets + i) if present[head, i] else bytes(BYTES)
+            assert data[head, i].tobytes() == want
+
+
+def check_sums(assembler):
+    c, h = assembler.counts(), assembler.head_counts()
+    assert c.datagrams == c.placed + c.late + c.duplicate + c.malformed + c.foreign
+    assert c.received == c.datagrams + c.ring_full and c.expected == c.placed + c.missing
+    assert c.malformed == sum(c.faults.values())
+    for name in ("placed", "late", "duplicate", "ring_full", "missing"):
+        assert getattr(h, name).sum() == getattr(c, name)
+    assert h.jump.sum() == c.faults["jump"]
+    assert np.array_equal(h.expected, h.placed + h.missing) and (h.missing >= 0).all()
+    assert c.open + c.ready + c.taken + c.free == assembler.plan.chunks
+    return c
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.001, 0.01, 0.2])
+def test_random_traffic_is_placed_as_the_rules_say(loss):
+    for _ in range(12):
+        seed = np.random.SeedSequence().entropy
+        rng = np.random.default_rng(seed)
+        packets = int(rng.integers(3, 24))
+        slack = int(rng.integers(0, 3 * packets * STEP))
+        window = int(rng.integers(0, slack + 1))
+        p = plan(int(rng.integers(1, 6)), packets=packets, window=window, skew=slack - window, chunks=80)
+        start = int(rng.integers(0, 1000))
+        sent = arrivals(rng, p, range(start, start + 12 * packets), loss, skew=2 * p.skew)
+        oracle, assembler = Oracle(p), Assembler(p)
+        for event in sent:
+            oracle.take(*event)
+        expected = oracle.finish()
+        chunks = feed(assembler, rng, [packet(*event) for event in sent])
+        assembler.finish()
+        chunks += drain(assembler)
+        assert [c[1] for c in chunks] == [number for number, _ in oracle.closed], seed
+        for (_, number, _, present, _), (_, held) in zip(chunks, oracle.closed, strict=True):
+            found = {(int(h), number * packets + int(i)) for h, i in zip(*np.nonzero(present), strict=True)}
+            assert found == held, seed
+        check_data(p, chunks)
+        c = check_sums(assembler)
+        assert {k: getattr(c, k) for k in oracle.count} == oracle.count, seed
+        assert assembler.head_counts().expected.tolist() == expected, seed
+        assert c.resyncs == 0 and c.malformed == 0, seed
+
+
+def test_heads_100_ms_apart_lose_nothing_if_the_skew_allows_it():
+    rate = 20_000  # packets/s of each head, a 200 kHz spectrum rate at STEP 4
+    lag = rate // 10
+    heads, numbers = 4, range(3 * lag)
+    lags = np.array([0, lag, lag // 3, lag // 2])
+    order = sorted((number + lags[head], head, number) for head in range(heads) for number in numbers)
+    packets = [packet(head, number) for _, head, number in order]
+    rng = np.random.default_rng()
+
+    def run(skew):
+        p = plan(heads, packets=512, skew=skew, chunks=10)
+        assembler = Assembler(p)
+        chunks = feed(assembler, rng, packets)
+        assembler.finish()
+        chunks += drain(assembler)
+        return check_sums(assembler), chunks
+
+    counts, chunks = run(lag * STEP)
+    assert (counts.placed, counts.missing, counts.late) == (len(packets), 0, 0)
+    assert [c[1] for c in chunks] == list(range(len(chunks)))
+    counts, _ = run(lag * STEP // 8)  # the other way round: without it the test says nothing
+    assert counts.late > 0 and counts.missing > 0
+
+
+@pytest.mark.parametrize("name", names())
+def test_counters_of_shipped_formats_wrap(name):
+    f = Format.load(name)
+    rng = np.random.default_rng()
+    sizes = {s: 2 for s in f.payload.size.values() if isinstance(s, str)}
+    fields = f.timestamp.stream
+    heads = [tuple(int(rng.integers(f.fields[n].low, min(f.fields[n].high, 2**31) + 1)) for n in fields) for _ in "ab"]
+    heads = list(dict.fromkeys(heads))
+    p = Plan(f, heads, packets=4, window=2 * f.timestamp.step, chunks=6, sizes=sizes, linger=0)
+    wraps = f.period <= 1 << 63
+    turn = (f.period if wraps else 1 << 62) // f.timestamp.step  # 64-bit counters never turn: go to the last time
+    assert f.period % f.timestamp.step == 0 or not wraps
+    first = turn - 6 if wraps else turn - 14
+    data = rng.integers(0, 256, (len(heads), 14, p.payload_bytes), np.uint8)
+    packets = [
+        build(
+            f,
+            stamp(f, (first + i) * f.timestamp.step % f.period) | dict(zip(fields, head, strict=True)) | sizes,
+            data[h, i].tobytes(),
+        )
+        for i in range(14)
+        for h, head in enumerate(heads)
+    ]
+    order = np.argsort(np.arange(len(packets)) + rng.uniform(0, 3, len(packets)))
+    assembler = Assembler(p)
+    assembler.take([packets[i] for i in order])
+    assembler.finish()
+    got = np.full_like(data, 255)
+    for chunk in assembler:
+        for i in range(4):
+            if 0 <= (at := chunk.number * 4 + i - first) < 14:
+                got[:, at] = chunk.data[:, i]
+                assert chunk.present[:, i].all()
+            else:
+                assert not chunk.present[:, i].any()
+    assert np.array_equal(got, data)
+    counts = check_sums(assembler)
+    assert (counts.placed, counts.missing, counts.resyncs) == (len(packets), 0, 0)
+
+
+def stamp(f, count):
+    """Fields of a count: the largest factor first."""
+    values = {}
+    for name, factor in sorted(((n, k) for n, k in f.timestamp.count.items() if n != "add"), key=lambda x: -x[1]):
+        values[name], count = divmod(count, factor)
+    assert count == 0
+    return values
+
+
+def stream(heads, numbers):
+    return [packet(head, number) for number in numbers for head in range(heads)]
+
+
+@pytest.mark.parametrize("heads", [1, 2, 5])
+@pytest.mark.parametrize("jump", [10**9, 2 * 10**5, 5000, -5000, -(10**6), -(2**40)])
+def test_after_a_clock_jump_the_next_chunk_is_whole(heads, jump):
+    """Also a sender's restart: the largest steps back. What was lost and where is found without the rules."""
+    p = plan(heads, packets=32, window=8 * STEP, outage=100 * 32 * STEP)
+    start = 2**41 + int(np.random.default_rng().integers(0, 1000))
+    assembler = Assembler(p)
+    again = start + 200 + jump
+    sent = stream(heads, range(start, start + 200)) + stream(heads, range(again, again + 200))
+    chunks = feed(assembler, np.random.default_rng(), sent)
+    assembler.finish()
+    chunks += drain(assembler)
+    check_data(p, chunks)
+    counts = check_sums(assembler)
+    present = {(e, n * 32 + i) for e, n, _, marks, _ in chunks for i in range(32) if marks[:, i].all()}
+    kept = {n for _, n in present}
+    assert set(range(start, start + 200)) <= kept
+    lost = sorted(set(range(again, again + 200)) - kept)
+    assert len(lost) <= 32 and lost == list(range(again, again + len(lost)))
+    if 0 < jump <= 100 * 32:
+        assert counts.resyncs == 0
+        assert counts.missing >= heads * jump  # an outage: all of it is missing
+    else:
+        assert counts.resyncs == 1 and {e for e, _ in present} == {0, 1}
+        assert counts.missing == 0
+    assert counts.faults["jump"] + counts.late + counts.placed == len(sent)
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_after_a_short_step_back_the_next_chunk_is_whole(heads):
+    p = plan(heads, packets=256, window=8 * STEP)
+    assembler = Assembler(p)
+    chunks = feed(
+        assembler, np.random.default_rng(), stream(heads, range(5000, 6500)) + stream(heads, range(5800, 7000))
+    )
+    assembler.finish()
+    chunks += drain(assembler)
+    kept = {n * 256 + i for e, n, _, marks, _ in chunks if e == 1 for i in range(256) if marks[:, i].all()}
+    lost = sorted(set(range(5800, 7000)) - kept)
+    assert len(lost) <= 256 and lost == list(range(5800, 5800 + len(lost)))
+    assert check_sums(assembler).resyncs == 1
+
+
+def test_one_head_with_a_wrong_clock_moves_no_other():
+    p = plan(3, packets=16, skew=16 * STEP)
+    assembler = Assembler(p)
+    sent = [
+        packet(head, number + (10**7 if head == 1 else 0)) for number in range(160, 800) for head in (0, 0, 1, 2, 2)
+    ]
+    chunks = feed(assembler, np.random.default_rng(), sent)
+    assembler.finish()
+    chunks += drain(assembler)
+    assert [c[1] for c in chunks] == list(range(10, 50))
+    for _, _, _, present, _ in chunks:
+        assert present.all(1).tolist() == [True, False, True]
+    counts, heads = check_sums(assembler), assembler.head_counts()
+    assert counts.resyncs == 0 and heads.jump.tolist() == [0, 640, 0] and heads.missing.tolist() == [0, 640, 0]
+
+
+def test_two_heads_of_three_that_move_take_the_third_along():
+    p = plan(3, packets=64)
+    assembler = Assembler(p)
+    sent = stream(3, range(640, 960))
+    sent += [packet(head, number + (10**7 if head < 2 else 0)) for number in range(960, 1600) for head in range(3)]
+    chunks = feed(assembler, np.random.default_rng(), sent)
+    assembler.finish()
+    chunks += drain(assembler)
+    late = [present for epoch, _, _, present, _ in chunks if epoch == 1]
+    assert len(late) == 10 and all(p.all(1).tolist() == [True, True, False] for p in late[1:])
+    assert check_sums(assembler).resyncs == 1
+
+
+def test_a_wild_timestamp_costs_one_packet():
+    p = plan(2, packets=16, window=4 * STEP)
+    rng = np.random.default_rng()
+    sent = stream(2, range(1600, 3200))
+    wild = rng.choice(len(sent), 40, replace=False)
+    for i in wild:
+        sent[i] = packet(int(rng.integers(0, 2)), int(rng.integers(10**6, 2**47)))
+    assembler = Assembler(p)
+    chunks = feed(assembler, rng, sent)
+    assembler.finish()
+    chunks += drain(assembler)
+    check_data(p, chunks)
+    counts = check_sums(assembler)
+    assert counts.faults["jump"] == 40 and counts.placed == len(sent) - 40 and counts.resyncs == 0
+
+
+def test_a_wild_first_packet_does_not_hold_up_the_stream():
+    assembler = Assembler(plan(2, packets=32))
+    assembler.take([packet(0, 2**40), *stream(2, range(320, 640))])
+    assembler.finish()
+    chunks = [c for c in drain(assembler) if c[0] == 1]
+    assert len(chunks) == 10 and all(c[3].all() for c in chunks[1:])
+
+
+def test_malformed_and_foreign_packets_are_counted_by_reason():
+    assembler = Assembler(plan(2))
+    good = packet(0, 5)
+    assembler.take([good, good[:5], b"", good + b"x", good[:-1], good[:7] + b"\x08" + good[8:], packet(9, 5)])
+    c = check_sums(assembler)
+    assert c.faults == {
+        "short": 2,
+        "field": 1,
+        "length": 2,
+        "stated_length": 0,
+        "timestamp": 0,
+        "off_step": 0,
+        "jump": 0,
+    }
+    assert c.foreign == 1 and c.placed == 1
+    other = Assembler(Plan(FORMAT, [(0,)], packets=16, origin=2))
+    other.take([good])
+    assert other.counts().faults["off_step"] == 1
+
+
+def test_slow_consumers_keep_their_chunks_and_the_newest_data_is_dropped():
+    p = plan(2, packets=8, chunks=4)
+    assembler = Assembler(p)
+    assembler.take(stream(2, range(0, 16)))
+    held = assembler.next(0)
+    before = held.data.copy()
+    assembler.take(stream(2, range(16, 400)))
+    assert np.array_equal(held.data, before)
+    counts = assembler.counts()
+    assert counts.ring_full == 2 * (400 - 32) and counts.free == 0 and counts.placed == 64
+    held.release()
+    held.release()
+    rest = []
+    while (chunk := assembler.next(0)) is not None:
+        with chunk:
+            rest.append((chunk.epoch, chunk.number, chunk.timestamp, chunk.present.copy(), chunk.data.copy()))
+    assert [c[1] for c in rest] == [1, 2, 3]
+    for first in range(400, 480, 16):
+        rest += feed(assembler, np.random.default_rng(), stream(2, range(first, first + 16)))
+    assembler.finish()
+    rest += drain(assembler)
+    check_data(p, rest)
+    assert rest[-1][1] == 59 and rest[-1][3].all()
+    counts = check_sums(assembler)
+    assert counts.missing == counts.ring_full and counts.first_loss > 1.7e9
+
+
+def test_chunks_that_are_reused_hold_nothing_stale():
+    p = plan(2, packets=8, chunks=2)
+    rng = np.random.default_rng()
+    assembler = Assembler(p)
+    full, holes = stream(2, range(0, 80)), [q for q in stream(2, range(80, 400)) if rng.random() < 0.5]
+    chunks = feed(assembler, rng, full + holes)
+    assembler.finish()
+    chunks += drain(assembler)
+    check_data(p, chunks)
+    assert sum(int(c[3].sum()) for c in chunks) == check_sums(assembler).placed
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("head", "packet", "time", "channel", "input"),
+        ("channel", "packet", "time", "head", "input"),
+        ("input", "channel", "head", "time", "packet"),
+        ("packet", "head", "channel", "time", "input"),
+    ],
+)
+def test_payloads_can_be_permuted(order):
+    p = plan(3, packets=8, order=order)
+    rng = np.random.default_rng()
+    data = rng.integers(0, 256, (3, 8, *p.payload_shape), np.uint8)
+    lost = rng.random((3, 8)) < 0.3
+    assembler = Assembler(p)
+    for _ in range(2):  # the second time over what the first left
+        assembler.take(
+            [struct.pack(">Q", n << 16 | h << 8 | 7) + data[h, n].tobytes() for h in range(3) for n in range(8)]
+        )
+        assembler.finish()
+        (full,) = [c.data.copy() for c in assembler]
+        assembler.reopen()
+    axes = ("head", "packet", *FORMAT.payload.order)
+    assert np.array_equal(full, data.transpose([axes.index(a) for a in order]))
+    assembler.take(
+        [
+            struct.pack(">Q", n << 16 | h << 8 | 7) + data[h, n].tobytes()
+            for h in range(3)
+            for n in range(8)
+            if not lost[h, n]
+        ]
+    )
+    assembler.finish()
+    (holes,) = [c.data.copy() for c in assembler]
+    assert np.array_equal(
+        holes, np.where(lost[..., None, None, None], 0, data).transpose([axes.index(a) for a in order])
+    )
+
+
+def test_addresses_are_kept_and_buffers_come_back_once():
+    p = plan(2, packets=8, pointers=True, chunks=3)
+    assembler = Assembler(p)
+    back = []
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t)
+    give_back = kind(lambda context, buffers, n: back.extend(buffers[i] for i in range(n)))
+    assembler.on_give_back(ctypes.cast(give_back, ctypes.c_void_p).value)
+    sent = [*stream(2, range(16)), packet(0, 15), packet(9, 3), packet(1, 40)[:20]]
+    rows = [np.frombuffer(s, np.uint8).copy() for s in sent]
+    assembler.native.take_at(
+        [r.ctypes.data for r in rows], [len(r) for r in rows], [0] * len(rows), list(range(1, len(rows) + 1))
+    )
+    assert sorted(back) == [33, 34, 35]
+    chunk = assembler.next(0)
+    want = [[rows[2 * n + h].ctypes.data + 8 for n in range(8)] for h in range(2)]
+    assert chunk.addresses.tolist() == want and chunk.data.size == 0 and chunk.present.all()
+    chunk.release()
+    assert sorted(back) == [*range(1, 17), 33, 34, 35]
+    assembler.finish()
+    for c in assembler:
+        assert c.number == 1
+    assert sorted(back) == list(range(1, 36))
+    assembler.reopen()
+    split = np.array([0], np.uint8)
+    assembler.native.take_at([rows[0].ctypes.data], [len(rows[0])], [split.ctypes.data], [0])
+    assembler.finish()
+    assert [int(c.addresses[0, 0]) for c in assembler] == [split.ctypes.data]
+
+
+def test_many_threads_lose_and_double_nothing():
+    heads, per = 6, 4000
+    p = plan(heads, packets=64, window=per * STEP, chunks=80)
+    assembler = Assembler(p)
+    rng = np.random.default_rng()
+    shares = [[] for _ in range(3)]
+    for number in range(per):
+        for head in range(heads):
+            shares[int(rng.integers(0, 3))].append(packet(head, number))
+            if rng.random() < 0.02:
+                shares[int(rng.integers(0, 3))].append(packet(head, number))
+    total = sum(map(len, shares))
+
+    def work(share):
+        for i in range(0, len(share), 97):
+            assembler.take(share[i : i + 97])
+
+    threads = [threading.Thread(target=work, args=(s,)) for s in shares]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assembler.finish()
+    chunks = drain(assembler)
+    check_data(p, chunks)
+    counts = check_sums(assembler)
+    assert counts.placed == heads * per and counts.placed + counts.duplicate == total and counts.missing == 0
+    assert assembler.head_counts().placed.tolist() == [per] * heads
+
+
+def test_silence_closes_chunks_and_a_new_stream_is_believed_at_once():
+    assembler = Assembler(plan(2, packets=16, linger=0.05))
+    assembler.take(stream(2, range(1000, 1020)))
+    chunks = [assembler.next(2) for _ in range(2)]
+    assert [c.number for c in chunks] == [62, 63]
+    for c in chunks:
+        c.release()
+    assert assembler.next(0.1) is None
+    assembler.take(stream(2, range(0, 32)))
+    assembler.finish()
+    assert [c[3].all() for c in drain(assembler)] == [True, True]
+    counts = check_sums(assembler)
+    assert counts.resyncs == 1 and counts.missing == counts.late == 0
+
+
+def test_a_dead_head_is_missing_and_does_not_hold_up_others():
+    assembler = Assembler(plan(3, packets=16, skew=16 * STEP))
+    assembler.take([packet(h, n) for n in range(320) for h in range(3) if h != 1 and not (h == 2 and n >= 160)])
+    assembler.finish()
+    assert len(drain(assembler)) == 20
+    check_sums(assembler)
+    assert assembler.head_counts().missing.tolist() == [0, 320, 160]
+
+
+def test_memory_can_be_given():
+    p = plan(2, packets=16)
+    size = Assembler.memory_bytes(p)
+    room = np.zeros(size + 4096, np.uint8)
+    at = -room.ctypes.data % 4096
+    assembler = Assembler(p, room[at : at + size])
+    assembler.take(stream(2, range(16)))
+    assembler.finish()
+    chunk = assembler.next(0)
+    assert room[at:].tobytes().find(payload(1, 3)) == chunk.data[1, 3].ctypes.data - room.ctypes.data - at
+    with pytest.raises(ValueError, match="4096"):
+        Assembler(p, room[at + 1 : at + 1 + size])
+    with pytest.raises(ValueError):
+        chunk.data[0, 0, 0] = 1  # views are for reading
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"packets": 0}, "packets"),
+        ({"chunks": 1}, "ring"),
+        ({"window": 16 * STEP * 8, "chunks": 8}, "9 chunks open"),
+        ({"heads": 0}, "heads"),
+        ({"order": ("head", "packet")}, "order"),
+        ({"skew": -1}, "negative"),
+    ],
+)
+def test_plans_that_cannot_be_carried_out_say_why(settings, message):
+    heads = settings.pop("heads", 2)
+    with pytest.raises(ValueError, match=message):
+        Assembler(plan(heads, **settings))
+
+
+def test_formats_with_sizes_in_their_headers_need_them():
+    f = Format.load("lwa_snap2")
+    with pytest.raises(ValueError, match="sizes"):
+        Assembler(Plan(f, [(0, 0)], packets=4))
+    p = Plan(f, [(0, 0)], packets=4, sizes={"nchan": 4, "npol": 8}, linger=0)
+    assembler = Assembler(p)
+    assembler.take([build(f, {"seq": i, "nchan": 4, "npol": 8}, bytes(range(32))) for i in range(4)])
+    assembler.take([build(f, {"seq": 4, "nchan": 8, "npol": 4}, bytes(range(32)))])
+    counts = assembler.counts()
+    assert counts.placed == 4 and counts.faults["field"] == 1
+
+
+def test_heads_are_products_of_fields():
+    f = Format.load("paper_psa128")
+    assert grid(f, fid=range(2), xid=3) == ((0, 3), (1, 3))
+    with pytest.raises(ValueError, match="fid, xid"):
+        grid(f, fid=0)
+    with pytest.raises(ValueError, match="same stream"):
+        Assembler(Plan(f, [(0, 1), (0, 1)], packets=4))
