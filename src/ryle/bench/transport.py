@@ -316,7 +316,7 @@ def bench_transport(
     gpus: Sequence[Gpu] | None = None,
 ) -> list[Measurement]:
     """Measure, print, and write ``transport.md``, ``transport.png`` and ``transport.json`` to a directory."""
-    console = Console()
+    console = Console(highlight=False, soft_wrap=True)
     done = measure(options or TransportOptions(), devices() if gpus is None else gpus, console.print)
     machine = about()
     directory.mkdir(parents=True, exist_ok=True)
