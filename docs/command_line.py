@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from ryle import cli
@@ -32,6 +33,9 @@ def commands() -> dict[str, Callable[..., Any]]:
         cli._register()
     found = {c.name or c.callback.__name__: c.callback for c in cli.app.registered_commands if c.callback}
     for group in cli.app.registered_groups:
+        own = group.typer_instance.registered_callback
+        if own is not None and own.callback is not None:  # a group that does something without a subcommand
+            found[str(group.name)] = own.callback
         for c in group.typer_instance.registered_commands:
             assert c.callback is not None
             found[f"{group.name} {c.name or c.callback.__name__}"] = c.callback
@@ -44,7 +48,7 @@ def parameters(command: Callable[..., Any]) -> list[Parameter]:
     return [
         _parameter(name, hints[name], p.default)
         for name, p in inspect.signature(command).parameters.items()
-        if not _info(hints[name]).hidden
+        if hints[name] is not typer.Context and not _info(hints[name]).hidden
     ]
 
 

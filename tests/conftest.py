@@ -25,6 +25,15 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def status_directory(tmp_path_factory):
+    """Keep the status pages of tested processes, those that are killed too, out of the machine's own."""
+    directory = tmp_path_factory.mktemp("status")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RYLE_STATUS_DIR", str(directory))
+        yield directory
+
+
 def _trouble() -> tuple[int, int]:
     """Hundredths of a second of CPU time that the host took away, and datagrams lost because a socket was full."""
     stolen = int(Path("/proc/stat").read_text().split(None, 9)[8])

@@ -50,8 +50,8 @@ def mistakes(command):
     if words[:1] in (["--version"], ["COMMAND"]):
         return []
     groups = {name.split()[0] for name in COMMANDS if " " in name}
-    name = " ".join(words[:2]) if words[0] in groups and len(words) > 1 else words[0]
-    if name in groups:
+    name = " ".join(words[:2]) if words[0] in groups and len(words) > 1 and words[1][0] != "-" else words[0]
+    if name in groups and name not in COMMANDS:
         return []
     if name not in COMMANDS:
         return [f"no such command: {name}"]
@@ -78,6 +78,8 @@ def test_commands_are_found():
     assert named >= {"check", "run", "simulate", "correlate", "plot", "image", "export", "recover", "example"}
     assert mistakes("ryle run array.toml -o out") == []
     assert mistakes("ryle engine x array.toml --index 1") == []
+    assert mistakes("ryle status --watch") == [] and mistakes("ryle status set interval 2 --page f0") == []
+    assert mistakes("ryle status --live") and mistakes("ryle status fly")
     assert mistakes("ryle run array.toml --speed 2") and mistakes("ryle fly") and mistakes("ryle export a --to fits")
 
 

@@ -5,6 +5,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,9 @@ class EmulatedGpu:
 
     def pinned(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         return np.empty(shape, dtype)
+
+    def page_locked(self, host: NDArray[Any]) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def stream(self) -> Stream:
         return Stream()

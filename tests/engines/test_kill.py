@@ -19,6 +19,7 @@ import pytest
 from pyuvdata import UVData
 
 from ryle.config import load
+from ryle.monitor.page import read_pages
 from ryle.products.uvh5 import recover
 
 PF_EXITING = 4  # of the kernel: no signal comes between a process and its exit status any more
@@ -191,11 +192,17 @@ def test_a_killed_supervisor(run, time_of):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM] if SOAK else [signal.SIGINT])
 def test_ctrl_c(run, number):
-    """All that was sent is drained into the file, which is closed; status 0."""
+    """All that was sent is drained into the file, which is closed; status 0; nobody leaves a status page."""
     run.wait_for(2)
+    deadline, pages = time.monotonic() + 60, {}
+    while pages.get("catcher0", {}).get("integrations", 0) < 1:  # a page is half a second behind
+        assert time.monotonic() < deadline
+        pages = {p.name: p.values for p in read_pages() if p.alive}
+    assert set(pages) == {"simulate0", "f0", "x0", "catcher0"} and pages["f0"]["account"]["placed"] > 0
     os.kill(run.process.pid, number)
     assert run.process.wait(120) == 0, run.said()
     run.nothing_left(0)
+    assert not [p for p in read_pages() if p.alive or p.name in pages]
     said = run.said()
     count = int(re.findall(r"(\d+) integrations written", said)[-1])
     rows = re.findall(r"^ (simulate|[FX] \d+|catcher) +(\w+) +([\d.]+)", said, re.MULTILINE)[-4:]  # the last table

@@ -19,13 +19,14 @@ app = typer.Typer(
 
 
 def _register() -> None:
-    from . import bench, check, correlate, demo, engine, example, files, run, send, simulate, wire
+    from . import bench, capture, check, correlate, demo, engine, example, files, run, send, simulate, status, wire
 
     app.command()(check.check)
     app.command()(run.run)
     app.command()(correlate.correlate)
     app.command()(simulate.simulate)
     app.command()(send.send)
+    app.command()(capture.capture)
     app.command()(demo.demo)
     app.command()(bench.bench)
     app.command()(example.example)
@@ -34,6 +35,7 @@ def _register() -> None:
     app.command()(files.plot)
     app.command()(files.image)
     app.add_typer(wire.app, name="wire")
+    app.add_typer(status.app, name="status")
     app.add_typer(engine.app, name="engine", hidden=True)
 
 
@@ -54,9 +56,10 @@ def main() -> None:
     from ..engines.supervisor import RunError
     from ..gpu import GpuError, GpuUnavailable
     from ..gpu.compile import CompileError
+    from ..monitor.controls import StatusError
 
     _register()
-    plain = (ConfigError, RunError, GpuUnavailable)
+    plain = (ConfigError, RunError, StatusError, GpuUnavailable)
     try:
         app()
     except (*plain, GpuError, CompileError, MemoryError, OSError, ValueError) as error:

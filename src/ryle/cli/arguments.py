@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,14 @@ ObservationFile = Annotated[Path, typer.Argument(help="Observation file (TOML)."
 OutputDirectory = Annotated[
     Path | None, typer.Option("--output", "-o", help="Directory for what is written; [output] directory if absent.")
 ]
+
+
+class Payload(StrEnum):
+    """What payloads hold."""
+
+    RANDOM = "random"
+    RAMP = "ramp"
+    ZEROS = "zeros"
 
 
 def numbers(text: str, what: str) -> list[float]:

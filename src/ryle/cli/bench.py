@@ -16,6 +16,7 @@ class What(StrEnum):
     CHANNELIZE = "channelize"
     CORRELATE = "correlate"
     PRECISION = "precision"
+    TRANSPORT = "transport"
 
 
 def bench(
@@ -26,19 +27,28 @@ def bench(
         typer.Option(help="How often: cpu, in fresh processes (5 if not given); correlate, in turns (3).", min=1),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="channelize, correlate: time for all of it; about 210, or 60 to 80.", min=1)
+        float | None,
+        typer.Option(
+            help="channelize, correlate: time for all of it; about 210, or 60 to 80; transport: of a trial (2).", min=1
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="channelize, correlate: only what targets refer to.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="channelize, correlate, transport: only what matters most.")
+    ] = False,
     full: Annotated[bool, typer.Option("--full", help="channelize: all powers of two of channels too.")] = False,
     cufftdx: Annotated[Path | None, typer.Option(help="channelize: folder that bench/cufftdx.py made.")] = None,
     backend: Annotated[str, typer.Option(help="precision: form of the channelizer.")] = "cpu",
     bits: Annotated[int, typer.Option(help="precision: bits of the samples for the response of a channel.")] = 16,
+    confirm: Annotated[float, typer.Option(help="transport: seconds that a lossless rate is confirmed for.")] = 20.0,
+    most: Annotated[float, typer.Option(help="transport: highest rate to try, Gb/s.")] = 1000.0,
+    report: Annotated[Path, typer.Option(help="transport: directory for transport.md, .png and .json.")] = Path("."),
 ) -> None:
     """Measure this machine against named baselines.
 
     `cpu` takes the CPU forms, one core at a time, about a minute for five runs; `channelize` the F-engine and
     `correlate` the X-engine on a GPU, less than four minutes each; `precision` how pure the F-engine is, in half a
-    minute. Close other programs for speeds that mean something.
+    minute; `transport` repeats two papers' experiments with packets, memory and copies to GPUs, in some minutes. Close
+    other programs for speeds that mean something.
     """
     if what is What.CHANNELIZE:
         from ..bench.channelize import bench_channelize
@@ -52,6 +62,10 @@ def bench(
         from ..bench.precision import bench_precision
 
         bench_precision(backend, bits, json)
+    elif what is What.TRANSPORT:
+        from ..bench.transport import TransportOptions, bench_transport
+
+        bench_transport(report, TransportOptions(confirm, seconds or 2.0, most, quick))
     else:
         from ..bench.cpu import bench_cpu
 

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .arguments import numbers, pair, settings
-
-
-class Payload(StrEnum):
-    """What payloads hold."""
-
-    RANDOM = "random"
-    RAMP = "ramp"
-    ZEROS = "zeros"
-
+from .arguments import Payload, numbers, pair, settings
 
 _RATE, _WHAT, _FAULTS, _WAY = "Rate and length", "What is sent", "Faults to inject", "The way out"
 

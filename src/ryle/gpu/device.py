@@ -268,6 +268,17 @@ class CudaGpu:
         weakref.finalize(block, _free, driver.cuMemFreeHost, address, self._context).atexit = False
         return np.frombuffer(memoryview(block), element).reshape(shape)
 
+    @contextmanager
+    def page_locked(self, host: NDArray[Any]) -> Iterator[None]:
+        address = host.ctypes.data
+        with self.using(f"page-locking {host.nbytes} bytes of host memory"):
+            _call(driver.cuMemHostRegister, address, host.nbytes, driver.CU_MEMHOSTREGISTER_PORTABLE)
+        try:
+            yield
+        finally:
+            with self.using("unlocking host memory"):
+                _call(driver.cuMemHostUnregister, address)
+
     def stream(self) -> CudaStream:
         with self.using("making a stream"):
             return CudaStream(self, self.core.create_stream())

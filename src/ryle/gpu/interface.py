@@ -9,6 +9,7 @@ any order unless one waits for an event of the other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -228,6 +229,15 @@ class Gpu(Protocol):
 
     def pinned(self, shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
         """Allocate a page-locked host array with undefined contents; freed with the last array that refers to it."""
+
+    def page_locked(self, host: NDArray[Any]) -> AbstractContextManager[None]:
+        """Page-lock memory that exists, while the block runs: copies from and to it are asynchronous on every device.
+
+        Raises
+        ------
+        GpuError
+            If the driver refuses it; memory must begin on a page.
+        """
 
     def stream(self) -> Stream:
         """Make a stream that runs beside all others."""

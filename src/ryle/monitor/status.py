@@ -1,4 +1,8 @@
-"""What an engine says of itself: JSON lines for supervisors and scripts, or a line for people on a terminal."""
+"""What an engine says of itself: JSON lines for scripts, or a line for people on a terminal, and a status page.
+
+Figures are collected once and go two ways: printed, in order and with events, to whoever started the engine; and as the
+newest version of a status page (`ryle.monitor.page`), to anybody on the machine, who may set its controls there.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,13 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
+
+from .controls import Control
+from .page import StatusPage
+
+_PATIENCE = 0.1  # seconds that somebody who sets a control waits at most, between two lines too
 
 
 class StatusReporter:
@@ -23,6 +32,19 @@ class StatusReporter:
         Standard output if absent.
     interval : float
         Seconds between lines.
+    controls : mapping of str to Control, optional
+        Keys of the page that others may set, besides ``interval``.
+    page : str, optional
+        Name of the status page; role and index if absent.
+    in_words : callable, optional
+        Makes the line for people from the figures, and a line of its own each time, on a terminal or not.
+    records : file, optional
+        Gets JSON lines; nothing else is written if it is `stream` too.
+
+    Attributes
+    ----------
+    page : StatusPage or None
+        While the block runs; None where no shared memory can be written, which stops nothing.
     """
 
     def __init__(
@@ -31,17 +53,39 @@ class StatusReporter:
         collect: Callable[[], dict[str, Any]],
         stream: TextIO | None = None,
         interval: float = 0.5,
+        controls: Mapping[str, Control] | None = None,
+        page: str | None = None,
+        in_words: Callable[[dict[str, Any]], str] | None = None,
+        records: TextIO | None = None,
     ) -> None:
         self._identity = identity
         self._collect = collect
         self._stream = stream if stream is not None else sys.stdout
         self._interval = interval
+        every = Control(
+            "float", 0.05, 3600.0, (), "seconds between status lines", self._get_interval, self._set_interval
+        )
+        self._controls = {"interval": every, **(controls or {})}
+        self._name = page if page is not None else "".join(str(v) for v in identity.values())
+        self._in_words = in_words
+        self._records = records
+        self.page: StatusPage | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.state = "starting"
         self._thread = threading.Thread(target=self._loop, name="status", daemon=True)
 
+    def _get_interval(self) -> float:
+        return self._interval
+
+    def _set_interval(self, seconds: float) -> None:
+        self._interval = seconds
+
     def __enter__(self) -> StatusReporter:
+        try:
+            self.page = StatusPage(self._name, self._controls)
+        except OSError as error:
+            print(f"no status page: {error}", file=sys.stderr)
         self._thread.start()
         return self
 
@@ -49,6 +93,8 @@ class StatusReporter:
         self._stop.set()
         self._thread.join()
         self.set_state("failed" if kind is not None else "done")
+        if self.page is not None:
+            self.page.close()
 
     def set_state(self, state: str) -> None:
         """Change the state (starting, ready, running, draining, done, failed) and say so at once."""
@@ -60,37 +106,55 @@ class StatusReporter:
         self._write({"event": name} | figures)
 
     def _loop(self) -> None:
-        while not self._stop.wait(self._interval):
-            self._status()
+        last = time.monotonic()
+        while not self._stop.wait(min(_PATIENCE, self._interval)):
+            with self._lock:
+                asked = self.page is not None and self.page.take_requests()
+            if asked or time.monotonic() - last >= self._interval:
+                last = time.monotonic()
+                self._status()
 
     def _status(self) -> None:
-        self._write({"state": self.state} | self._collect())
+        figures = {"state": self.state} | self._collect()
+        self._write(figures)
+        with self._lock:
+            if self.page is not None:
+                try:
+                    self.page.publish(self._identity | figures)
+                except OSError as error:  # no room, or somebody took it away
+                    print(f"no status page any more: {error}", file=sys.stderr)
+                    self.page = None
 
     def _write(self, figures: dict[str, Any]) -> None:
-        if self._stream.isatty():
-            line = "\r\x1b[2K" + self._in_words(figures) + ("\n" if "event" in figures or self.state == "done" else "")
+        record = json.dumps(self._identity | {"time": time.time()} | figures) + "\n"
+        if self._in_words is not None:
+            line = self._in_words(self._identity | figures) + "\n"
+        elif self._stream.isatty():
+            end = "\n" if "event" in figures or self.state == "done" else ""
+            line = "\r\x1b[2K" + engine_in_words(self._identity, figures) + end
         else:
-            line = json.dumps(self._identity | {"time": time.time()} | figures) + "\n"
+            line = record
         with self._lock:
-            try:
-                self._stream.write(line)
-                self._stream.flush()
-            except (BrokenPipeError, ValueError):
-                pass  # whoever was listening has gone; the data go on
+            for stream, text in {self._stream: line, self._records: record}.items():
+                try:
+                    if stream is not None:
+                        stream.write(text)
+                        stream.flush()
+                except (BrokenPipeError, ValueError):
+                    pass  # whoever was listening has gone; the data go on
 
-    def _in_words(self, figures: dict[str, Any]) -> str:
-        """One line of 100 characters or so: who, what, how far, what was lost."""
-        who = " ".join(str(v) for v in self._identity.values())
-        if "event" in figures:
-            rest = ", ".join(f"{k} {v}" for k, v in figures.items() if k != "event" and not isinstance(v, list))
-            return f"{who}: {figures['event']} {rest}"
-        words = [f"{who}: {figures['state']}"]
-        if "position" in figures:
-            words.append(f"{figures['position']:.2f} s of signal")
-        words += [
-            f"{figures[key]} {key}" for key in ("received", "sent", "integrations") if figures.get(key) is not None
-        ]
-        account = figures.get("account") or {}
-        words += [f"{account[key]} {key}" for key in ("missing", "late", "duplicate", "malformed") if account.get(key)]
-        words += [f"{count} {name}" for name, count in (figures.get("faults") or {}).items()]
-        return " · ".join(words)
+
+def engine_in_words(identity: dict[str, Any], figures: dict[str, Any]) -> str:
+    """Write a line of 100 characters or so: who, what, how far, what was lost."""
+    who = " ".join(str(v) for v in identity.values())
+    if "event" in figures:
+        rest = ", ".join(f"{k} {v}" for k, v in figures.items() if k != "event" and not isinstance(v, list))
+        return f"{who}: {figures['event']} {rest}"
+    words = [f"{who}: {figures['state']}"]
+    if "position" in figures:
+        words.append(f"{figures['position']:.2f} s of signal")
+    words += [f"{figures[key]} {key}" for key in ("received", "sent", "integrations") if figures.get(key) is not None]
+    account = figures.get("account") or {}
+    words += [f"{account[key]} {key}" for key in ("missing", "late", "duplicate", "malformed") if account.get(key)]
+    words += [f"{count} {name}" for name, count in (figures.get("faults") or {}).items()]
+    return " · ".join(words)

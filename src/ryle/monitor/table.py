@@ -28,7 +28,7 @@ LOSSES = ("missing", "late", "duplicate", "malformed", "foreign")
 _SHORT = {"missing": "lost", "late": "late", "duplicate": "dup", "malformed": "bad", "foreign": "alien"}
 
 
-class _Rate:
+class Rate:
     """Rate of a counter over the last few seconds."""
 
     def __init__(self, span: float = 3.0) -> None:
@@ -36,6 +36,9 @@ class _Rate:
         self._points: deque[tuple[float, float]] = deque()
 
     def update(self, when: float, count: float) -> float:
+        """Take the count at a time; give the rate a second. A count that went back begins anew."""
+        if self._points and count < self._points[-1][1]:
+            self._points.clear()
         if not self._points or when > self._points[-1][0]:
             self._points.append((when, count))
         while len(self._points) > 2 and self._points[-1][0] - self._points[0][0] > self._span:
@@ -57,7 +60,7 @@ class RunTable:
 
     def __init__(self, title: str, duration: float | None) -> None:
         self._title = title
-        self._rates: dict[tuple[str, str], _Rate] = {}
+        self._rates: dict[tuple[str, str], Rate] = {}
         self._started = time.monotonic()
         self._progress = Progress(
             TextColumn("[bold]signal"), BarColumn(24), TextColumn("{task.fields[text]}"), TimeRemainingColumn()
@@ -102,7 +105,7 @@ class RunTable:
         return Group(table, self._progress)
 
     def _rate(self, name: str, key: str, when: float, count: float) -> float:
-        return self._rates.setdefault((name, key), _Rate()).update(when, count)
+        return self._rates.setdefault((name, key), Rate()).update(when, count)
 
     @staticmethod
     def _loss(account: dict[str, Any], key: str) -> Text:

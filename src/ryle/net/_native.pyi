@@ -238,3 +238,29 @@ class SendThreads:
     def error(self) -> tuple[int, str]: ...
     @property
     def elapsed(self) -> float: ...
+
+class Recorder(Sink):
+    def __init__(
+        self,
+        next: Sink | None,
+        stem: str,
+        heads: list[bytes],
+        file_bytes: int,
+        file_seconds: float,
+        keep: int,
+        buffer_bytes: int,
+        buffers: int,
+        direct: bool,
+    ) -> None: ...
+    def close(self) -> None: ...
+    def counts(self) -> dict[str, Any]: ...
+
+def verify_payloads(
+    filling: int,
+    seed: int,
+    streams: NDArray[np.uint64],
+    first: int,
+    period: int,
+    data: NDArray[np.uint8],
+    present: NDArray[np.uint8],
+) -> tuple[int, int, int, int, int]: ...

@@ -470,6 +470,11 @@ class PcapWriter:
         self.close()
 
 
+def headers(address: str, port: int) -> bytes:
+    """Ethernet, IP and UDP headers of an empty datagram to an address, as `PcapWriter` writes them."""
+    return _headers(address, port, "", 50000, 0)[0]
+
+
 def _headers(address: str, port: int, source: str, source_port: int, size: int) -> tuple[bytes, int]:
     """Ethernet, IP and UDP headers, and for IPv6 the one's-complement sum of all but the payload, else -1."""
     to = ipaddress.ip_address(address)

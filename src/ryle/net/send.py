@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
+from ..monitor.page import published
 from ..monitor.progress import status_line
 from . import _native
 from .departure import keeper
@@ -286,7 +287,7 @@ def send(sending: Sending, *, quiet: bool = False) -> tuple[Sender, dict[str, An
         If a packet could not be sent.
     """
     sender = Sender(sending)
-    with sender, _asked_to_stop(sender), status_line(quiet) as say:
+    with sender, _asked_to_stop(sender), status_line(quiet) as say, published("send") as publish:
         sender.start()
         last, due = Progress(0, 0, 0, 0, 0, 0, 0, 0, 0), time.monotonic()
         while sender.running:
@@ -295,6 +296,7 @@ def send(sending: Sending, *, quiet: bool = False) -> tuple[Sender, dict[str, An
                 due += 1
                 now = sender.progress()
                 say(_line(sender, last, now))
+                publish({"role": "send", "to": [str(e) for e in sending.to[:8]]} | asdict(now))
                 last = now
         sender.join()
     return sender, sender.summary()

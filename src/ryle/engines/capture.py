@@ -1,0 +1,363 @@
+"""A capture: packets of any format assembled into chunks, and what becomes of them said every second.
+
+Chunks go nowhere, to files, to a ring that other processes map, or to GPUs. The assembler's memory is that ring, in
+shared memory beside the capture's status page, wherever chunks go: so a block can always be copied out of it. Counting
+begins after a warm-up, in which sockets and memory settle.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ..gpu import Gpu, open_gpu
+from ..monitor.controls import Control, StatusError
+from ..monitor.page import StatusPage
+from ..net.assembly import Assembler, Chunk, Plan
+from ..net.recording import ChunkRecorder, Files, PacketRecorder
+from ..net.ring import RingFile
+from ..net.sources import Source
+from ..net.stored import Layout
+from ..net.to_gpu import GpuSink
+from ..net.verify import PayloadRule, Verified, verify
+
+#: Ethernet header and checksum, preamble and gap, IPv4 and UDP headers: what a UDP payload takes besides itself.
+WIRE_OVERHEAD = 14 + 4 + 20 + 20 + 8
+#: What is counted besides packets that were placed.
+LOSSES = ("missing", "late", "duplicate", "malformed", "foreign", "ring_full")
+_PATIENCE = 0.1  # seconds without a chunk after which other things are looked at
+_SHORTEST = 0.2  # seconds that a rate is taken over at least
+
+
+class To(StrEnum):
+    """Where chunks go."""
+
+    NULL = "null"
+    SHM = "shm"
+    CHUNKS = "chunks"
+    PCAP = "pcap"
+    GPU = "gpu"
+
+
+@dataclass(frozen=True)
+class CaptureOptions:
+    """What a capture does with what arrives, and for how long.
+
+    Parameters
+    ----------
+    to : To
+        Where chunks go.
+    files : Files, optional
+        Of `To.CHUNKS` and `To.PCAP`.
+    gpus : tuple of int
+        Of `To.GPU`: which devices, that get chunks in turn.
+    seconds : float
+        How long to measure; 0: until stopped.
+    warm_up : float
+        Seconds after the first packet that are not counted.
+    idle : float
+        End after so many seconds without packets; 0: never.
+    rule : PayloadRule, optional
+        What payloads must be.
+    verify : bool
+        Verify every byte from the beginning.
+    hold : int
+        Chunks that stay readable in the ring after use.
+    """
+
+    to: To = To.NULL
+    files: Files | None = None
+    gpus: tuple[int, ...] = (0,)
+    seconds: float = 0.0
+    warm_up: float = 1.0
+    idle: float = 0.0
+    rule: PayloadRule | None = None
+    verify: bool = False
+    hold: int = 4
+
+
+class Capture:
+    """One capture, from the first packet to the last.
+
+    Parameters
+    ----------
+    plan : Plan
+        What chunks look like.
+    options : CaptureOptions
+        What to do with them.
+    make_source : callable
+        Gives the source that feeds a sink.
+    endpoints : sequence of Endpoint
+        Where packets come to, for recordings.
+
+    Attributes
+    ----------
+    state : callable
+        Is told "waiting", "warming up", "running" and "draining".
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        options: CaptureOptions,
+        make_source: Callable[[Any], Source],
+        endpoints: Sequence[Any] = (),
+        open_device: Callable[[int], Gpu] = open_gpu,
+    ) -> None:
+        if options.verify and options.rule is None:
+            raise ValueError("verifying needs to know what payloads must be: give the sender's seed and filling")
+        self.plan, self.options = plan, options
+        self.layout = Layout.of(plan)
+        self.verifying = options.verify
+        self.state: Callable[[str], None] = lambda _: None
+        self._make_source, self._endpoints, self._open_device = make_source, endpoints, open_device
+        self._stop = threading.Event()
+        self._telling = threading.Lock()
+        self._verified = Verified()
+        self._assembler: Assembler | None = None
+        self._source: Source | None = None
+        self._ring: RingFile | None = None
+        self._recorder: ChunkRecorder | PacketRecorder | None = None
+        self._gpu: GpuSink | None = None
+        self._base: dict[str, Any] = {}
+        self._warm: dict[str, float] | None = None
+        self._measured_from = self._last_packet = 0.0
+        self._first_loss = 0.0
+        self._before: tuple[float, dict[str, Any], dict[str, tuple[float, float]]] | None = None
+        self._rates: dict[str, Any] = {}
+        self._consumer = (0.0, 0.0)  # processor time and time of the consuming thread
+
+    def stop(self) -> None:
+        """End soon, in order. Safe in any thread."""
+        self._stop.set()
+
+    def controls(self) -> dict[str, Control]:
+        """Give what others may set on the status page."""
+        if self.options.rule is None:
+            return {}
+        return {
+            "verify": Control(
+                "bool", means="compare every payload byte", get=lambda: self.verifying, set=self._set_verifying
+            )
+        }
+
+    def _set_verifying(self, on: bool) -> None:
+        if on and self.options.rule is None:
+            raise StatusError("the capture was not told what payloads must be")
+        self.verifying = on
+
+    # -- from the first packet to the last -----------------------------------------------------------------------------
+
+    def run(self, page: StatusPage | None) -> dict[str, Any]:
+        """Capture until it is over.
+
+        Parameters
+        ----------
+        page : StatusPage, optional
+            The ring is put beside it; without one it is private.
+
+        Returns
+        -------
+        dict
+            The last figures.
+
+        Raises
+        ------
+        OSError
+            If a disk takes no more or shared memory is short; files are whole.
+        RuntimeError
+            If a receiving thread failed.
+        """
+        with ExitStack() as stack:
+            self._open(page, stack)
+            assert self._source is not None and self._assembler is not None
+            try:
+                self._source.start()
+                self.state("waiting")
+                self._receive()
+            finally:
+                self.state("draining")
+                self._source.stop()
+                self._source.join()
+                self._assembler.finish()
+            while (chunk := self._assembler.next(0.0)) is not None:
+                self._use(chunk)
+        return self.figures()
+
+    def _open(self, page: StatusPage | None, stack: ExitStack) -> None:
+        o = self.options
+        if page is not None:
+            self._ring = RingFile(page.path / "ring", self.plan, o.hold)
+            self._assembler = self._ring.assembler
+            stack.callback(self._ring.clear)
+        else:
+            self._assembler = Assembler(self.plan)
+        sink: Any = self._assembler
+        if o.to in (To.CHUNKS, To.PCAP):
+            assert o.files is not None
+            Path(o.files.stem).parent.mkdir(parents=True, exist_ok=True)
+            if o.to is To.PCAP:
+                self._recorder = sink = PacketRecorder(o.files, self._endpoints, self._assembler)
+            else:
+                self._recorder = ChunkRecorder(o.files, self.layout, self._assembler)
+            stack.callback(self._recorder.close)
+        if o.to is To.GPU:
+            gpus = [self._open_device(ordinal) for ordinal in o.gpus]
+            stack.enter_context(gpus[0].page_locked(self._assembler.memory))
+            self._gpu = GpuSink(gpus, self.layout)
+            if o.rule is not None:
+                self._gpu.verify_with(o.rule)
+            stack.callback(self._gpu.close)
+        self._source = self._make_source(sink)
+
+    def _receive(self) -> None:
+        assert self._assembler is not None and self._source is not None
+        o, began, packets = self.options, 0.0, 0
+        while not self._stop.is_set():
+            chunk = self._assembler.next(_PATIENCE)
+            if chunk is not None:
+                self._use(chunk)
+            elif isinstance(self._recorder, ChunkRecorder):
+                self._recorder.poll()
+            if isinstance(self._recorder, PacketRecorder):
+                self._recorder.check()
+            self._consumer = (time.thread_time(), time.monotonic())
+            now, arrived = time.monotonic(), sum(r.packets for r in self._source.reports())
+            if arrived > packets:
+                packets, self._last_packet = arrived, now
+            if not began and packets:
+                began = now
+                self.state("warming up" if o.warm_up else "running")
+                if not o.warm_up:
+                    self._measured_from = now
+            if began and not self._measured_from and now - began >= o.warm_up:
+                self._base = self._counted()
+                self._warm = {"seconds": round(now - began, 3), "packets": self._base["received"]}
+                self._measured_from = now
+                self.state("running")
+            if self._measured_from and o.seconds and now - self._measured_from >= o.seconds:
+                return
+            if began and o.idle and now - self._last_packet >= o.idle:
+                return
+            if not self._source.running:
+                return
+
+    def _use(self, chunk: Chunk) -> None:
+        rule = self.options.rule if self.verifying else None
+        if self._ring is not None:
+            self._ring.publish(chunk)
+        if rule is not None and self._gpu is None:
+            verify(rule, chunk, self._verified)
+        if isinstance(self._recorder, ChunkRecorder):
+            self._recorder.put(chunk, self._retire)
+        elif self._gpu is not None:
+            self._gpu.put(chunk, self._retire, rule)
+        else:
+            self._retire(chunk)
+        if self._measured_from and not self._first_loss and self._lost() > 0:
+            self._first_loss = time.time()
+
+    def _retire(self, chunk: Chunk) -> None:
+        if self._ring is not None:
+            self._ring.retire(chunk)
+        else:
+            chunk.release()
+
+    def _lost(self) -> int:
+        assert self._assembler is not None
+        return self._assembler.counts().missing - int(self._base.get("missing", 0))
+
+    # -- what is said of it --------------------------------------------------------------------------------------------
+
+    def _counted(self) -> dict[str, Any]:
+        """All counters since the start."""
+        assert self._assembler is not None and self._source is not None
+        counts, reports = self._assembler.counts(), self._source.reports()
+        found = {name: getattr(counts, name) for name in ("received", "datagrams", "placed", "expected", *LOSSES)}
+        return found | {
+            "kernel_drops": self._source.kernel_drops,
+            "bytes": sum(r.bytes for r in reports),
+            "packets": sum(r.packets for r in reports),
+        }
+
+    def _since_warm_up(self, counted: dict[str, Any]) -> dict[str, Any]:
+        if not self._measured_from:
+            return {key: None if value is None else 0 for key, value in counted.items()}
+        return {k: None if v is None else v - (self._base.get(k) or 0) for k, v in counted.items()}
+
+    def figures(self) -> dict[str, Any]:
+        """Say how it goes: rates over the time since the last call, counts since the end of the warm-up."""
+        with self._telling:
+            return self._figures()
+
+    def _figures(self) -> dict[str, Any]:
+        if self._assembler is None or self._source is None:
+            return {}
+        now, counted, counts = time.monotonic(), self._counted(), self._assembler.counts()
+        if self._before is None or now - self._before[0] >= _SHORTEST:
+            self._rates = self._rates_since(now, counted)
+        total = self._since_warm_up(counted)
+        elapsed = max(0.0, min(now, self._last_packet or now) - self._measured_from) if self._measured_from else 0.0
+        ring = {"open": counts.open, "ready": counts.ready, "taken": counts.taken, "free": counts.free}
+        found: dict[str, Any] = {
+            "elapsed": round(elapsed, 3),
+            "warm_up": self._warm,
+            **self._rates,
+            "mean": _gbps(total, elapsed, self.plan.payload_bytes) if elapsed > 0 else None,
+            "packets": total["received"],
+            "bytes": total["bytes"],
+            "account": total,
+            "faults": {k: v for k, v in counts.faults.items() if v},
+            "first_loss": self._first_loss or None,
+            "ring": ring,
+            "ring_fill": round((counts.open + counts.ready + counts.taken - self._held()) / self.plan.chunks, 3),
+            "chunks": counts.chunks,
+            "resyncs": counts.resyncs,
+        }
+        if self._recorder is not None:
+            found["disk"] = self._recorder.figures()
+        if self._gpu is not None:
+            found["gpu"] = self._gpu.figures()
+        if self.options.rule is not None:
+            found["verified"] = (self._verified if self._gpu is None else self._gpu.verified).figures()
+        return found
+
+    def _held(self) -> int:
+        return 0 if self._ring is None else self._ring.held
+
+    def _rates_since(self, now: float, counted: dict[str, Any]) -> dict[str, Any]:
+        assert self._source is not None
+        threads = {r.name: (r.cpu_seconds, r.wall_seconds) for r in self._source.reports()}
+        threads["consumer"] = self._consumer
+        if self._recorder is not None:
+            threads["disk"] = (self._recorder.busy_seconds, now)
+        before, self._before = self._before, (now, counted, threads)
+        if before is None:
+            return {}
+        then, last, last_threads = before
+        change = {k: v - last[k] for k, v in counted.items() if v is not None and last[k] is not None}
+        busy = {}
+        for name, (cpu, wall) in threads.items():
+            cpu_then, wall_then = last_threads.get(name, (0.0, 0.0))
+            busy[name] = round((cpu - cpu_then) / (wall - wall_then), 3) if wall > wall_then else 0.0
+        return {
+            **_gbps(change, now - then, self.plan.payload_bytes),
+            "packets_per_second": round(change["received"] / (now - then)),
+            "now": {k: change[k] for k in (*LOSSES, "kernel_drops") if k in change},
+            "busy": busy,
+        }
+
+
+def _gbps(change: dict[str, Any], seconds: float, payload_bytes: int) -> dict[str, float]:
+    """Rates of payload that was placed, and of all that crossed the wire."""
+    wire = change["bytes"] + change["packets"] * WIRE_OVERHEAD
+    return {
+        "payload_gbps": round(change["placed"] * payload_bytes * 8e-9 / seconds, 4),
+        "wire_gbps": round(wire * 8e-9 / seconds, 4),
+    }

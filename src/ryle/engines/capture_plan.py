@@ -1,0 +1,187 @@
+"""From what somebody asks of a capture to the plan, options and source that it needs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..config.tables import Endpoint
+from ..net.addresses import endpoints
+from ..net.assembly import Plan
+from ..net.discover import discover
+from ..net.recording import Files
+from ..net.sources import RingSource, Source, UdpSource
+from ..net.verify import Filling, PayloadRule
+from ..wire.description import Format
+from .capture import CaptureOptions, To
+
+_CHUNK_BYTES = 8 << 20
+_LISTEN = 1.0  # seconds
+_SPARE = 4  # chunks between those that are open and those that are held for readers
+
+
+@dataclass(frozen=True)
+class CaptureRequest:
+    """What `ryle capture` is told; its options have the same names and say what they mean."""
+
+    format: str
+    at: str
+    to: To = To.NULL
+    files: str = ""
+    file_bytes: int = 0
+    file_seconds: float = 0.0
+    keep: int = 0
+    direct: bool = True
+    gpus: tuple[int, ...] = (0,)
+    streams: tuple[str, ...] = ()
+    verify: bool = False
+    filling: str = "random"
+    seed: int = 1
+    chunk: int = 0
+    chunks: int = 24
+    window: int = 32
+    skew: int = 256
+    seconds: float = 0.0
+    warm_up: float = 1.0
+    idle: float = 0.0
+    interface: str = "127.0.0.1"
+    threads: int = 1
+    cores: tuple[int, ...] = ()
+    buffer: int = 64 << 20
+    gro: bool = True
+    packet_ring: str = ""
+
+
+def planned(
+    request: CaptureRequest, stop: Callable[[], bool] = lambda: False
+) -> tuple[Plan, CaptureOptions, Callable[[Any], Source], list[Endpoint]]:
+    """Settle everything; listen first for the streams that come, if they were not given.
+
+    Returns
+    -------
+    tuple
+        Arguments of `ryle.engines.capture.Capture`.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be; says what can.
+    """
+    r, format, to = request, Format.load(request.format), endpoints(request.at, "--at")
+    if r.to in (To.CHUNKS, To.PCAP) and not r.files:
+        raise ValueError(f"--to {r.to}: say where with --files, such as --files /data/run1")
+    given, sizes = _given(format, r.streams)
+    by_port = not format.timestamp.stream and len(to) > 1
+    if by_port:
+        heads: Sequence[tuple[int, ...]] = [(port,) for port in range(len(to))]
+    elif given is not None:
+        heads = given
+    elif not format.timestamp.stream:
+        heads = [()]
+    else:
+        heads = ()
+    sizing = {s for s in format.payload.size.values() if isinstance(s, str)} - set(sizes)
+    if not heads or sizing:
+        print(f"listening for {_LISTEN:g} s to the streams that come to {request.at}", file=sys.stderr)
+        found, found_sizes = discover(format, to, r.interface, _LISTEN, stop)
+        heads, sizes = heads or found, found_sizes | sizes
+        if not heads:
+            raise ValueError(f"no {format.name} packets came to {request.at}")
+        print(f"{len(heads)} streams: {_listed(format, heads)}", file=sys.stderr)
+    step = format.timestamp.step
+    one = Plan(format, heads, 1, sizes=sizes, by_port=by_port)
+    packets = r.chunk or max(1, _CHUNK_BYTES // (len(heads) * one.payload_bytes))
+    plan = Plan(
+        format,
+        heads,
+        packets,
+        chunks=r.chunks,
+        window=r.window * step,
+        skew=r.skew * step if len(heads) > 1 else 0,
+        linger=0.5,
+        sizes=sizes,
+        by_port=by_port,
+    )
+    least = plan.open_most + _SPARE
+    if plan.chunks < least:
+        raise ValueError(
+            f"--chunks {plan.chunks}: {plan.open_most} are open at once with --window {r.window} and --skew {r.skew}; "
+            f"give {least} or more, or a longer --chunk than {packets}"
+        )
+    options = CaptureOptions(
+        to=r.to,
+        files=Files(r.files, r.file_bytes, r.file_seconds, r.keep, r.direct) if r.files else None,
+        gpus=r.gpus,
+        seconds=r.seconds,
+        warm_up=r.warm_up,
+        idle=r.idle,
+        rule=_rule(plan, r),
+        verify=r.verify,
+        hold=plan.chunks - least if r.to is To.SHM else min(4, plan.chunks - least),
+    )
+    largest = max(9216, plan.packet_bytes)
+
+    def make_source(sink: Any) -> Source:
+        if r.packet_ring:
+            return RingSource(
+                sink,
+                to,
+                interface=r.packet_ring,
+                threads=r.threads,
+                cores=r.cores,
+                buffer=r.buffer,
+                group_interface=r.interface,
+            )
+        return UdpSource(
+            sink,
+            to,
+            interface=r.interface,
+            threads=r.threads,
+            cores=r.cores,
+            buffer=r.buffer,
+            gro=r.gro,
+            largest=largest,
+        )
+
+    return plan, options, make_source, to
+
+
+def _rule(plan: Plan, request: CaptureRequest) -> PayloadRule | None:
+    try:
+        return PayloadRule.of(plan, Filling[request.filling.upper()], request.seed)
+    except ValueError:
+        if request.verify:
+            raise
+        return None
+
+
+def _given(format: Format, texts: Sequence[str]) -> tuple[list[tuple[int, ...]] | None, dict[str, int]]:
+    """Read fields with lists of values: ``fid=0-15``, ``xid=1,3``; give the streams, and the sizes of packets."""
+    sizing = {s for s in format.payload.size.values() if isinstance(s, str)}
+    names = format.timestamp.stream
+    values: dict[str, list[int]] = {}
+    for text in texts:
+        name, _, rest = text.partition("=")
+        if name not in (*names, *sizing) or not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", rest):
+            known = " or ".join((*names, *sizing)) or "none: its streams have no fields"
+            raise ValueError(f"--stream {text!r}: write FIELD=0-15 or FIELD=1,3; fields of {format.name}: {known}")
+        values[name] = []
+        for part in rest.split(","):
+            low, _, high = part.partition("-")
+            values[name] += range(int(low), int(high or low) + 1)
+    sizes = {name: values[name][0] for name in sizing if name in values}
+    if not any(name in values for name in names):
+        return None, sizes
+    if missing := [name for name in names if name not in values]:
+        raise ValueError(f"--stream: give values of {', '.join(missing)} too")
+    return list(itertools.product(*(values[name] for name in names))), sizes
+
+
+def _listed(format: Format, heads: Sequence[tuple[int, ...]]) -> str:
+    names = format.timestamp.stream
+    shown = [" ".join(f"{n}={v}" for n, v in zip(names, head, strict=True)) for head in heads[:6]]
+    return "; ".join(shown) + ("; …" if len(heads) > 6 else "")

@@ -1,0 +1,124 @@
+"""Controls: keys of a status page that others may set, with the type and the range that they may have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+_YES, _NO = ("true", "on", "yes", "1"), ("false", "off", "no", "0")
+#: Types that a control may have, as they are called on a page.
+TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
+
+
+class StatusError(ValueError):
+    """What was asked of a status page cannot be; says what can."""
+
+
+def _nobody(*_: Any) -> Any:
+    """Stand in for what only the owner of a control has."""
+    raise TypeError("only the owner of a control gets and sets it")
+
+
+@dataclass(frozen=True)
+class Control:
+    """A key that others may set.
+
+    Parameters
+    ----------
+    type : str
+        "bool", "int", "float" or "str".
+    minimum, maximum : float, optional
+        The least and the most that a number may be.
+    choices : tuple of str, optional
+        All that a text may be.
+    means : str
+        What it does, with its unit, for people.
+    get, set : callable
+        Give and take the value; only the process that owns it has them. `set` may raise ValueError to refuse.
+    """
+
+    type: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    means: str = ""
+    get: Callable[[], Any] = field(default=_nobody, compare=False, repr=False)
+    set: Callable[[Any], None] = field(default=_nobody, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.type not in TYPES:
+            raise ValueError(f"a control cannot be a {self.type}: {', '.join(TYPES)} can")
+
+    @property
+    def allowed(self) -> str:
+        """What it may be, in words."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        if self.type == "bool":
+            return "true or false"
+        what = {"int": "a whole number", "float": "a number", "str": "any text"}[self.type]
+        if self.minimum is not None and self.maximum is not None:
+            return f"{what} from {self.minimum:.12g} to {self.maximum:.12g}"
+        if self.minimum is not None:
+            return f"{what}, {self.minimum:.12g} or more"
+        if self.maximum is not None:
+            return f"{what}, {self.maximum:.12g} or less"
+        return what
+
+    def parsed(self, key: str, text: str) -> Any:
+        """Read a value as people write it.
+
+        Raises
+        ------
+        StatusError
+            If it is of another type or beyond the range; says what is allowed.
+        """
+        value: Any = text
+        try:
+            if self.type == "bool":
+                value = True if text.lower() in _YES else False if text.lower() in _NO else text
+            elif self.type == "int":
+                value = int(text, 0)
+            elif self.type == "float":
+                value = float(text)
+        except ValueError:
+            pass  # `checked` says what is wrong
+        return self.checked(key, value)
+
+    def checked(self, key: str, value: Any) -> Any:
+        """Give a value back if it is allowed.
+
+        Raises
+        ------
+        StatusError
+            If it is of another type or beyond the range; says what is allowed.
+        """
+        kind = TYPES[self.type]
+        if self.type == "float" and type(value) is int:
+            value = float(value)
+        ok = type(value) is kind
+        if ok and self.type in ("int", "float"):
+            low = self.minimum if self.minimum is not None else float("-inf")
+            high = self.maximum if self.maximum is not None else float("inf")
+            ok = low <= value <= high  # a NaN is not
+        if ok and self.choices:
+            ok = value in self.choices
+        if not ok:
+            raise StatusError(f"{key} cannot be {value!r}: allowed is {self.allowed}")
+        return value
+
+    def as_dict(self) -> dict[str, Any]:
+        """All that others may know, ready for JSON."""
+        return {
+            "type": self.type,
+            "minimum": self.minimum,
+            "maximum": self.maximum,
+            "choices": list(self.choices),
+            "means": self.means,
+        }
+
+    @classmethod
+    def from_dict(cls, parts: dict[str, Any]) -> Control:
+        """Read what `as_dict` gave."""
+        return cls(parts["type"], parts["minimum"], parts["maximum"], tuple(parts["choices"]), parts["means"])

@@ -1,0 +1,337 @@
+"""Status pages: whole whatever happens to their writers, found by name, owned by processes that can be told apart."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ryle.monitor.controls import Control, StatusError
+from ryle.monitor.page import Owner, PageTakenError, StatusPage, clean_pages, published, read_pages, set_control
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("RYLE_STATUS_DIR", str(tmp_path))
+    return tmp_path
+
+
+def page(name):
+    (found,) = read_pages(name)
+    return found
+
+
+def hammer(directory, name, lengths):
+    """Publish versions that name themselves in every value, as fast as can be."""
+    os.environ["RYLE_STATUS_DIR"] = directory
+    with StatusPage(name) as p:
+        n = 0
+        while True:
+            n += 1
+            p.publish({"first": n, "text": f"{n} " * lengths[n % len(lengths)], "last": n})
+
+
+def hammering(directory, name, lengths=(1, 1000, 30, 5000)):
+    process = multiprocessing.get_context("spawn").Process(
+        target=hammer, args=(str(directory), name, lengths), daemon=True
+    )
+    process.start()
+    deadline = time.monotonic() + 60
+    while not (read_pages(name) and page(name).values):
+        assert time.monotonic() < deadline and process.is_alive()
+        time.sleep(0.01)
+    return process
+
+
+def assert_whole(found):
+    v = found.values
+    assert v["first"] == v["last"] and set(v["text"].split()) == {str(v["first"])}
+
+
+def test_values_of_all_types_come_back(rng):
+    values = {
+        "count": int(rng.integers(1 << 62, 1 << 63)),
+        "wide": 1 << 80,
+        "ratio": float(rng.standard_normal()),
+        "a key longer than eight characters": "päge " * 1000,
+        "none": None,
+        "flag": True,
+        "list": [1, [2.5, "x"], None],
+        "deep": {"account": {"missing": 0, "late": None}},
+    }
+    with StatusPage("typed") as p:
+        p.publish(values)
+        found = page("typed")
+        assert found.values == values
+        assert {k: type(v) for k, v in found.values.items()} == {k: type(v) for k, v in values.items()}
+        p.publish({"rms": np.float32(1.5), "levels": np.arange(3), "path": Path("/x")})
+        assert page("typed").values == {"rms": 1.5, "levels": [0, 1, 2], "path": "/x"}
+        assert page("typed").version == found.version + 1
+    assert read_pages("typed") == []
+
+
+def test_nobody_reads_half_of_a_version(directory):
+    writer = hammering(directory, "torn")
+    versions = set()
+    deadline = time.monotonic() + 60
+    while len(versions) < 300:
+        assert time.monotonic() < deadline
+        found = page("torn")  # there always is one
+        assert_whole(found)
+        versions.add(found.version)
+    writer.kill()
+    writer.join()
+
+
+def test_killed_at_any_moment(directory, rng):
+    """The last version stays whole; the next of that name starts at once; nothing is left behind."""
+    for _ in range(5):
+        writer = hammering(directory, "killed", (1, 20000))
+        time.sleep(rng.uniform(0, 0.1))
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join()
+        found = page("killed")
+        assert_whole(found)
+        assert not found.alive
+    with StatusPage("killed") as p:
+        assert p.name == "killed" and page("killed").alive
+    hammered = hammering(directory, "killed")
+    hammered.kill()
+    hammered.join()
+    assert clean_pages() == ["killed"]
+    assert list(directory.iterdir()) == []
+
+
+def test_killed_while_making_pages(directory, rng):
+    """Owners that come and go all the time leave only what `clean_pages` knows."""
+    code = (
+        "from ryle.monitor.page import StatusPage\nwhile True:\n    with StatusPage('brief') as p: p.publish({'a': 1})"
+    )
+    for _ in range(4):
+        process = subprocess.Popen([sys.executable, "-c", code])
+        deadline = time.monotonic() + 60
+        while not any(directory.glob("ryle.brief")):
+            assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(rng.uniform(0, 0.05))
+        process.kill()
+        process.wait()
+        with StatusPage("brief") as p:
+            assert p.name == "brief"
+    for left in directory.iterdir():  # what has no status yet is given some time
+        os.utime(left, (time.time() - 60,) * 2)
+    clean_pages()
+    assert list(directory.iterdir()) == []
+
+
+def test_a_page_without_controls(directory, monkeypatch, capsys):
+    with published("brief") as publish:
+        assert page("brief").values == {}
+        publish({"packets": 3})
+        assert page("brief").values == {"packets": 3}
+        clean = list(directory.iterdir())
+        clean[0].rename(directory / "elsewhere")
+        publish({"packets": 4})
+    monkeypatch.setenv("RYLE_STATUS_DIR", "/nowhere")
+    with published("brief") as publish:
+        publish({"packets": 5})
+    assert "no status page" in capsys.readouterr().err
+
+
+def test_a_name_that_is_taken(directory):
+    with StatusPage("one") as first, StatusPage("one") as second:
+        assert second.name == f"one-{os.getpid()}"
+        assert [p.name for p in read_pages()] == [first.name, second.name]
+        with pytest.raises(PageTakenError, match=f"process {os.getpid()} has the status page one"):
+            StatusPage("one", exact=True)
+        assert clean_pages() == []
+    assert list(directory.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".x", "a b"])
+def test_names_that_no_file_can_have(name):
+    with pytest.raises(ValueError, match="cannot name a status page"):
+        StatusPage(name)
+
+
+def test_a_process_that_took_the_number_of_another(directory):
+    """A page is its owner's, not that of whoever has the same number now."""
+    with StatusPage("reused") as p:
+        path = p.path / "status.json"
+        whole = json.loads(path.read_text())
+        path.write_text(json.dumps(whole | {"started": whole["started"] - 1}))
+        assert not page("reused").alive
+        path.write_text(json.dumps(whole | {"namespace": "pid:[1]", "pid": 1 << 22}))
+        assert page("reused").alive  # as far as can be seen from here
+        path.write_text(json.dumps(whole))
+        assert page("reused").alive
+
+
+def test_a_zombie_is_not_alive():
+    process = subprocess.Popen([sys.executable, "-c", "pass"])
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    started = int(Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+    assert not Owner(process.pid, started, Owner.this().namespace).alive
+    process.wait()
+
+
+def test_what_is_no_page_is_passed_over(directory):
+    (directory / "ryle.file").write_text("x")
+    (directory / "ryle.empty").mkdir()
+    (directory / "ryle.wrong").mkdir()
+    (directory / "ryle.wrong" / "status.json").write_text('{"pid": 1}')
+    assert read_pages() == []
+    with StatusPage("empty") as p:
+        assert p.name == "empty"
+
+
+class Settable:
+    """A page whose owner takes requests in a thread."""
+
+    def __init__(self, name="set"):
+        self.values = {"depth": 4, "gain": 1.0, "verify": False, "mode": "raw", "note": ""}
+        one = {
+            "depth": Control("int", 1, 64, means="chunks"),
+            "gain": Control("float", 0.0, 2.5),
+            "verify": Control("bool"),
+            "mode": Control("str", choices=("raw", "pcap")),
+            "note": Control("str"),
+        }
+        self.page = StatusPage(name, {k: self.owned(k, c) for k, c in one.items()})
+        self.page.publish({"packets": 7})
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def owned(self, key, c):
+        def take(value):
+            if value == "refuse":
+                raise StatusError("not today")
+            self.values[key] = value
+
+        return Control(c.type, c.minimum, c.maximum, c.choices, c.means, lambda: self.values[key], take)
+
+    def serve(self):
+        while not self.stop.wait(0.01):
+            self.page.take_requests()
+            self.page.publish({"packets": 7})
+
+    def close(self):
+        self.stop.set()
+        self.thread.join()
+        self.page.close()
+
+
+@pytest.fixture
+def settable():
+    s = Settable()
+    yield s
+    s.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("depth", "64", 64),
+        ("depth", "0x10", 16),
+        ("gain", "2.5", 2.5),
+        ("gain", "1", 1.0),
+        ("verify", "on", True),
+        ("verify", "False", False),
+        ("mode", "pcap", "pcap"),
+        ("note", "12", "12"),
+    ],
+)
+def test_set(settable, key, text, value):
+    found = set_control(key, text)
+    assert settable.values[key] == value == found.values[key]
+    assert type(found.values[key]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "why"),
+    [
+        ("depth", "65", "depth cannot be 65: allowed is a whole number from 1 to 64"),
+        ("depth", "4.5", "depth cannot be '4.5': allowed is a whole number from 1 to 64"),
+        ("gain", "-1", "gain cannot be -1.0: allowed is a number from 0 to 2.5"),
+        ("gain", "nan", "gain cannot be nan: allowed is a number from 0 to 2.5"),
+        ("verify", "2", "verify cannot be '2': allowed is true or false"),
+        ("mode", "null", "mode cannot be 'null': allowed is one of raw, pcap"),
+        ("note", "refuse", "not today"),
+        ("packets", "8", r"packets can only be read; controls here: depth \(set\), gain"),
+        ("dept", "8", r"nobody has a control dept; controls here: depth \(set\), gain"),
+    ],
+)
+def test_set_what_is_not_allowed(settable, key, text, why):
+    before = dict(settable.values)
+    with pytest.raises(StatusError, match=why):
+        set_control(key, text)
+    assert settable.values == before
+
+
+def test_the_owner_checks_too(settable):
+    """Whatever is put into the directory, a control keeps its type and range."""
+    (settable.page.path / "set" / "forged").write_text(json.dumps({"key": "depth", "value": 1000}))
+    (settable.page.path / "set" / "broken").write_text("{")
+    deadline = time.monotonic() + 10
+    while "forged" not in page("set").answers:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert settable.values["depth"] == 4 and "from 1 to 64" in page("set").answers["forged"]
+
+
+def test_which_page(settable):
+    other = Settable("other")
+    try:
+        with pytest.raises(StatusError, match="depth is on other, set: say which"):
+            set_control("depth", "5")
+        set_control("depth", "5", "other")
+        assert (settable.values["depth"], other.values["depth"]) == (4, 5)
+    finally:
+        other.close()
+    with pytest.raises(StatusError, match="no running process has the status page other"):
+        set_control("depth", "5", "other")
+
+
+def test_many_set_at_once(settable):
+    """Each gets its own answer."""
+    failed = []
+
+    def ask(n):
+        try:
+            set_control("depth", str(n))
+            if n > 64:
+                failed.append(n)
+        except StatusError:
+            if n <= 64:
+                failed.append(n)
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(50, 80)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
+
+
+def test_an_owner_that_does_not_listen():
+    with StatusPage("deaf", {"depth": Control("int", get=lambda: 1, set=lambda _: None)}):
+        with pytest.raises(TimeoutError, match=r"took no notice of depth within 0\.1 s"):
+            set_control("depth", "5", patience=0.1)
+
+
+def test_an_owner_that_ends(settable):
+    settable.stop.set()
+    settable.thread.join()
+    threading.Timer(0.1, settable.page.close).start()
+    with pytest.raises(StatusError, match="ended before it took depth"):
+        set_control("depth", "5")
