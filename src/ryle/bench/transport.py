@@ -27,6 +27,7 @@ from ..engines.capture import To
 from ..gpu import Gpu, GpuUnavailable, open_gpu
 from ..wire.description import Format
 from .bandwidth import host_and_gpus, host_memory
+from .copies import copy_variants
 from .lossless import Search, Trial, highest_lossless
 from .results import commit
 from .transport_link import WAYS, Link, Way
@@ -148,6 +149,11 @@ def measure(
     for name, whose, published, hardware, make in searches:
         say(f"[bold]{name}[/]")
         done.append(_searched(name, whose, published, hardware, make, options, say))
+    if not options.quick:
+        say("[bold]copy variants through DPDK[/]")
+        for variant in copy_variants(options.confirm):
+            done.append(Measurement(variant.name, "", None, "", variant.gbps, "Gb/s", variant.note))
+            say(f"  {variant.name}: {_value(variant.gbps, 'Gb/s')} {variant.note}")
     if len(gpus) < 2:
         hardware = "ConnectX-7, DRAM, 2 RTX A6000 or RTX 4070"
         name = "8192-byte packets through host memory to 2 GPUs"
@@ -316,7 +322,7 @@ def bench_transport(
     gpus: Sequence[Gpu] | None = None,
 ) -> list[Measurement]:
     """Measure, print, and write ``transport.md``, ``transport.png`` and ``transport.json`` to a directory."""
-    console = Console()
+    console = Console(highlight=False, soft_wrap=True)
     done = measure(options or TransportOptions(), devices() if gpus is None else gpus, console.print)
     machine = about()
     directory.mkdir(parents=True, exist_ok=True)

@@ -126,25 +126,18 @@ class Sender:
         self._threads = _native.SendThreads()
         self._ports = []
         for thread, source in enumerate(self.plan.sources):
-            mine = set(source.streams)
-            port = (
-                way_out(self.plan, thread)
-                if way_out is not None
-                else _native.SocketPort(
-                    [_route(x) if i in mine else ("", 0, "", 0) for i, x in enumerate(self.plan.streams)],
-                    source.most_bytes,
-                    self.plan.burst,
-                    sending.segment,
-                    held,
-                    sending.buffer,
-                    sending.ttl,
-                )
-            )
+            port = way_out(self.plan, thread) if way_out is not None else self._sockets(source, held)
             core = sending.cores[thread % len(sending.cores)] if sending.cores else -1
             self._threads.add(source, port, core, sending.realtime)
             self._ports.append(port)
         self._stolen = 0.0
         self._ended: float | None = None
+
+    def _sockets(self, source: _native.PacketSource, held: bool) -> _native.SocketPort:
+        """Open the sockets of a thread's own streams."""
+        s, mine = self.sending, set(source.streams)
+        routes = [_route(x) if i in mine else ("", 0, "", 0) for i, x in enumerate(self.plan.streams)]
+        return _native.SocketPort(routes, source.most_bytes, self.plan.burst, s.segment, held, s.buffer, s.ttl)
 
     def start(self) -> None:
         """Begin."""
