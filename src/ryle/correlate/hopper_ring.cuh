@@ -14,13 +14,16 @@ struct alignas(16) Tile {
 
 struct Ring {
     unsigned char* stages;
-    uint64_t *fetched, *full, *empty;
+    uint64_t *fetched, *full, *empty, *passed;
     Tile* tiles;  // whose data a stage has, with the first of them
 
     // A warp has read a stage.
+    template <int WARPGROUP>
     DEVICE void leave(int stage) const {
         __syncwarp();
-        if (threadIdx.x % 32 == 0) barrier_arrive(empty + stage);
+        if (threadIdx.x % 32 != 0) return;
+        barrier_arrive(empty + stage);
+        if (LEAD > 0 && !SMALL && WARPGROUP == 1) barrier_arrive(passed + stage);
     }
 };
 
@@ -28,19 +31,30 @@ struct Ring {
 struct Place {
     int stage = 0, parity = 0;
     DEVICE int before() const { return (stage ? stage : STAGES) - 1; }
-    DEVICE void advance() {
-        if (++stage == STAGES) {
-            stage = 0;
+    DEVICE void advance(int stages = 1) {
+        stage += stages;
+        if (stage >= STAGES) {
+            stage -= STAGES;
             parity ^= 1;
         }
     }
 };
 
+// Let warpgroup 1 get ahead in a tile, so that one multiplies while the other's sums leave.
+template <int WARPGROUP>
+DEVICE void follow(const Ring& ring, Place place, int blocks) {
+    if constexpr (LEAD > 0 && !SMALL && WARPGROUP == 0) {
+        static_assert(LEAD < STAGES);
+        place.advance(min(LEAD, blocks) - 1);
+        barrier_wait(ring.passed + place.stage, place.parity);
+    }
+}
+
 // Fetch what a team needs, in the order of the tiles it draws.
 DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* tiles, int* counter, int works,
                     int first_block, int blocks) {
     map_acquire(maps);
-    map_acquire(maps + 128);
+    if (!SAMPLES) map_acquire(maps + 128);
     Place place;
     int work = atomicAdd(counter, 1);
     while (work < works) {
@@ -61,23 +75,20 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
             barrier_arrive_expecting(fetched, live * FETCH_ROW + (block == 0 ? sizeof(Tile) : 0));
             if (block == 0) fetch(ring.tiles + place.stage, tiles + work, fetched, sizeof(Tile));
             if constexpr (SAMPLES) {
-                const auto fetch_samples_box = [&](const unsigned char* map, int input, int count) {
-                    if constexpr (HEAPS) {
-                        for (int half = 0; half < 2; ++half)
-                            fetch_samples(stage + half * (count / 2 * ROW), map, fetched, from * BLOCK + 32 * half,
-                                          tile.channel, input / 2);
-                    } else {
-                        fetch_samples(stage, map, fetched, input, tile.channel, from * BLOCK);
+                const auto fetch_boxes = [&](int run) {
+                    for (int box = 0; box < (RUNS == 1 ? BOXES : 2); ++box, stage += BOX) {
+                        const int input = 128 * run + BOX_INPUTS * box;
+                        if constexpr (HEAPS) {
+                            for (int half = 0; half < 2; ++half)
+                                fetch_samples(stage + half * (BOX / 2), maps, fetched, from * BLOCK + 32 * half,
+                                              tile.channel, input / 2);
+                        } else {
+                            fetch_samples(stage, maps, fetched, input, tile.channel, from * BLOCK);
+                        }
                     }
-                    stage += count * ROW;
                 };
-                const auto fetch_samples_run = [&](int run) {
-                    for (int box = 0; box < BOXES; ++box)
-                        fetch_samples_box(maps + 128, SPARE + 128 * run + BOX_INPUTS * box, BOX_INPUTS);
-                };
-                if (rows != columns) fetch_samples_run(rows);
-                fetch_samples_run(columns);
-                if (SPARE > 0 && columns == 0) fetch_samples_box(maps, 0, SPARE);
+                if (rows != columns) fetch_boxes(rows);
+                fetch_boxes(columns);
                 place.advance();
                 continue;
             }
@@ -110,10 +121,11 @@ DEVICE bool next_tile(Tile& tile, const Ring& ring, const Place& place) {
 }
 
 // Pass over a tile's data.
+template <int WARPGROUP>
 DEVICE void skip(const Ring& ring, Place& place, int blocks) {
     for (int block = 0; block < blocks; ++block) {
         barrier_wait(ring.full + place.stage, place.parity);
-        ring.leave(place.stage);
+        ring.template leave<WARPGROUP>(place.stage);
         place.advance();
     }
 }
