@@ -293,19 +293,17 @@ def test_values_do_not_depend_on_how_many_spectra_are_asked_for(cases, cuda_form
 
 
 def test_other_divisions_of_the_work(cases, cuda_form, rng):
-    """Other radices, with and without a pass between the kernels or the copy engine; weights not kept in shared memory."""
-    narrow = {"strip": 8, "filter_threads": 256}
+    """Other radices, with and without a pass between the kernels; strips of other widths."""
     for channels, changes in (
-        (256, {"radix": 8, "passes": (2, 16), "kept_legs": 0, **narrow}),
-        (256, {"radix": 8, "passes": (16,), "middle": 2, "kept_legs": 4, **narrow}),
-        (256, {"radix": 4, "passes": (8, 8), "kept_legs": 2}),
+        (256, {"radix": 8, "passes": (2, 16), "filter_threads": 128}),
+        (256, {"radix": 8, "passes": (16,), "middle": 2}),
+        (256, {"radix": 4, "passes": (8, 8), "filter_threads": 64}),
         (256, {"radix": 4, "passes": (8,), "middle": 8}),
         (1024, {"radix": 4, "passes": (8,), "middle": 32}),
-        (512, {"radix": 16, "passes": (4, 8), "kept_legs": 8, "engine_legs": 12, **narrow}),
-        (512, {"radix": 16, "passes": (4, 8), "kept_legs": 0, "engine_legs": 16, **narrow}),
+        (512, {"radix": 16, "passes": (4, 8), "filter_threads": 256}),
+        (512, {"radix": 16, "passes": (4, 8), "filter_threads": 512}),
     ):
-        bits = 10 if "engine_legs" in changes else int(rng.choice([9, 10]))
-        shape = {"channels": channels, "complex_input": False, "bits": bits, "taps": 5}
+        shape = {"channels": channels, "complex_input": False, "bits": int(rng.choice([9, 10])), "taps": 5}
         case = random_case(cases, rng, shape, Blocks(), loss=1)
         plan = replace(make_plan(case.config, DEVICES["sm_90a"]), **changes)
         tested = cases.form(case.config, cuda_form, plan)

@@ -1,7 +1,7 @@
 """The channelizer on an NVIDIA GPU.
 
 Three kernels: `windows.cu` finds which samples each spectrum reads and whether they are all there, `filter.cu` unpacks
-and filters them on the matrix units and does the first radix of the Fourier transform, `transform.cu` does the rest and
+and filters them and does the first radix of the Fourier transform, `transform.cu` does the rest and
 everything after it up to the layout of the output. Between the last two lies the only intermediate array, in single
 precision; of many channels, `middle.cu` does another radix there, in place. docs/explanation/channelizer.md has the
 reasons and the measurements.
@@ -33,7 +33,7 @@ from ryle.channelize.channelizer import (
     output_shape,
     prepared_output,
 )
-from ryle.channelize.cuda_plan import GROUP, TILE, Plan, filter_pairs, make_plan, row_bytes
+from ryle.channelize.cuda_plan import GROUP, TILE, Plan, make_plan
 from ryle.channelize.cuda_stream import CallQueue, Finished
 from ryle.channelize.cuda_tables import (
     by_butterfly,
@@ -61,8 +61,6 @@ class Work:
     ----------
     samples : DeviceArray
         uint8 (input, stride), packets one after the other; or uint64 (input, packet), addresses of payloads.
-    map : DeviceArray
-        Description of them for the copy engine, if the plan makes use of it.
     packets, packet_samples : int
         Packets of an input, samples in one.
     first_spectrum, spectra : int
@@ -72,7 +70,6 @@ class Work:
     """
 
     samples: DeviceArray
-    map: DeviceArray
     packets: int
     packet_samples: int
     timestamp: int
@@ -116,8 +113,7 @@ class CudaChannelizer:
         self.config = config
         self.gpu = open_gpu() if gpu is None else gpu
         self.plan = make_plan(config, self.gpu.shared_bytes, self.gpu.arch) if plan is None else plan
-        weights, self._scale = filter_weights(config)
-        self._weights = self.gpu.array(weights)
+        self._weights = self.gpu.array(filter_weights(config))
         self._radix_turns = self.gpu.array(radix_turns(config, self.plan))
         self._turns = self.gpu.array(point_turns(config, self.plan))
         self._middle_turns = self.gpu.array(middle_turns(config, self.plan))
@@ -140,7 +136,7 @@ class CudaChannelizer:
         """Set the complex gains, broadcast to (input, channel)."""
         self.gains = checked_gains(self.config, gains)
         half = 1.0 if self.config.complex_input else 0.5  # of the transform from pairs of real samples
-        self._gains.set(by_butterfly(self.plan, (self.gains * np.float32(half / self._scale)).astype(np.complex64)))
+        self._gains.set(by_butterfly(self.plan, (self.gains * np.float32(half)).astype(np.complex64)))
 
     def process(
         self,
@@ -229,7 +225,6 @@ class CudaChannelizer:
         empty = self.gpu.empty
         return Work(
             samples=samples,
-            map=self._map(samples),
             packets=packets,
             packet_samples=packet_samples,
             timestamp=timestamp,
@@ -247,20 +242,6 @@ class CudaChannelizer:
             out=empty(shape, dtype),
             counters=empty((inputs, 2), np.uint64),
             output_power=empty((inputs, n), np.uint64),
-        )
-
-    def _map(self, samples: DeviceArray) -> DeviceArray:
-        """Describe samples in one buffer as filter.cu fetches them: (input, leg, row of two, pair of rows, byte)."""
-        config, plan = self.config, self.plan
-        if samples.dtype == np.uint64 or not plan.engine_legs:
-            return samples
-        row, stride, box = row_bytes(config), samples.shape[1], plan.filter_row(config)
-        return self.gpu.array_map(
-            samples,
-            (row + box, stride // (2 * row) + 2, 2, plan.radix, config.inputs),
-            (1, 2 * row, row, row // plan.radix, stride),
-            (box, filter_pairs(config), 1, plan.engine_legs, 1),
-            swizzled=box in (32, 64, 128),
         )
 
     def _slab(self, groups: int) -> int:
@@ -318,7 +299,7 @@ class CudaChannelizer:
             )  # fmt: skip
             filter_.launch(
                 plan.filter_grid(config, self.gpu.multiprocessors * resident), plan.filter_threads,
-                work.samples, work.map, self._weights, self._radix_turns, work.segment, work.passes, self._conjugated,
+                work.samples, self._weights, self._radix_turns, work.segment, work.passes, self._conjugated,
                 work.intermediate, work.counters, i64(stride), i64(row),
                 shared=filter_shared, stream=main,
             )  # fmt: skip
@@ -400,14 +381,11 @@ def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0)
     return {
         "CHANNELS": config.channels,
         "RADIX": plan.radix,
-        "STRIP": plan.strip,
         "TAPS": config.taps,
         "BITS": config.bits,
         "COMPLEX": int(config.complex_input),
-        "ENGINE_LEGS": 0 if packet_bytes else plan.engine_legs,
-        "TILE": TILE,
         "THREADS": plan.filter_threads,
-        "KEPT_LEGS": plan.kept_legs,
+        "BLOCKS_PER_SM": plan.filter_blocks,
         "SHARED": plan.filter_shared(config),
         **pointers,
     }

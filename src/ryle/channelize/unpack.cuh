@@ -1,69 +1,103 @@
-// From packed samples of BITS bits to halves for the matrix units, two rows at a time, and to integers.
+// From packed big-endian samples of BITS bits to single precision, two neighbouring ones of a row at a time, and the
+// sum of their squares.
 #pragma once
 #include "ryle/gpu/device.cuh"
 
 namespace ryle {
 
-DEVICE constexpr uint32_t both(uint32_t half) { return half << 16 | half; }
+// Two values of BITS bits that begin anywhere in a word and end in the next at the latest.
+struct Unpacker {
+    uint32_t bytes;  // which of eight bytes to take, the first of four highest
+    uint32_t shift;
 
-// The value of BITS bits at bit J·BITS + O of two rows of bytes, as two halves.
-template <int J, int O, int SIZE>
-DEVICE uint32_t extract(const uint32_t (&even)[SIZE], const uint32_t (&odd)[SIZE]) {
-    constexpr int K = (J * BITS + O) / 32,
-                  B = (J * BITS + O) / 8 % 4;  // it begins in byte B of word K, and ends in the next
-    uint32_t window;                           // two bytes of each row
-    if constexpr (B == 3) {
-        const uint32_t a = __byte_perm(even[K], even[K + 1], 0x0034), b = __byte_perm(odd[K], odd[K + 1], 0x0034);
-        window = __byte_perm(a, b, 0x5410);
-    } else {
-        window = __byte_perm(even[K], odd[K], (B + 1) | B << 4 | (B + 5) << 8 | (B + 4) << 12);
+    // `bit`: where the first value begins, counted from a word's first byte.
+    explicit DEVICE Unpacker(uint32_t bit) : bytes(0x0123 + bit / 8 % 4 * 0x1111), shift(bit % 8) {
+        if (1 < BITS && BITS < 12) shift = 9 - shift;  // then the values are the first bits of a float's fraction
     }
-    const uint32_t value = window >> (16 - (J * BITS + O) % 8 - BITS);
-    if constexpr (BITS == 1) return ((value << 15) & 0x80008000u) ^ both(0x3c00);  // 0 is +1, 1 is -1
-    constexpr uint32_t SIGN = 1u << (BITS - 1), MASK = (1u << BITS) - 1;
-    if constexpr (BITS <= 10)  // 1024 + v in half precision is 0x6400 + v
-        return half2_add((value & both(MASK)) ^ both(SIGN | 0x6400), half2_negative(both(0x6400 | SIGN)));
-    // 12 bits: 4 (1024 + v >> 2) - 4 (1024 + 512) and v & 3 apart
-    const uint32_t high =
-        half2_add(((value >> 2) & both(MASK >> 2)) ^ both(SIGN >> 2 | 0x6400), half2_negative(both(0x6600)));
-    const uint32_t low = half2_add((value & both(3)) | both(0x6400), half2_negative(both(0x6400)));
-    return half2_fma(high, both(0x4400), low);
-}
 
-template <int COUNT, int STRIDE, int O, int J = 0, int SIZE>
-DEVICE void unpack_from(uint32_t* to, const uint32_t (&even)[SIZE], const uint32_t (&odd)[SIZE]) {
-    if constexpr (J < COUNT) {
-        to[J * STRIDE] = extract<J, O>(even, odd);
-        unpack_from<COUNT, STRIDE, O, J + 1>(to, even, odd);
+    DEVICE float2 operator()(uint32_t first, uint32_t second) const {
+        if constexpr (BITS == 32) {
+            return make_float2(__uint_as_float(__byte_perm(first, 0, 0x0123)),
+                               __uint_as_float(__byte_perm(second, 0, 0x0123)));
+        } else {
+            const uint32_t window = __byte_perm(first, second, bytes);
+            if constexpr (BITS == 1) {  // 0 is +1, 1 is -1
+                constexpr uint32_t ONE = 0x3f800000, SIGN = 0x80000000;
+                return make_float2(__uint_as_float((window << shift & SIGN) ^ ONE),
+                                   __uint_as_float((window << (shift + 1) & SIGN) ^ ONE));
+            } else if constexpr (BITS < 12) {
+                // 2^BITS + v is a float whose fraction begins with v; 2^(2 BITS) + v has v after BITS zeros. The sign
+                // bit of v is turned over, so that v is 2^(BITS-1) too large but never negative.
+                constexpr int B = BITS < 12 ? BITS : 1;  // this is compiled for other widths, too
+                constexpr uint32_t FIRST = ((1u << B) - 1) << (23 - B), SECOND = FIRST >> B, SIGN = 1u << 22;
+                constexpr float HALF = 1 << (B - 1), ONE = 1 << B;
+                const uint32_t values = window >> shift;
+                return make_float2(
+                    __uint_as_float((values & FIRST) ^ ((127 + B) << 23 | SIGN)) - (ONE + HALF),
+                    __uint_as_float((values & SECOND) ^ ((127 + 2 * B) << 23 | SIGN >> B)) - (ONE * ONE + HALF));
+            } else {
+                return make_float2(float(int(window << shift) >> (32 - BITS)),
+                                   float(int(window << (shift + BITS)) >> (32 - BITS)));
+            }
+        }
     }
-}
-// Unpack COUNT values, of which the first begins at bit `offset` of the first byte, to places STRIDE words apart.
-template <int COUNT, int STRIDE, int O = 0, int SIZE>
-DEVICE void unpack_run(uint32_t* to, const uint32_t (&even)[SIZE], const uint32_t (&odd)[SIZE], uint32_t offset) {
-    constexpr int NEXT = O + (BITS % 2 ? 1 : BITS % 4 ? 2 : BITS % 8 ? 4 : 8);
-    if constexpr (NEXT >= 8) {
-        unpack_from<COUNT, STRIDE, O>(to, even, odd);
-    } else {
-        if (offset == O)
-            unpack_from<COUNT, STRIDE, O>(to, even, odd);
-        else
-            unpack_run<COUNT, STRIDE, NEXT>(to, even, odd, offset);
-    }
-}
+};
 
-// Value j of a run of 12, 16 or 32-bit samples that begins at bit `offset` of the first byte, as an integer if it is
-// one.
-template <int SIZE>
-DEVICE auto sample_of(const uint32_t (&bytes)[SIZE], int j, int offset) {
-    const int bit = j * BITS % 32 + offset, k = j * BITS / 32;
-    const bool next = BITS == 12 && j * BITS % 32 == 28 && bit >= 32;
-    const uint32_t high = __byte_perm(next ? bytes[k + 1] : bytes[k], 0, 0x0123);
-    const uint32_t low = __byte_perm(next ? bytes[k + 2 < SIZE ? k + 2 : k] : bytes[k + 1], 0, 0x0123);
-    const uint32_t top = __funnelshift_l(low, high, bit % 32);
-    if constexpr (BITS == 32)
-        return __uint_as_float(top);
-    else
-        return int64_t(int(top) >> (32 - BITS));
-}
+// Exact sum of the squares of samples (of 32 bits, floating-point ones: in double precision).
+template <int WIDTH>
+struct Squares {
+    using Counter = unsigned long long;
+    Counter total = 0;
+
+    template <int N>
+    DEVICE void add(const float2 (&v)[N]) {
+#pragma unroll
+        for (int j = 0; j < N; ++j) {
+            const int a = int(v[j].x), b = int(v[j].y);
+            total += uint32_t(a * a) + uint32_t(b * b);
+        }
+    }
+    DEVICE void add_to(Counter* counter) {
+#pragma unroll
+        for (int step = 16; step > 0; step /= 2) total += __shfl_xor_sync(~0u, total, step);
+        if (threadIdx.x % 32 == 0 && total != 0) atomicAdd(counter, total);
+    }
+};
+template <>
+struct Squares<32> {
+    using Counter = double;
+    Counter total = 0;
+
+    template <int N>
+    DEVICE void add(const float2 (&v)[N]) {
+#pragma unroll
+        for (int j = 0; j < N; ++j) total += double(v[j].x) * double(v[j].x) + double(v[j].y) * double(v[j].y);
+    }
+    DEVICE void add_to(Counter* counter) {
+#pragma unroll
+        for (int step = 16; step > 0; step /= 2) total += __shfl_xor_sync(~0u, total, step);
+        if (threadIdx.x % 32 == 0 && total != 0) atomicAdd(counter, total);
+    }
+};
+// Up to 10 bits, of up to 2^15 values in all: N pairs stay below 2^24, where single precision is exact.
+template <int WIDTH>
+    requires(WIDTH <= 10)
+struct Squares<WIDTH> {
+    using Counter = unsigned long long;
+    uint32_t total = 0;
+
+    template <int N>
+    DEVICE void add(const float2 (&v)[N]) {
+        static_assert(2 * N * (1 << (2 * WIDTH - 2)) < 1 << 24);
+        float part = 0;
+#pragma unroll
+        for (int j = 0; j < N; ++j) part = fmaf(v[j].x, v[j].x, fmaf(v[j].y, v[j].y, part));
+        total += uint32_t(part);
+    }
+    DEVICE void add_to(Counter* counter) {
+        const uint32_t sum = __reduce_add_sync(~0u, total);
+        if (threadIdx.x % 32 == 0 && sum != 0) atomicAdd(counter, Counter(sum));
+    }
+};
 
 }  // namespace ryle

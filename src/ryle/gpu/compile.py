@@ -137,6 +137,7 @@ def program_options(source: Path, defines: Mapping[str, int | str], arch: str) -
         lineinfo=True,
         device_as_default_execution_space=True,  # NVRTC 13.0 takes lambdas for functions of the host otherwise
         ptxas_options=["-v"],
+        no_cache=True,  # what NVRTC has kept comes without the log, from which the resources are read
     )
 
 

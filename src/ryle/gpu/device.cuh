@@ -27,6 +27,15 @@ struct Constant {
     static constexpr auto value = VALUE;
 };
 
+// Call f(Constant<0>()), f(Constant<1>()) and so on, COUNT times.
+template <int COUNT, int NEXT = 0, class F>
+DEVICE void unrolled(F&& f) {
+    if constexpr (NEXT < COUNT) {
+        f(Constant<NEXT>());
+        unrolled<COUNT, NEXT + 1>(f);
+    }
+}
+
 // d[16 x 8] += a[16 x 16] · b[16 x 8]; halves in, float accumulators. Lane l = 4g + q holds
 // a: rows g, g+8 (a[0], a[1]) of k = 2q, 2q+1 and the same rows (a[2], a[3]) of k + 8;
 // b: column g of k = 2q, 2q+1 (b[0]) and k + 8 (b[1]); d: row g columns 2q, 2q+1 (d[0], d[1]) and row g + 8 (d[2],

@@ -141,6 +141,15 @@ struct Constant {
     static constexpr auto value = VALUE;
 };
 
+// Call f(Constant<0>()), f(Constant<1>()) and so on, COUNT times.
+template <int COUNT, int NEXT = 0, class F>
+DEVICE void unrolled(F&& f) {
+    if constexpr (NEXT < COUNT) {
+        f(Constant<NEXT>());
+        unrolled<COUNT, NEXT + 1>(f);
+    }
+}
+
 DEVICE void fill_init(uint64_t* arrival) { (void)arrival; }
 template <int N>
 DEVICE void fill(void* const (&shared)[N], const void* const (&global)[N], const uint32_t (&bytes)[N],
