@@ -79,19 +79,6 @@ DEVICE void fetch(void* shared, const void* global, uint64_t* barrier, int bytes
                  : "memory");
 }
 
-// Let the copy engine write so many bytes, a multiple of 16 as both addresses are. What lies in shared memory may change
-// after sums_taken, which the same thread calls.
-DEVICE void write_sums(int* global, const int* shared, int bytes) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)),
-                 "r"(bytes)
-                 : "memory");
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-DEVICE void sums_taken() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-
-// Arrive at barrier `id` of `threads` threads, and go on.
-DEVICE void barrier_pass(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
-
 // Change this warpgroup's registers; the pool is what the kernel was launched with.
 template <int REGISTERS>
 DEVICE void registers_take() {

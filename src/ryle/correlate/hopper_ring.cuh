@@ -14,16 +14,13 @@ struct alignas(16) Tile {
 
 struct Ring {
     unsigned char* stages;
-    uint64_t *fetched, *full, *empty, *passed;
+    uint64_t *fetched, *full, *empty;
     Tile* tiles;  // whose data a stage has, with the first of them
 
     // A warp has read a stage.
-    template <int WARPGROUP>
     DEVICE void leave(int stage) const {
         __syncwarp();
-        if (threadIdx.x % 32 != 0) return;
-        barrier_arrive(empty + stage);
-        if (LEAD > 0 && !SMALL && WARPGROUP == 1) barrier_arrive(passed + stage);
+        if (threadIdx.x % 32 == 0) barrier_arrive(empty + stage);
     }
 };
 
@@ -31,24 +28,13 @@ struct Ring {
 struct Place {
     int stage = 0, parity = 0;
     DEVICE int before() const { return (stage ? stage : STAGES) - 1; }
-    DEVICE void advance(int stages = 1) {
-        stage += stages;
-        if (stage >= STAGES) {
-            stage -= STAGES;
+    DEVICE void advance() {
+        if (++stage == STAGES) {
+            stage = 0;
             parity ^= 1;
         }
     }
 };
-
-// Let warpgroup 1 get ahead in a tile, so that one multiplies while the other's sums leave.
-template <int WARPGROUP>
-DEVICE void follow(const Ring& ring, Place place, int blocks) {
-    if constexpr (LEAD > 0 && !SMALL && WARPGROUP == 0) {
-        static_assert(LEAD < STAGES);
-        place.advance(min(LEAD, blocks) - 1);
-        barrier_wait(ring.passed + place.stage, place.parity);
-    }
-}
 
 // Fetch what a team needs, in the order of the tiles it draws.
 DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* tiles, int* counter, int works,
@@ -69,13 +55,10 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
             uint64_t* fetched = ring.fetched + place.stage;
             unsigned char* stage = ring.stages + place.stage * STAGE + FETCHED;
             const int from = begin + block;
-            const auto fetch_run = [&](int run) {
-                fetch_box(stage, maps + (run ? 128 : 0), fetched, first_input(run), from, tile.channel);
-            };
             barrier_arrive_expecting(fetched, live * FETCH_ROW + (block == 0 ? sizeof(Tile) : 0));
             if (block == 0) fetch(ring.tiles + place.stage, tiles + work, fetched, sizeof(Tile));
-            if constexpr (SAMPLES) {
-                const auto fetch_boxes = [&](int run) {
+            const auto fetch_run = [&](int run) {
+                if constexpr (SAMPLES) {
                     for (int box = 0; box < (RUNS == 1 ? BOXES : 2); ++box, stage += BOX) {
                         const int input = 128 * run + BOX_INPUTS * box;
                         if constexpr (HEAPS) {
@@ -86,16 +69,12 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
                             fetch_samples(stage, maps, fetched, input, tile.channel, from * BLOCK);
                         }
                     }
-                };
-                if (rows != columns) fetch_boxes(rows);
-                fetch_boxes(columns);
-                place.advance();
-                continue;
-            }
-            if (rows != columns) {
-                fetch_run(rows);
-                stage += 128 * FETCH_ROW;
-            }
+                } else {
+                    fetch_box(stage, maps + (run ? 128 : 0), fetched, first_input(run), from, tile.channel);
+                    stage += 128 * FETCH_ROW;
+                }
+            };
+            if (rows != columns) fetch_run(rows);
             fetch_run(columns);
             place.advance();
         }
@@ -121,11 +100,10 @@ DEVICE bool next_tile(Tile& tile, const Ring& ring, const Place& place) {
 }
 
 // Pass over a tile's data.
-template <int WARPGROUP>
 DEVICE void skip(const Ring& ring, Place& place, int blocks) {
     for (int block = 0; block < blocks; ++block) {
         barrier_wait(ring.full + place.stage, place.parity);
-        ring.template leave<WARPGROUP>(place.stage);
+        ring.leave(place.stage);
         place.advance();
     }
 }

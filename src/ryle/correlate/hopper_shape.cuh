@@ -3,16 +3,6 @@
 #include "ryle/correlate/kblocks.cuh"
 #include "ryle/correlate/samples.cuh"
 
-#ifndef DIRECT
-#define DIRECT 2  // 0: sums leave through shared memory; 1: from registers; 2: from registers, by lines of 128 bytes
-#endif
-#ifndef LEAD
-#define LEAD 3  // K-blocks of a tile that warpgroup 1 is to be ahead
-#endif
-#ifndef MATRICES
-#define MATRICES 1  // whether rows of K-blocks are loaded as matrices
-#endif
-
 namespace ryle {
 
 DEVICE constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
@@ -40,9 +30,6 @@ constexpr int PRODUCER_REGISTERS = SAMPLES ? 24 : 40, EXPANDER_REGISTERS = SMALL
 constexpr int CONSUMER_REGISTERS = SAMPLES ? SMALL ? 168 : 216 : 232;
 static_assert(EQUAL || PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS + (SAMPLES ? EXPANDER_REGISTERS : 0) <=
                            (SAMPLES ? 4 * 128 : 3 * 168));
-#ifndef EARLY_LIMIT
-#define EARLY_LIMIT 256
-#endif
 
 constexpr int FETCH_ROW = PACKED ? ROW / 2 : ROW;             // bytes, as fetched
 constexpr int FETCHED = PACKED ? FIRST * ROW : 0;             // where in a stage; before are the expanded columns
@@ -52,20 +39,13 @@ static_assert(!SAMPLES || SPARE == 0 || RUNS == 1);
 constexpr int FETCHED_FIRST = SAMPLES ? BOXES * BOX_INPUTS : FIRST;
 constexpr int STAGE = FETCHED + (FETCHED_FIRST + (RUNS > 1 ? 128 : 0)) * FETCH_ROW;
 
-// Sums on their way out. With two polarizations they lie in shared memory as they will outside, each antenna's in a
-// row.
-constexpr bool STAGED = POLS == 2 && !DIRECT;
-constexpr int PITCH = FIRST * 4 + (HEAPS ? 4 : 0);  // of those rows, in words
-constexpr int TURN_PITCH = 68;  // so that rows and columns of what is transposed lie in different banks
+// Where each warpgroup transposes sums.
+constexpr int TURN_PITCH = 68;  // words, so that rows and columns of what is transposed lie in different banks
 constexpr int TURN = 64 * TURN_PITCH;
-constexpr bool ONE_OUTLET = STAGED && !SMALL;  // for both warpgroups
-constexpr int OUTLET = ONE_OUTLET ? 32 * PITCH : TURN;
-static_assert(OUTLET >= TURN && (!STAGED || !SMALL || OUTLET >= 32 * 33 / 2 * 8));
-constexpr int OUT = (ONE_OUTLET ? 1 : 2) * OUTLET * 4;  // bytes
 constexpr int BARRIERS = 1024;
-constexpr int ROOM = (SHARED_SIZE - BARRIERS - OUT) / (TEAMS * STAGE);
+constexpr int ROOM = (SHARED_SIZE - BARRIERS - 2 * TURN * 4) / (TEAMS * STAGE);
 constexpr int MAX_STAGES = 12, STAGES = ROOM < MAX_STAGES ? ROOM : MAX_STAGES;
-static_assert(STAGES >= 3 && TEAMS * STAGES * (SMALL ? 40 : 48) <= BARRIERS);
+static_assert(STAGES >= 3 && TEAMS * STAGES * 40 <= BARRIERS);
 
 DEVICE int first_input(int run) { return run ? SPARE + 128 * run : 0; }
 

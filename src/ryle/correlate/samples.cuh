@@ -5,8 +5,7 @@
 // box. A matrix step's words may have any four of a group's 16 spectra, the same ones for rows and columns:
 //
 //  - TIME_MAJOR, [spectrum][channel][input]: a box has 128 bytes a spectrum. Loaded as matrices of 8 spectra by 8
-//  inputs,
-//    transposed on the way, lane q of four gets spectra 2q, 2q + 1, 2q + 8 and 2q + 9 of an input;
+//    inputs, transposed on the way, lane q of four gets spectra 2q, 2q + 1, 2q + 8 and 2q + 9 of an input;
 //  - HEAPS, [antenna][channel][spectrum][polarization]: a box has 128 bytes an antenna, the first 32 spectra of all,
 //    then the others. Lane q takes spectra 4q to 4q + 3, 16 bytes, and antennas are dealt out to lanes 0, 4, 1, 5, ...
 #pragma once

@@ -32,18 +32,6 @@ static inline CountingBarrier& counting(uint64_t* barrier, const Place& place) {
     return found;
 }
 
-// Writes from shared memory that a thread has asked for.
-struct Outgoing {
-    static constexpr int ROOM = 8;
-    struct {
-        int* global;
-        const int* shared;
-        int bytes;
-    } writes[ROOM];
-    int count;
-};
-static Outgoing outgoing[MAX_THREADS];
-
 // What the host makes in place of a CUtensorMap.
 struct Boxes {
     const unsigned char* data;
@@ -176,24 +164,6 @@ DEVICE void fetch(void* shared, const void* global, uint64_t* barrier, int bytes
     emulation::CountingBarrier& b = emulation::counting(barrier, place);
     b.bytes -= bytes;
     b.settle();
-}
-// Written as late as the kernel allows.
-DEVICE void write_sums(int* global, const int* shared, int bytes, EMULATED_PLACE) {
-    check_bulk(shared, global, bytes, place);
-    emulation::Outgoing& out = emulation::outgoing[emulation::state.current - emulation::state.thread];
-    if (out.count == emulation::Outgoing::ROOM) emulation::fail("line %d: too many writes", place.line);
-    out.writes[out.count++] = {global, shared, bytes};
-}
-DEVICE void sums_taken() {
-    emulation::Outgoing& out = emulation::outgoing[emulation::state.current - emulation::state.thread];
-    for (int n = 0; n < out.count; ++n) {
-        const auto& write = out.writes[n];
-        for (int i = 0; i < write.bytes / 4; ++i) write.global[i] = write.shared[i];
-    }
-    out.count = 0;
-}
-DEVICE void barrier_pass(int id, int threads, EMULATED_PLACE) {
-    emulation::pass_barrier(static_cast<unsigned>(id), static_cast<unsigned>(threads), place);
 }
 
 template <int REGISTERS>
