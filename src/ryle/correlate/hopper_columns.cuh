@@ -51,32 +51,39 @@ DEVICE void expand(const Ring& ring, int thread, int blocks) {
 // Transpose the columns that were fetched where they lie; `warp` of the team's transposing warps. They share each box:
 // all have read it before any writes.
 DEVICE void transpose_columns(const Ring& ring, int team, int warp, int first_block, int blocks, Clamping clamping) {
-    const bool wanted = clamping.wanted;
-    const auto together = [&] { barrier(5 + team, 32 * TOGETHER); };
+    constexpr int COUNT = (RUNS == 1 ? FIRST : 128) / 16, OWN = 2;  // sixteens of a K-block, and of a warp at once
     Place place;
     Tile tile;
     while (next_tile(tile, ring, place)) {
         const int run = RUNS == 1 ? 0 : tile.columns;
         const bool same = RUNS == 1 || tile.rows == tile.columns;
-        clamping.wanted = wanted && same;  // each input is in one such tile
+        const bool look = clamping.wanted && same;  // each input is in one such tile
         clamping.channel = tile.channel;
         clamping.spectrum = (first_block + tile.integration * blocks) * BLOCK;
         for (int block = 0; block < blocks; ++block, clamping.spectrum += BLOCK) {
             barrier_wait(ring.fetched + place.stage, place.parity);
-            unsigned char* samples = ring.stages + place.stage * STAGE + (same ? 0 : COLUMNS);
+            unsigned char* columns = ring.stages + place.stage * STAGE + (same ? 0 : COLUMNS);
 #pragma unroll 1
-            for (int box = 0; box < (RUNS == 1 ? BOXES : 2); ++box, samples += BOX) {
-                constexpr int OWN = BOX_INPUTS / 16 / TOGETHER;
-                const int first = OWN * warp, input = 128 * run + BOX_INPUTS * box;
+            for (int round = 0; round < COUNT; round += OWN * TOGETHER) {
                 Sixteen sixteens[OWN];
-                const bool live = RUNS > 1 || BOX_INPUTS * box + 16 * first < FIRST;
+                const auto each = [&](auto&& act) {
 #pragma unroll
-                for (int n = 0; n < OWN; ++n)
-                    if (live) sixteens[n].read<(RUNS > 1)>(samples, first + n, clamping, input + 16 * (first + n));
-                together();
-#pragma unroll
-                for (int n = 0; n < OWN; ++n)
-                    if (live) sixteens[n].write(samples + 16 * (first + n) * ROW);
+                    for (int n = 0; n < OWN; ++n) {
+                        const int first = round + n * TOGETHER;  // of the team's warps
+                        if (COUNT % (OWN * TOGETHER) == 0 || first + warp < COUNT) act(sixteens[n], first);
+                    }
+                };
+                each([&](Sixteen& own, int first) { own.read(columns + first / 4 * BOX, first % 4 + warp); });
+                if (look) {
+                    bool suspect = false;
+                    each([&](const Sixteen& own, int) { suspect |= own.suspect(); });
+                    if (__any_sync(~0u, suspect))
+                        each([&](Sixteen& own, int first) {
+                            own.mend<(RUNS > 1)>(clamping, 128 * run + 16 * (first + warp));
+                        });
+                }
+                barrier(5 + team, 32 * TOGETHER);
+                each([&](const Sixteen& own, int first) { own.write(columns + (first + warp) * 16 * ROW); });
             }
             shared_writes_done();
             __syncwarp();

@@ -82,59 +82,41 @@ struct Clamping {
     int channel, spectrum;  // of the K-block at hand
 };
 
-// Mend 16 inputs from `input` on, a sixteen of a box, called by a warp: count their -128, and write what they
-// become to shared memory and, with MEND, back to the samples. Rare, so that it should rather take few registers than
-// little time.
-template <bool MEND>
-DEVICE void mend(unsigned char* box, int sixteen, const Clamping& clamping, int input) {
-    constexpr uint32_t HIGH = 0x80808080u;
-    anchor(input);
-    const int lane = threadIdx.x % 32;
-    int count = 0;
-#pragma unroll 1
-    for (int n = 0; n < 16; ++n) {
-        const int spectrum = HEAPS ? 32 * (n % 2) + lane : 4 * n + lane / 8, pair = HEAPS ? n / 2 : lane % 8;
-        const int chunk = HEAPS ? lane / 4 : 2 * sixteen + pair / 4, word = HEAPS ? lane % 4 : pair % 4;
-        const int row = HEAPS ? n % 2 * (BOX_INPUTS / 2) + 8 * sixteen + pair : spectrum;
-        uint32_t* at = reinterpret_cast<uint32_t*>(box + chunk_offset(row, chunk) + word * 4);
-        const uint32_t x = *at ^ HIGH, low = ~(((x & ~HIGH) + ~HIGH) | x | ~HIGH);
-        if (!low) continue;
-        count += __popc(low);
-        *at |= low >> 7;
-        if constexpr (MEND) {
-            const int64_t when = clamping.spectrum + spectrum, own = input / 2 + pair;
-            const int64_t place = HEAPS ? (own * clamping.channels + clamping.channel) * clamping.spectra + when
-                                        : (when * clamping.channels + clamping.channel) * (INPUTS / 2) + own;
-            reinterpret_cast<uint32_t*>(clamping.samples)[place] = *at;
-        }
-    }
-    if (count)
-        atomicAdd(reinterpret_cast<unsigned long long*>(clamping.clamped), static_cast<unsigned long long>(count));
-    __syncwarp();
-}
-
 // 16 inputs of a K-block in a warp's registers, on their way from a box to rows of K-blocks.
 struct Sixteen {
     uint32_t words[GROUPS][4];
 
-    // Read those of a box, which begin with input `input`.
-    template <bool MEND>
-    DEVICE void read(unsigned char* box, int sixteen, const Clamping& clamping, int input) {
+    // Read one of a box.
+    DEVICE void read(const unsigned char* box, int sixteen) {
         const int at = sample_offset(sixteen);
-        const auto load = [&] {
 #pragma unroll
-            for (int group = 0; group < GROUPS; ++group) load_words(words[group], box + group_offset(at, group));
-        };
-        load();
-        if (!clamping.wanted) return;
-        // Finds -128, and a few others that only a closer look tells apart.
-        uint32_t found = 0;
+        for (int group = 0; group < GROUPS; ++group) load_words(words[group], box + group_offset(at, group));
+    }
+    // Whether this thread may have -128: it may also have -127 and, in the byte before, 0. For the least time, as every
+    // sample is looked at.
+    DEVICE bool suspect() const {
+        uint32_t found[4] = {};
 #pragma unroll
-        for (int n = 0; n < 4 * GROUPS; ++n) found |= words[n / 4][n % 4] & ~(words[n / 4][n % 4] - 0x01010101u);
-        if (__any_sync(~0u, found & 0x80808080u)) {
-            mend<MEND>(box, sixteen, clamping, input);
-            load();
+        for (int n = 0; n < 4 * GROUPS; ++n) found[n / 4] |= words[n / 4][n % 4] & ~(words[n / 4][n % 4] - 0x01010101u);
+        return (found[0] | found[1] | found[2] | found[3]) & 0x80808080u;
+    }
+    // Mend this thread's -128 and count them; with KEEP write what they become back to the samples, of inputs from
+    // `input` on.
+    template <bool KEEP>
+    DEVICE void mend(const Clamping& clamping, int input) {
+        anchor(input);
+        int count = 0;
+#pragma unroll
+        for (int n = 0; n < 4 * GROUPS; ++n) {
+            uint32_t& word = words[n / 4][n % 4];
+            const uint32_t low = word & ~((word & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) & 0x80808080u;
+            if (!low) continue;
+            count += __popc(low);
+            word |= low >> 7;
+            if constexpr (KEEP) keep(word, n, clamping, input);
         }
+        if (count)
+            atomicAdd(reinterpret_cast<unsigned long long*>(clamping.clamped), static_cast<unsigned long long>(count));
     }
     // Write them to rows from `to` on.
     DEVICE void write(unsigned char* to) const {
@@ -147,6 +129,23 @@ struct Sixteen {
             uint32_t a[4];
             separate(a, words[group]);
             store_matrices(to + (own ^ group << 5), a);
+        }
+    }
+
+  private:
+    // Write word `n` back to the samples.
+    DEVICE static void keep(uint32_t word, int n, const Clamping& clamping, int input) {
+        const int lane = threadIdx.x % 32, own = lane / 4, q = lane % 4;
+        int spectrum = clamping.spectrum + 16 * (n / 4) + (HEAPS ? 4 * q + n % 4 : 2 * q + 8 * (n % 2));
+        anchor(spectrum);  // or addresses of all words would be computed, and held, before
+        if constexpr (HEAPS) {
+            const int64_t row = int64_t(input / 2 + own_pair(own)) * clamping.channels + clamping.channel;
+            reinterpret_cast<uint32_t*>(clamping.samples)[row * clamping.spectra + spectrum] = word;
+        } else {
+            const int64_t row = int64_t(spectrum) * clamping.channels + clamping.channel;
+            uint16_t* at = reinterpret_cast<uint16_t*>(clamping.samples) + row * INPUTS + input + 8 * (n / 2 % 2) + own;
+            at[0] = static_cast<uint16_t>(word);
+            at[int64_t(clamping.channels) * INPUTS] = static_cast<uint16_t>(word >> 16);
         }
     }
 };
