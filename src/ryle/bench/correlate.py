@@ -255,7 +255,7 @@ def bench_correlate(path: Path | None, turns: int, seconds: float | None = None,
     turns : int
         How often each case is run.
     seconds : float, optional
-        Time for all of it; by default 220, or 80 if `quick`.
+        Time for all of it; by default 220, or 100 if `quick`.
     quick : bool
         Whether to measure only what targets refer to.
 
@@ -274,7 +274,7 @@ def bench_correlate(path: Path | None, turns: int, seconds: float | None = None,
     begin = time.monotonic()
     kernel = kernel_for(gpu)
     cases = headline_cases(kernel) if quick else all_cases(kernel)
-    budget = (80.0 if quick else 220.0) if seconds is None else seconds
+    budget = (100.0 if quick else 220.0) if seconds is None else seconds
     with console.status("compiling") as status:
 
         def progress(text: str) -> None:

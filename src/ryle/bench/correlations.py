@@ -17,7 +17,8 @@ from ..chunk import BLOCK, rows_from_parts
 from ..correlate import multiply
 from ..correlate.correlator import CorrelatorConfig, product_inputs
 from ..correlate.foreign import Foreign, Order
-from ..correlate.multiply import HopperMultiply, PortableMultiply, make_multiply
+from ..correlate.multiply import HopperMultiply, Multiply, PortableMultiply, make_multiply
+from ..correlate.samples import SamplesMultiply, TimeMajorMultiply
 from ..gpu import Gpu, Stream
 from ..gpu.interface import DeviceArray
 from .gpu_timing import Launch
@@ -37,8 +38,8 @@ class Case:
     inputs, times : int
         Inputs, and spectra of an integration, a multiple of 64.
     form : str
-        "K-blocks"; "packed": K-blocks of 4+4 bits; "time-major": samples [time][channel][input], which a launch makes
-        into K-blocks first.
+        "K-blocks"; "packed": K-blocks of 4+4 bits; "time-major": samples [time][channel][input], in which -128 is
+        looked for, transposed inside the kernel where it can, else made into K-blocks first.
     """
 
     kernel: str
@@ -66,6 +67,12 @@ class Case:
         """The case that this one is compared with: K-blocks of 4096 times."""
         return Case(self.kernel, self.inputs)
 
+    @property
+    def transposes(self) -> bool:
+        """Whether the kernel transposes samples on their way."""
+        takes = TimeMajorMultiply.takes(self.inputs, self.polarizations)
+        return self.form == "time-major" and self.kernel == "hopper" and takes
+
     def variant(self, gpu: Gpu) -> tuple[Path, Any]:
         """Give the source and the macros of its kernel, to be compiled beforehand."""
         folder = Path(multiply.__file__).parent
@@ -73,7 +80,8 @@ class Case:
             return folder / "portable.cu", PortableMultiply.defines(
                 self.inputs, self.polarizations, self.bits, gpu.shared_bytes
             )
-        macros = HopperMultiply.defines(self.inputs, self.polarizations, self.bits, gpu.shared_bytes)
+        form = TimeMajorMultiply if self.transposes else HopperMultiply
+        macros = form.defines(self.inputs, self.polarizations, self.bits, gpu.shared_bytes)
         return folder / "hopper.cu", macros
 
 
@@ -90,9 +98,9 @@ def all_cases(kernel: str, inputs: Iterable[int] = INPUTS) -> list[Case]:
 
 def headline_cases(kernel: str) -> list[Case]:
     """Give the cases that targets refer to."""
-    cases = [Case(kernel, n) for n in INPUTS if n != 160]
-    cases += [Case(kernel, n, TIMES // 4) for n in (144, 1024)]
-    cases += [Case(kernel, n, form=form) for form in ("packed", "time-major") for n in (144, 1024)]
+    sizes = [n for n in INPUTS if n != 160]
+    cases = [Case(kernel, n) for n in sizes] + [Case(kernel, n, TIMES // 4) for n in sizes]
+    cases += [Case(kernel, n, form=form) for form in ("packed", "time-major") for n in sizes]
     return cases + ([Case("portable", n) for n in (144, 1024)] if kernel != "portable" else [])
 
 
@@ -165,13 +173,21 @@ class Work:
         self.name, self.case = case.name, case
         config = CorrelatorConfig(case.inputs, channels, case.polarizations)
         rows = channels, blocks, case.inputs, 16 * case.bits
-        self._multiply = make_multiply(gpu, case.inputs, case.polarizations, case.kernel, case.bits)
         self._blocks = blocks
+        self._multiply: Multiply | None = None
+        self._samples: SamplesMultiply | None = None
         self._arrange: Launch | None = None
+        self._clamped = gpu.array(np.zeros(1, np.uint64))
         self._data = source.view(rows, np.int8)
         self.sums = sums.view((1, channels, config.products, 2), np.int32)
         self.operations = useful_operations(case.inputs, channels * blocks * BLOCK)
         self.nbytes = float(self._data.nbytes + self.sums.nbytes)
+        if case.transposes:
+            self._samples = TimeMajorMultiply(gpu, case.inputs, case.polarizations)
+            shape = TimeMajorMultiply.shape(case.inputs, case.polarizations, channels, blocks * BLOCK)
+            self._data = self._data.view(shape, np.int8)
+            return
+        self._multiply = make_multiply(gpu, case.inputs, case.polarizations, case.kernel, case.bits)
         if case.form == "time-major":
             valid = gpu.array(np.full((1, blocks, case.inputs), ~np.uint64(0)))
             samples, self._data = self._data, room.view(rows, np.int8)
@@ -183,7 +199,10 @@ class Work:
         """Enqueue a launch."""
         if self._arrange is not None:
             self._arrange(stream)
-        self._multiply(self._data, self.sums, 0, self._blocks, stream=stream)
+        if self._samples is not None:
+            self._samples.multiply(self._data, self.sums, 0, self._blocks, clamped=self._clamped, stream=stream)
+        if self._multiply is not None:
+            self._multiply(self._data, self.sums, 0, self._blocks, stream=stream)
 
 
 def check(gpu: Gpu, case: Case, channels: int = 3) -> None:

@@ -57,7 +57,7 @@ def bench(
     elif what is What.CORRELATE:
         from ..bench.correlate import bench_correlate
 
-        bench_correlate(json, runs or 3, seconds, quick)
+        bench_correlate(json, runs or (2 if quick else 3), seconds, quick)
     elif what is What.PRECISION:
         from ..bench.precision import bench_precision
 

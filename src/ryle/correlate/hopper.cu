@@ -18,8 +18,7 @@
 // PACKED rows have 64 bytes of two four-bit parts each. Idle warps of the last warpgroups expand the columns, times 16,
 // beside them; rows are expanded in registers. Sums are then 256 times too large until written.
 //
-// A warpgroup's sums leave through shared memory, by the copy engine. There is room for one warpgroup: the other
-// multiplies meanwhile, and falls behind, or gets ahead, by so much that next time it need not wait.
+// A warpgroup's sums leave from registers while the other multiplies.
 //
 // hopper_shape.cuh has the sizes of all this, hopper_ring.cuh the thread that fetches, hopper_columns.cuh the idle
 // warps, hopper_outlet.cuh the way out; here is the multiplication.
@@ -28,49 +27,47 @@
 
 using namespace ryle;
 
+// Whether rows come as samples, where the tile is a rectangle: in others they are the columns, which are transposed.
+template <int X>
+constexpr bool RAW = SAMPLES && X == 0;
+
 // Where this thread's parts lie from a row of 64 on, its chunk 0. The rows of other chunks differ in bits 4 to 6 only,
 // of PACKED ones in 4 and 5.
+template <int LIVE, bool SAMPLED>
 DEVICE int lane_offset(int row) {
-    if constexpr (SAMPLES)
-        return FETCHED + row / BOX_INPUTS * BOX +
-               sample_offset<BOX_INPUTS>(threadIdx.x % 128 / 32, threadIdx.x % 32 / 4, threadIdx.x % 4);
-    const int lane = threadIdx.x % 128, own = lane / 32 * 16 + lane % 32 / 4;
-    const int begin = PACKED ? own * FETCH_ROW + (own / 2 % 4 << 4) : chunk_offset(own, 0);
-    return FETCHED + row * FETCH_ROW + begin + lane % 4 * 4;
-}
-
-// The same of the rows of the corner.
-DEVICE int corner_offset() {
-    if constexpr (!SAMPLES) return lane_offset(0);
-    return FETCHED + BOXES * BOX + sample_offset<SPARE>(threadIdx.x % 128 / 32, threadIdx.x % 32 / 4, threadIdx.x % 4);
+    const int lane = threadIdx.x % 32, own = threadIdx.x % 128 / 32, warp = own * 16 < LIVE ? own : 0;
+    if constexpr (SAMPLED) return row / BOX_INPUTS * BOX + sample_offset(warp);
+    const int first = FETCHED + (row + warp * 16) * FETCH_ROW;
+    if constexpr (PACKED) return first + lane / 4 * FETCH_ROW + (lane / 8 % 4 << 4) + lane % 4 * 4;
+    return first + chunk_offset(lane % 16, lane / 16);
 }
 
 // Four bytes a register of this warp's 16 rows, as the matrix instructions want a group of rows; zero in warps from
 // `live` rows on. `at` is the stage's offset and this thread's in it. The address is made anew for each group, with one
 // operation: kept, 16 of them would take the registers that the sums need.
-template <int LIVE, bool CORNER = false>
+template <int LIVE, bool SAMPLED>
 DEVICE void load_rows(uint32_t (&a)[4], const unsigned char* stages, int at, int group) {
     const bool live = LIVE == 64 || static_cast<int>(threadIdx.x) % 128 / 32 * 16 < LIVE;
-    if constexpr (SAMPLES) {
-        a[0] = a[1] = a[2] = a[3] = 0;
-        if (live) load_samples<CORNER ? SPARE : BOX_INPUTS>(a, stages, at, group);
+    if constexpr (SAMPLED) {
+        uint32_t words[4];
+        load_words(words, stages + group_offset(at, group));
+        separate(a, words);
         return;
     }
-    const auto load = [&](int chunk, int half) {
-        const unsigned char* from = stages + (at ^ chunk << 4) + half * 8 * FETCH_ROW;
-        return live ? *reinterpret_cast<const uint32_t*>(from) : 0;
-    };
+    if constexpr (PACKED) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        if constexpr (PACKED) {
-            const uint32_t both = load(group, half);
+        for (int half = 0; half < 2; ++half) {
+            const unsigned char* from = stages + (at ^ group << 4) + half * 8 * FETCH_ROW;
+            const uint32_t both = live ? *reinterpret_cast<const uint32_t*>(from) : 0;
             a[half] = both & HIGH_PARTS;
             a[2 + half] = both << 4 & HIGH_PARTS;
-        } else {
-            a[half] = load(2 * group, half);
-            a[2 + half] = load(2 * group + 1, half);
         }
+        return;
     }
+    load_matrices(a, stages + (at ^ group << 5));
+    if constexpr (LIVE < 64)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a[i] = live ? a[i] : 0;
 }
 
 // Sums of 64 rows: complex with FULL columns, then, with their own X inputs, real parts and half of the imaginary
@@ -81,33 +78,37 @@ struct Sums {
     static constexpr int SIZE = (FULL + X) / 2;
     int re[SIZE] = {}, im[FULL ? FULL / 2 : 1] = {}, x[X ? X / 2 : 1] = {};
     int corner_re[CORNER ? CORNER / 2 : 1] = {}, corner_x[CORNER ? CORNER / 2 : 1] = {};
+
+    // Nothing may take or give them beyond this point.
+    DEVICE void settled() {
+        settle(re);
+        settle(im);
+        settle(x);
+        settle(corner_re);
+        settle(corner_x);
+    }
 };
 
-constexpr int FEW = 2;  // K-blocks, after which the copy engine has long taken the sums of the tile before
-
 // Multiply all K-blocks of a tile: this warpgroup's rows from `row` on in a stage, the columns from byte `columns` on.
-// `begun` is called after the first FEW.
-template <int FULL, int X, int CORNER, typename Begun>
-DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place, int blocks, int row, int columns,
-                     const Begun& begun) {
+template <int FULL, int X, int CORNER>
+DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place, int blocks, int row, int columns) {
     constexpr int LIVE = FULL == 0 ? X : 64;
     // Whether there are registers for rows that wait until others have been multiplied.
     constexpr bool EARLY = 2 * FULL + 3 * X / 2 + 2 * CORNER <= 256;
-    const int lane = lane_offset(row), corner_lane = corner_offset();
-    const auto leave = [&](int stage) { ring.leave(stage); };
+    const int lane = lane_offset<LIVE, RAW<X>>(row), corner_lane = lane_offset<CORNER, false>(0);
     for (int block = 0; block < blocks; ++block) {
         if constexpr (BESIDE) barrier_wait(ring.fetched + place.stage, place.parity);
         barrier_wait(ring.full + place.stage, place.parity);
         const int stage = place.stage * STAGE;
         const uint32_t at = shared_address(ring.stages + stage);
         uint32_t next[4], held[2] = {}, corner_held[2] = {};
-        if constexpr (EARLY) load_rows<LIVE>(next, ring.stages, stage + lane, 0);
+        if constexpr (EARLY) load_rows<LIVE, RAW<X>>(next, ring.stages, stage + lane, 0);
 #pragma unroll
         for (int group = 0; group < GROUPS; ++group) {
             uint32_t a[4] = {next[0], next[1], next[2], next[3]}, corner[4] = {};
-            if constexpr (!EARLY) load_rows<LIVE>(a, ring.stages, stage + lane, group);
+            if constexpr (!EARLY) load_rows<LIVE, RAW<X>>(a, ring.stages, stage + lane, group);
             const uint32_t turned[4] = {negate_bytes(a[2]), negate_bytes(a[3]), a[0], a[1]};
-            if constexpr (CORNER > 0) load_rows<CORNER, true>(corner, ring.stages, stage + corner_lane, group);
+            if constexpr (CORNER > 0) load_rows<CORNER, false>(corner, ring.stages, stage + corner_lane, group);
             const uint32_t mixed[4] = {held[0], held[1], turned[0], turned[1]};
             const uint32_t corner_mixed[4] = {corner_held[0], corner_held[1], negate_bytes(corner[2]),
                                               negate_bytes(corner[3])};
@@ -127,60 +128,41 @@ DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place
             }
             wgmma_commit();
             if constexpr (EARLY)
-                if (group < GROUPS - 1) load_rows<LIVE>(next, ring.stages, stage + lane, group + 1);
+                if (group < GROUPS - 1) load_rows<LIVE, RAW<X>>(next, ring.stages, stage + lane, group + 1);
             wgmma_wait<1>();
-            if (group == 0 && block > 0) leave(place.before());
-            if (group == 1 && block == min(FEW, blocks - 1)) begun();
+            if (group == 0 && block > 0) ring.leave(place.before());
         }
         place.advance();
     }
     wgmma_wait<0>();
-    settle(sums.re);
-    settle(sums.im);
-    settle(sums.x);
-    settle(sums.corner_re);
-    settle(sums.corner_x);
-    leave(place.before());
+    sums.settled();
+    ring.leave(place.before());
 }
 
 // Multiply a tile and write it to a result of the sums: of inputs from `first_row` and `first_column` on.
 template <int FULL, int X, int CORNER, int WARPGROUP>
 DEVICE void tile(const Ring& ring, Place& place, int blocks, int row, int columns, int* sums_to, int result,
-                 int first_row, int first_column, Outlet<WARPGROUP>& outlet, bool add) {
+                 int first_row, int first_column, int* scratch, bool add) {
+    constexpr bool PAIRED = HEAPS && RAW<X>;
     Sums<FULL, X, CORNER> sums;
-    multiply(sums, ring, place, blocks, row, columns, [&] { outlet.pass_on(); });
+    multiply(sums, ring, place, blocks, row, columns);
     keep_here(first_row);  // or addresses would be computed, and held, before the loop
     keep_here(result);
     int* to = sums_to + int64_t(result) * PRODUCTS * 2;
-    int* words = outlet.words;
-    outlet.take();
-    if constexpr (X > 0) turn<X, WARPGROUP>(sums.x, words);
-    if constexpr (CORNER > 0) turn<CORNER, WARPGROUP>(sums.corner_x, words);
-    const bool corner = CORNER > 0 && static_cast<int>(threadIdx.x) % 128 / 32 * 16 < CORNER;
-    if constexpr (STAGED) {
-        // The corner's rows lie behind the others, where there is room, as warpgroup 1 has more columns.
-        constexpr int BEHIND = FULL + X;
-        static_assert(BEHIND + CORNER <= FIRST);
-        if constexpr (X > 0) lay<X>(words, sums.re, sums.x, FULL / 2, FULL);
-        if constexpr (FULL > 0) lay<FULL>(words, sums.re, sums.im, 0, 0);
-        if constexpr (CORNER > 0)
-            if (corner) lay<CORNER>(words, sums.corner_re, sums.corner_x, 0, BEHIND);
-        send(to, words, first_row, first_column, FULL + X, 0, add);
-        if (corner) send(to, words, first_column, first_column, CORNER, BEHIND, add);
-    } else {
-        if constexpr (FULL > 0) put<FULL>(to, sums.re, sums.im, 0, first_row, first_column, add);
-        if constexpr (X > 0) put<X>(to, sums.re, sums.x, FULL / 2, first_row, first_column + FULL, add);
-        if constexpr (CORNER > 0)
-            if (corner) put<CORNER>(to, sums.corner_re, sums.corner_x, 0, first_column, first_column, add);
-    }
+    if constexpr (X > 0) turn<X, WARPGROUP>(sums.x, scratch);
+    if constexpr (CORNER > 0) turn<CORNER, WARPGROUP>(sums.corner_x, scratch);
+    if constexpr (FULL > 0) write<FULL, false, PAIRED>(to, sums.re, sums.im, 0, first_row, first_column, add);
+    if constexpr (X > 0) write<X, true, false>(to, sums.re, sums.x, FULL / 2, first_row, first_column + FULL, add);
+    if constexpr (CORNER > 0)
+        if (threadIdx.x % 128 / 32 * 16 < CORNER)
+            write<CORNER, true, false>(to, sums.corner_re, sums.corner_x, 0, first_column, first_column, add);
 }
 
 template <int WARPGROUP>
-DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int blocks, bool add) {
+DEVICE void consume(const Ring& ring, int* scratch, int* sums, int channels, int blocks, bool add) {
     constexpr int W = WARPGROUP;
     Place place;
     Tile t;
-    Outlet<W> outlet{words};
     while (next_tile(t, ring, place)) {
         const int result = t.integration * channels + t.channel;
         const int rows = first_input(t.rows), columns = first_input(t.columns);
@@ -189,39 +171,38 @@ DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int b
                 ~0u, (t.rows == t.columns) == same && (run < 0 || SPARE == 0 || (t.columns == 0) == (run == 0)));
         };
         if constexpr (SMALL) {
-            tile<0, FIRST, 0, W>(ring, place, blocks, 0, 0, sums, result, 0, 0, outlet, add);
+            tile<0, FIRST, 0, W>(ring, place, blocks, 0, 0, sums, result, 0, 0, scratch, add);
             continue;
         }
         if constexpr (HALF && W == 1)
             if (__any_sync(~0u, t.rows == RUNS - 1)) {
                 skip(ring, place, blocks);
-                outlet.pass_on();
-                outlet.take();
                 continue;
             }
         if constexpr (RUNS > 1 && (SPARE == 0 || RUNS > 2))
             if (is(false, 1)) {
-                tile<128, 0, 0, W>(ring, place, blocks, 64 * W, COLUMNS, sums, result, rows + 64 * W, columns, outlet,
+                tile<128, 0, 0, W>(ring, place, blocks, 64 * W, COLUMNS, sums, result, rows + 64 * W, columns, scratch,
                                    add);
                 continue;
             }
         if constexpr (RUNS > 1 && SPARE > 0)
             if (is(false, 0)) {
-                tile<FIRST, 0, 0, W>(ring, place, blocks, 64 * W, COLUMNS, sums, result, rows + 64 * W, 0, outlet, add);
+                tile<FIRST, 0, 0, W>(ring, place, blocks, 64 * W, COLUMNS, sums, result, rows + 64 * W, 0, scratch,
+                                     add);
                 continue;
             }
         if constexpr (!SMALL && (RUNS > 1 || SPARE == 0))
             if (is(true, 1)) {
-                tile<64 * W, 64, 0, W>(ring, place, blocks, 64 * W, 0, sums, result, rows + 64 * W, columns, outlet,
+                tile<64 * W, 64, 0, W>(ring, place, blocks, 64 * W, 0, sums, result, rows + 64 * W, columns, scratch,
                                        add);
                 continue;
             }
         if constexpr (SPARE > 0)
             if (is(true, 0))
                 tile<SPARE + 64 * W, 64, W ? 0 : SPARE, W>(ring, place, blocks, SPARE + 64 * W, 0, sums, result,
-                                                           SPARE + 64 * W, 0, outlet, add);
+                                                           SPARE + 64 * W, 0, scratch, add);
     }
-    outlet.close();
+    __syncwarp();  // or the compiler takes the loop for divergent and makes matrix instructions wait for each other
 }
 
 // Sum `blocks` K-blocks from `first_block` on for each of several integrations, one after the other in the data
@@ -229,7 +210,7 @@ DEVICE void consume(const Ring& ring, int* words, int* sums, int channels, int b
 // [integration][channel][product][re, im]. `tiles` are `works` and one that is none; `counter` is 0, and 0 again after.
 //
 // SAMPLES lie in the order of others, without -128 or, with `clamp`, where all tiles are of a run with itself, to be
-// mended in place. `maps` describe boxes of SPARE and of 64 inputs.
+// mended in place. `maps` describes boxes of 64 inputs.
 KERNEL(THREADS, 1)
 correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter, int works, int channels,
           int first_block, int blocks, int add
@@ -239,9 +220,8 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
 #endif
 ) {
     SHARED_BYTES(shared);
-    int* words = reinterpret_cast<int*>(shared + TEAMS * STAGES * STAGE);
-    unsigned char* end = reinterpret_cast<unsigned char*>(words) + OUT;
-    Tile* coming = reinterpret_cast<Tile*>(end);
+    int* scratch = reinterpret_cast<int*>(shared + TEAMS * STAGES * STAGE);
+    Tile* coming = reinterpret_cast<Tile*>(scratch + 2 * TURN);
     uint64_t* barriers = reinterpret_cast<uint64_t*>(coming + TEAMS * STAGES);
     const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
     if (threadIdx.x == 0) {
@@ -259,7 +239,14 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
         return Ring{shared + team * STAGES * STAGE, fetched, fetched + (BESIDE ? 2 * TEAMS * STAGES : 0),
                     fetched + TEAMS * STAGES, coming + team * STAGES};
     };
-    if (warpgroup >= 2) {
+    if (SAMPLES && warpgroup == 3) {
+#if TIME_MAJOR || HEAPS
+        registers_give<EXPANDER_REGISTERS>();
+        const int warp = threadIdx.x / 32 - 12, team = TEAMS == 1 ? 0 : warp / TOGETHER;
+        transpose_columns(ring(team), team, warp % TOGETHER, first_block, blocks,
+                          {samples, clamped, channels, spectra, clamp != 0, 0, 0});
+#endif
+    } else if (warpgroup >= 2) {
         if constexpr (!EQUAL) registers_give<PRODUCER_REGISTERS>();
         const int warp = threadIdx.x / 32 - 8;
         if (warp < TEAMS) {
@@ -268,18 +255,11 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
             const int team = (warp - TEAMS) / (EXPANDERS ? EXPANDERS : 1);
             expand(ring(team), threadIdx.x - 32 * (8 + TEAMS + team * EXPANDERS), blocks);
         }
-#if TIME_MAJOR || HEAPS
-        else if (warp < TEAMS * (1 + EXPANDERS)) {
-            const int team = (warp - TEAMS) / EXPANDERS;
-            transpose_columns(ring(team), warp - TEAMS - team * EXPANDERS, first_block, blocks,
-                              {samples, clamped, channels, spectra, clamp != 0, 0, 0});
-        }
-#endif
     } else if (warpgroup == 0) {
         if constexpr (!EQUAL) registers_take<CONSUMER_REGISTERS>();
-        consume<0>(ring(0), words, sums, channels, blocks, add);
+        consume<0>(ring(0), scratch, sums, channels, blocks, add);
     } else {
         if constexpr (!EQUAL) registers_take<CONSUMER_REGISTERS>();
-        consume<1>(ring(TEAMS - 1), words + (ONE_OUTLET ? 0 : OUTLET), sums, channels, blocks, add);
+        consume<1>(ring(TEAMS - 1), scratch + TURN, sums, channels, blocks, add);
     }
 }

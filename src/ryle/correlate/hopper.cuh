@@ -36,6 +36,21 @@ DEVICE void barrier_wait(uint64_t* barrier, int parity) {
         : "memory");
 }
 
+// As load_matrices of 4 with each transposed in halves of words: lane l gets the halves l / 4 of rows 2 (l % 4) and
+// 2 (l % 4) + 1 of each.
+DEVICE void load_matrices_transposed(uint32_t (&d)[4], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+// The reverse of load_matrices of 4.
+DEVICE void store_matrices(void* row, const uint32_t (&d)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(shared_address(row)), "r"(d[0]),
+                 "r"(d[1]), "r"(d[2]), "r"(d[3])
+                 : "memory");
+}
+
 // Let the matrix units and the copy engine see what this thread has written to shared memory.
 DEVICE void shared_writes_done() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
@@ -63,24 +78,6 @@ DEVICE void fetch(void* shared, const void* global, uint64_t* barrier, int bytes
                  "l"(global), "r"(bytes), "r"(shared_address(barrier))
                  : "memory");
 }
-
-// Let the copy engine write so many bytes, a multiple of 16 as both addresses are, or add them as int32 to what is
-// there. What lies in shared memory may change after sums_taken, which the same thread calls.
-DEVICE void write_sums(int* global, const int* shared, int bytes, bool add) {
-    if (add)
-        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s32 [%0], [%1], %2;" ::"l"(global),
-                     "r"(shared_address(shared)), "r"(bytes)
-                     : "memory");
-    else
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global),
-                     "r"(shared_address(shared)), "r"(bytes)
-                     : "memory");
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-DEVICE void sums_taken() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-
-// Arrive at barrier `id` of `threads` threads, and go on.
-DEVICE void barrier_pass(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
 // Change this warpgroup's registers; the pool is what the kernel was launched with.
 template <int REGISTERS>

@@ -48,32 +48,42 @@ DEVICE void expand(const Ring& ring, int thread, int blocks) {
     }
 }
 
-// Transpose the columns that were fetched; `warp` of the team's transposing warps.
-DEVICE void transpose_columns(const Ring& ring, int warp, int first_block, int blocks, Clamping clamping) {
-    const int j = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
-    const bool wanted = clamping.wanted;
+// Transpose the columns that were fetched where they lie; `warp` of the team's transposing warps. They share each box:
+// all have read it before any writes.
+DEVICE void transpose_columns(const Ring& ring, int team, int warp, int first_block, int blocks, Clamping clamping) {
+    constexpr int COUNT = (RUNS == 1 ? FIRST : 128) / 16, OWN = 2;  // sixteens of a K-block, and of a warp at once
     Place place;
     Tile tile;
     while (next_tile(tile, ring, place)) {
         const int run = RUNS == 1 ? 0 : tile.columns;
         const bool same = RUNS == 1 || tile.rows == tile.columns;
-        const int spare = run ? 0 : SPARE / 16, count = run ? 8 : FIRST / 16;
-        clamping.wanted = wanted && same;  // each input is in one such tile
+        const bool look = clamping.wanted && same;  // each input is in one such tile
         clamping.channel = tile.channel;
         clamping.spectrum = (first_block + tile.integration * blocks) * BLOCK;
         for (int block = 0; block < blocks; ++block, clamping.spectrum += BLOCK) {
             barrier_wait(ring.fetched + place.stage, place.parity);
-            const int boxes = place.stage * STAGE + FETCHED + (same ? 0 : 2 * BOX);
-            for (int octet = warp; octet < count; octet += EXPANDERS) {
-                unsigned char* to = ring.stages + place.stage * STAGE + octet * 16 * ROW;
-                const int input = first_input(run) + 16 * octet;
-                if (SPARE > 0 && octet < spare) {
-                    const int at = boxes + BOXES * BOX + sample_offset<SPARE>(octet, j, q);
-                    transpose<SPARE, (RUNS > 1)>(ring.stages, at, to, clamping, input);
-                } else {
-                    const int n = octet - spare, at = boxes + n / 4 * BOX + sample_offset<BOX_INPUTS>(n % 4, j, q);
-                    transpose<BOX_INPUTS, (RUNS > 1)>(ring.stages, at, to, clamping, input);
+            unsigned char* columns = ring.stages + place.stage * STAGE + (same ? 0 : COLUMNS);
+#pragma unroll 1
+            for (int round = 0; round < COUNT; round += OWN * TOGETHER) {
+                Sixteen sixteens[OWN];
+                const auto each = [&](auto&& act) {
+#pragma unroll
+                    for (int n = 0; n < OWN; ++n) {
+                        const int first = round + n * TOGETHER;  // of the team's warps
+                        if (COUNT % (OWN * TOGETHER) == 0 || first + warp < COUNT) act(sixteens[n], first);
+                    }
+                };
+                each([&](Sixteen& own, int first) { own.read(columns + first / 4 * BOX, first % 4 + warp); });
+                if (look) {
+                    bool suspect = false;
+                    each([&](const Sixteen& own, int) { suspect |= own.suspect(); });
+                    if (__any_sync(~0u, suspect))
+                        each([&](Sixteen& own, int first) {
+                            own.mend<(RUNS > 1)>(clamping, 128 * run + 16 * (first + warp));
+                        });
                 }
+                barrier(5 + team, 32 * TOGETHER);
+                each([&](const Sixteen& own, int first) { own.write(columns + (first + warp) * 16 * ROW); });
             }
             shared_writes_done();
             __syncwarp();

@@ -40,7 +40,7 @@ struct Place {
 DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* tiles, int* counter, int works,
                     int first_block, int blocks) {
     map_acquire(maps);
-    map_acquire(maps + 128);
+    if (!SAMPLES) map_acquire(maps + 128);
     Place place;
     int work = atomicAdd(counter, 1);
     while (work < works) {
@@ -55,36 +55,26 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
             uint64_t* fetched = ring.fetched + place.stage;
             unsigned char* stage = ring.stages + place.stage * STAGE + FETCHED;
             const int from = begin + block;
-            const auto fetch_run = [&](int run) {
-                fetch_box(stage, maps + (run ? 128 : 0), fetched, first_input(run), from, tile.channel);
-            };
             barrier_arrive_expecting(fetched, live * FETCH_ROW + (block == 0 ? sizeof(Tile) : 0));
             if (block == 0) fetch(ring.tiles + place.stage, tiles + work, fetched, sizeof(Tile));
-            if constexpr (SAMPLES) {
-                const auto fetch_samples_box = [&](const unsigned char* map, int input, int count) {
-                    if constexpr (HEAPS) {
-                        for (int half = 0; half < 2; ++half)
-                            fetch_samples(stage + half * (count / 2 * ROW), map, fetched, from * BLOCK + 32 * half,
-                                          tile.channel, input / 2);
-                    } else {
-                        fetch_samples(stage, map, fetched, input, tile.channel, from * BLOCK);
+            const auto fetch_run = [&](int run) {
+                if constexpr (SAMPLES) {
+                    for (int box = 0; box < (RUNS == 1 ? BOXES : 2); ++box, stage += BOX) {
+                        const int input = 128 * run + BOX_INPUTS * box;
+                        if constexpr (HEAPS) {
+                            for (int half = 0; half < 2; ++half)
+                                fetch_samples(stage + half * (BOX / 2), maps, fetched, from * BLOCK + 32 * half,
+                                              tile.channel, input / 2);
+                        } else {
+                            fetch_samples(stage, maps, fetched, input, tile.channel, from * BLOCK);
+                        }
                     }
-                    stage += count * ROW;
-                };
-                const auto fetch_samples_run = [&](int run) {
-                    for (int box = 0; box < BOXES; ++box)
-                        fetch_samples_box(maps + 128, SPARE + 128 * run + BOX_INPUTS * box, BOX_INPUTS);
-                };
-                if (rows != columns) fetch_samples_run(rows);
-                fetch_samples_run(columns);
-                if (SPARE > 0 && columns == 0) fetch_samples_box(maps, 0, SPARE);
-                place.advance();
-                continue;
-            }
-            if (rows != columns) {
-                fetch_run(rows);
-                stage += 128 * FETCH_ROW;
-            }
+                } else {
+                    fetch_box(stage, maps + (run ? 128 : 0), fetched, first_input(run), from, tile.channel);
+                    stage += 128 * FETCH_ROW;
+                }
+            };
+            if (rows != columns) fetch_run(rows);
             fetch_run(columns);
             place.advance();
         }

@@ -1,16 +1,15 @@
 // Samples in the orders of others, 8 bits each of re, im, on their way through Hopper's kernel.
 //
-// A word is two neighbouring inputs of a spectrum, a box 64 inputs of a K-block, swizzled; the few inputs that a first
-// run has beyond 128 have a box of their own. Rows are put together in registers by those who multiply, columns are
-// transposed to what a K-block's rows are by warps beside them. A matrix step's words may have any four of a group's 16
-// spectra, the same ones for rows and columns, and the lanes of a warp any inputs, as long as what is read at once lies
-// in different banks:
+// A word is two neighbouring inputs of a spectrum, a box 64 inputs of a K-block, swizzled. Rows are put together in
+// registers by those who multiply, columns become what a K-block's rows are by warps beside them, in the place of their
+// box. A matrix step's words may have any four of a group's 16 spectra, the same ones for rows and columns:
 //
-//  - TIME_MAJOR, [spectrum][channel][input]: a box has 128 bytes a spectrum (32 or 64, not swizzled, of the few
-//    inputs). Lane q of four takes spectra 2q, 2q + 1, 2q + 8 and 2q + 9, one word each;
+//  - TIME_MAJOR, [spectrum][channel][input]: a box has 128 bytes a spectrum. Loaded as matrices of 8 spectra by 8
+//    inputs, transposed on the way, lane q of four gets spectra 2q, 2q + 1, 2q + 8 and 2q + 9 of an input;
 //  - HEAPS, [antenna][channel][spectrum][polarization]: a box has 128 bytes an antenna, the first 32 spectra of all,
 //    then the others. Lane q takes spectra 4q to 4q + 3, 16 bytes, and antennas are dealt out to lanes 0, 4, 1, 5, ...
 #pragma once
+#include "ryle/correlate/hopper.cuh"
 #include "ryle/correlate/kblocks.cuh"
 
 #ifndef TIME_MAJOR
@@ -28,63 +27,50 @@ static_assert(!HEAPS || POLS == 2);
 
 constexpr int BOX_INPUTS = 64, BOX = BOX_INPUTS * ROW;  // bytes
 
-// Which pair of 8 lane 4j + q has.
-DEVICE int own_pair(int j) { return HEAPS ? j / 2 + j % 2 * 4 : j; }
+// Which pair of 8 lane 4j + q has, of HEAPS.
+DEVICE int own_pair(int j) { return j / 2 + j % 2 * 4; }
 
-// Where lane 4j + q finds its pair of 16 inputs, the octet's, in a box of so many inputs.
-template <int COUNT>
-DEVICE int sample_offset(int octet, int j, int q) {
-    if constexpr (HEAPS) return (8 * octet + own_pair(j)) * ROW + (q ^ own_pair(j)) * 16;
-    if constexpr (COUNT < BOX_INPUTS) return 2 * q * 2 * COUNT + octet * 32 + j * 4;
-    return 2 * q * ROW + ((2 * octet + j / 4) ^ 2 * q) * 16 + j % 4 * 4;
-}
-// Where its word `i` of four of a group is, from there on, and of which spectrum.
-template <int COUNT>
-DEVICE int word_offset(int at, int group, int i) {
-    if constexpr (HEAPS) return (at ^ group % 2 << 6) + group / 2 * (COUNT / 2 * ROW) + 4 * i;
-    if constexpr (COUNT < BOX_INPUTS) return at + (16 * group + 8 * (i / 2) + i % 2) * 2 * COUNT;
-    return (i % 2 ? at ^ 16 : at) + (16 * group + 8 * (i / 2) + i % 2) * ROW;
-}
-DEVICE int word_spectrum(int q, int group, int i) {
-    return 16 * group + (HEAPS ? 4 * q + i : 2 * q + 8 * (i / 2) + i % 2);
-}
-// Its four words of a group.
-template <int COUNT>
-DEVICE void load_words(uint32_t* words, const unsigned char* stages, int at, int group) {
+// Where this lane reads a sixteen of inputs from, in a box, and from there on a group of it.
+DEVICE int sample_offset(int sixteen) {
+    const int lane = threadIdx.x % 32;
     if constexpr (HEAPS) {
-        const uint4 four = *reinterpret_cast<const uint4*>(stages + word_offset<COUNT>(at, group, 0));
+        const int pair = own_pair(lane / 4);
+        return (8 * sixteen + pair) * ROW + (lane % 4 ^ pair) * 16;
+    }
+    const int spectrum = lane % 16, chunk = 2 * sixteen + lane / 16;
+    return spectrum * ROW + (chunk ^ spectrum % 8) * 16;
+}
+DEVICE int group_offset(int at, int group) {
+    if constexpr (HEAPS) return (at ^ group % 2 << 6) + group / 2 * (BOX / 2);
+    return at + 16 * group * ROW;
+}
+
+// The words of a group as they lie: of HEAPS four spectra of a pair, else two spectra each of an input, four of one and
+// four of the input 8 after.
+DEVICE void load_words(uint32_t (&words)[4], const unsigned char* from) {
+    if constexpr (HEAPS) {
+        const uint4 four = *reinterpret_cast<const uint4*>(from);
         words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
     } else {
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-            words[i] = *reinterpret_cast<const uint32_t*>(stages + word_offset<COUNT>(at, group, i));
+        load_matrices_transposed(words, from);
     }
 }
 
-// Of four spectra of inputs e, o (bytes re_e, im_e, re_o, im_o): those of one input, its real parts in the first two
-// bytes.
-DEVICE void pick_even(uint32_t (&two)[2], const uint32_t* words) {
-    two[0] = __byte_perm(words[0], words[1], 0x5140);
-    two[1] = __byte_perm(words[2], words[3], 0x5140);
-}
-DEVICE void pick_odd(uint32_t (&two)[2], const uint32_t* words) {
-    two[0] = __byte_perm(words[0], words[1], 0x7362);
-    two[1] = __byte_perm(words[2], words[3], 0x7362);
-}
-constexpr uint32_t REAL = 0x5410, IMAGINARY = 0x7632;
-
-// What a matrix step wants of a warp's 16 rows: row j of its first eight is input 2 · own_pair(j), row j of the others
-// the next.
-template <int COUNT>
-DEVICE void load_samples(uint32_t (&a)[4], const unsigned char* stages, int at, int group) {
-    uint32_t words[4], even[2], odd[2];
-    load_words<COUNT>(words, stages, at, group);
-    pick_even(even, words);
-    pick_odd(odd, words);
-    a[0] = __byte_perm(even[0], even[1], REAL);
-    a[1] = __byte_perm(odd[0], odd[1], REAL);
-    a[2] = __byte_perm(even[0], even[1], IMAGINARY);
-    a[3] = __byte_perm(odd[0], odd[1], IMAGINARY);
+// What a matrix step wants of two rows: four real parts of either, then their imaginary parts.
+DEVICE void separate(uint32_t (&a)[4], const uint32_t (&words)[4]) {
+    if constexpr (HEAPS) {
+        const uint32_t even[2] = {__byte_perm(words[0], words[1], 0x5140), __byte_perm(words[2], words[3], 0x5140)};
+        const uint32_t odd[2] = {__byte_perm(words[0], words[1], 0x7362), __byte_perm(words[2], words[3], 0x7362)};
+        a[0] = __byte_perm(even[0], even[1], 0x5410);
+        a[1] = __byte_perm(odd[0], odd[1], 0x5410);
+        a[2] = __byte_perm(even[0], even[1], 0x7632);
+        a[3] = __byte_perm(odd[0], odd[1], 0x7632);
+    } else {
+        a[0] = __byte_perm(words[0], words[1], 0x6420);
+        a[1] = __byte_perm(words[2], words[3], 0x6420);
+        a[2] = __byte_perm(words[0], words[1], 0x7531);
+        a[3] = __byte_perm(words[2], words[3], 0x7531);
+    }
 }
 
 // How samples of -128 become -127, where they are found.
@@ -96,70 +82,72 @@ struct Clamping {
     int channel, spectrum;  // of the K-block at hand
 };
 
-// Mend 16 inputs from `input` on: count their -128, and write what they become to shared memory and, with MEND, back to
-// the samples. Rare, so that it should rather take few registers than little time.
-template <int COUNT, bool MEND>
-DEVICE void mend(unsigned char* stages, int at, const Clamping& clamping, int input) {
-    constexpr uint32_t HIGH = 0x80808080u;
-    anchor(input);
-    const int j = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
-    int count = 0;
-#pragma unroll 1
-    for (int n = 0; n < 16; ++n) {
-        uint32_t* word = reinterpret_cast<uint32_t*>(stages + word_offset<COUNT>(at, n / 4, n % 4));
-        const uint32_t x = *word ^ HIGH, low = ~(((x & ~HIGH) + ~HIGH) | x | ~HIGH);
-        if (!low) continue;
-        count += __popc(low);
-        *word |= low >> 7;
-        if constexpr (MEND) {
-            const int64_t spectrum = clamping.spectrum + word_spectrum(q, n / 4, n % 4);
-            const int pair = input / 2 + own_pair(j);
-            const int64_t place =
-                HEAPS ? (int64_t(pair) * clamping.channels + clamping.channel) * clamping.spectra + spectrum
-                      : (spectrum * clamping.channels + clamping.channel) * (INPUTS / 2) + pair;
-            reinterpret_cast<uint32_t*>(clamping.samples)[place] = *word;
-        }
-    }
-    if (count)
-        atomicAdd(reinterpret_cast<unsigned long long*>(clamping.clamped), static_cast<unsigned long long>(count));
-}
+// 16 inputs of a K-block in a warp's registers, on their way from a box to rows of K-blocks.
+struct Sixteen {
+    uint32_t words[GROUPS][4];
 
-// Transpose 16 inputs from `input` on, called by a warp: from where `at` is in the stages to rows of K-blocks at `to`.
-template <int COUNT, bool MEND>
-DEVICE void transpose(unsigned char* stages, int at, unsigned char* to, const Clamping& clamping, int input) {
-    constexpr uint32_t HIGH = 0x80808080u;
-    const int j = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
-    uint32_t words[16];
-    const auto read = [&] {
+    // Read one of a box.
+    DEVICE void read(const unsigned char* box, int sixteen) {
+        const int at = sample_offset(sixteen);
 #pragma unroll
-        for (int group = 0; group < GROUPS; ++group) load_words<COUNT>(words + 4 * group, stages, at, group);
-    };
-    read();
-    if (clamping.wanted) {
-        uint32_t found = 0;
+        for (int group = 0; group < GROUPS; ++group) load_words(words[group], box + group_offset(at, group));
+    }
+    // Whether this thread may have -128: it may also have -127 and, in the byte before, 0. For the least time, as every
+    // sample is looked at.
+    DEVICE bool suspect() const {
+        uint32_t found[4] = {};
 #pragma unroll
-        for (int n = 0; n < 16; ++n) found |= words[n] & ~((words[n] & ~HIGH) + ~HIGH);
-        if (found & HIGH) {
-            mend<COUNT, MEND>(stages, at, clamping, input);
-            read();
+        for (int n = 0; n < 4 * GROUPS; ++n) found[n / 4] |= words[n / 4][n % 4] & ~(words[n / 4][n % 4] - 0x01010101u);
+        return (found[0] | found[1] | found[2] | found[3]) & 0x80808080u;
+    }
+    // Mend this thread's -128 and count them; with KEEP write what they become back to the samples, of inputs from
+    // `input` on.
+    template <bool KEEP>
+    DEVICE void mend(const Clamping& clamping, int input) {
+        anchor(input);
+        int count = 0;
+#pragma unroll
+        for (int n = 0; n < 4 * GROUPS; ++n) {
+            uint32_t& word = words[n / 4][n % 4];
+            const uint32_t low = word & ~((word & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) & 0x80808080u;
+            if (!low) continue;
+            count += __popc(low);
+            word |= low >> 7;
+            if constexpr (KEEP) keep(word, n, clamping, input);
+        }
+        if (count)
+            atomicAdd(reinterpret_cast<unsigned long long*>(clamping.clamped), static_cast<unsigned long long>(count));
+    }
+    // Write them to rows from `to` on.
+    DEVICE void write(unsigned char* to) const {
+        const int lane = threadIdx.x % 32;
+        // Of HEAPS the first 8 rows written are the even inputs of pairs 0, 4, 1, 5, ..., the others the odd ones.
+        const int row = HEAPS ? 2 * own_pair(lane % 8) + lane / 8 % 2 : lane % 16;
+        const int own = chunk_offset(row, lane / 16);
+#pragma unroll
+        for (int group = 0; group < GROUPS; ++group) {
+            uint32_t a[4];
+            separate(a, words[group]);
+            store_matrices(to + (own ^ group << 5), a);
         }
     }
-    // Half the lanes write imaginary parts when the others write real ones, for the banks' sake.
-    const int pair = own_pair(j);
-    const uint32_t one = pair < 4 ? REAL : IMAGINARY, other = pair < 4 ? IMAGINARY : REAL;
-    const int own = 2 * pair * ROW + ((2 * pair & 7) ^ (pair < 4 ? 0 : 1)) * 16 + 4 * q;
-#pragma unroll
-    for (int group = 0; group < GROUPS; ++group) {
-        uint32_t even[2], odd[2];
-        pick_even(even, words + 4 * group);
-        pick_odd(odd, words + 4 * group);
-        unsigned char* here = to + (own ^ group << 5);
-        unsigned char* there = to + (own ^ group << 5 ^ 16);
-        *reinterpret_cast<uint32_t*>(here) = __byte_perm(even[0], even[1], one);
-        *reinterpret_cast<uint32_t*>(there) = __byte_perm(even[0], even[1], other);
-        *reinterpret_cast<uint32_t*>(here + ROW) = __byte_perm(odd[0], odd[1], other);
-        *reinterpret_cast<uint32_t*>(there + ROW) = __byte_perm(odd[0], odd[1], one);
+
+  private:
+    // Write word `n` back to the samples.
+    DEVICE static void keep(uint32_t word, int n, const Clamping& clamping, int input) {
+        const int lane = threadIdx.x % 32, own = lane / 4, q = lane % 4;
+        int spectrum = clamping.spectrum + 16 * (n / 4) + (HEAPS ? 4 * q + n % 4 : 2 * q + 8 * (n % 2));
+        anchor(spectrum);  // or addresses of all words would be computed, and held, before
+        if constexpr (HEAPS) {
+            const int64_t row = int64_t(input / 2 + own_pair(own)) * clamping.channels + clamping.channel;
+            reinterpret_cast<uint32_t*>(clamping.samples)[row * clamping.spectra + spectrum] = word;
+        } else {
+            const int64_t row = int64_t(spectrum) * clamping.channels + clamping.channel;
+            uint16_t* at = reinterpret_cast<uint16_t*>(clamping.samples) + row * INPUTS + input + 8 * (n / 2 % 2) + own;
+            at[0] = static_cast<uint16_t>(word);
+            at[int64_t(clamping.channels) * INPUTS] = static_cast<uint16_t>(word >> 16);
+        }
     }
-}
+};
 
 }  // namespace ryle

@@ -44,7 +44,7 @@ class SamplesMultiply(HopperMultiply):
             )
         super().__init__(gpu, inputs, polarizations)
         self._polarizations = polarizations
-        self._threads = 512 if inputs <= 64 else 384
+        self._threads = 512
         self._zero_samples = gpu.kernel(_FOLDER / "prepare.cu", "zero_samples", {})
         self._none = gpu.array(np.zeros(1, np.uint64))
         gpu.default_stream.synchronize()
@@ -164,10 +164,10 @@ class SamplesMultiply(HopperMultiply):
             )
 
     def _maps_of(self, data: DeviceArray, stream: Stream | None) -> DeviceArray:
-        """Describe the samples to the copy engine: boxes of the spare inputs and of 64."""
+        """Describe the samples to the copy engine: boxes of 64 inputs."""
 
         def make() -> NDArray[np.uint8]:
-            return np.stack([self._map(data, max(16, self.spare(self._inputs))), self._map(data, 64)])
+            return self._map(data, 64)
 
         return self._kept(self._maps, (data.pointer, data.shape), make, stream)
 

@@ -277,16 +277,6 @@ static __attribute__((noinline)) unsigned wait_at_barrier(unsigned id, unsigned 
     return barrier.result;
 }
 
-// Arrive at barrier `id` without waiting.
-static __attribute__((noinline)) void pass_barrier(unsigned id, unsigned threads, const Place place) {
-    Barrier& barrier = state.barrier[id];
-    if (barrier.arrived && barrier.expected != threads)
-        fail("barrier %u, line %d: made for %u threads, others wait at it for %u", id, place.line, threads,
-             barrier.expected);
-    barrier.expected = threads;
-    if (++barrier.arrived == threads) release(barrier);
-}
-
 // What a new fiber does.
 static void run_thread() {
     state.body(state.arguments);
@@ -307,8 +297,7 @@ static inline void report_deadlock() {
         const Barrier& barrier = state.barrier[id];
         if (!barrier.arrived) continue;
         unsigned warp = 0;
-        while (warp < MAX_WARPS && !barrier.waiting[warp]) ++warp;
-        if (warp == MAX_WARPS) continue;  // all have passed
+        while (!barrier.waiting[warp]) ++warp;
         append("; %u of %u threads wait at ", barrier.arrived, barrier.expected ? barrier.expected : state.alive);
         append(id ? "barrier %u" : "__syncthreads", id);
         append_place(barrier.place[warp]);

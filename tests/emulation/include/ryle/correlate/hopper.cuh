@@ -32,19 +32,6 @@ static inline CountingBarrier& counting(uint64_t* barrier, const Place& place) {
     return found;
 }
 
-// Writes from shared memory that a thread has asked for.
-struct Outgoing {
-    static constexpr int ROOM = 8;
-    struct {
-        int* global;
-        const int* shared;
-        int bytes;
-        bool add;
-    } writes[ROOM];
-    int count;
-};
-static Outgoing outgoing[MAX_THREADS];
-
 // What the host makes in place of a CUtensorMap.
 struct Boxes {
     const unsigned char* data;
@@ -86,6 +73,46 @@ DEVICE void barrier_wait(uint64_t* barrier, int parity, EMULATED_PLACE) {
         emulation::waits_for[emulation::state.current - emulation::state.thread] = &b;
         emulation::suspend();
     }
+}
+
+DEVICE void load_matrices_transposed(uint32_t (&d)[4], const void* row, EMULATED_PLACE) {
+    uint32_t rows[4];  // as they are: word q of row g
+    load_matrices(rows, row, place);
+    struct Own {
+        uint32_t d[4];
+    } own = {{rows[0], rows[1], rows[2], rows[3]}};
+    const Own taken = emulation::meet(
+        "load_matrices_transposed", place, false, emulation::ALL, own, [](auto) {},
+        [&](auto values) {
+            const unsigned lane = emulation::state.current->lane, column = lane / 4;
+            Own mine;
+            for (int i = 0; i < 4; ++i)
+                for (unsigned half = 0; half < 2; ++half) {
+                    const unsigned from = 4 * (2 * (lane % 4) + half) + column / 2;
+                    memcpy(reinterpret_cast<char*>(&mine.d[i]) + 2 * half, values[from] + 4 * i + column % 2 * 2, 2);
+                }
+            return mine;
+        });
+    for (int i = 0; i < 4; ++i) d[i] = taken.d[i];
+}
+DEVICE void store_matrices(void* row, const uint32_t (&d)[4], EMULATED_PLACE) {
+    struct Own {
+        unsigned char* row;
+        uint32_t d[4];
+    } own = {static_cast<unsigned char*>(row), {d[0], d[1], d[2], d[3]}};
+    if (shared_address(row) % 16 || shared_address(row) + 16 > emulation::state.shared_bytes)
+        emulation::fail("store_matrices, line %d: a row at byte %u of shared memory", place.line, shared_address(row));
+    emulation::meet(
+        "store_matrices", place, false, emulation::ALL, own, [](auto) {},
+        [&](auto values) {
+            const unsigned lane = emulation::state.current->lane;
+            for (unsigned i = 0; i < 4; ++i) {
+                Own given;
+                memcpy(&given, values[8 * i + lane / 4], sizeof given);
+                memcpy(given.row + lane % 4 * 4, &own.d[i], 4);
+            }
+            return 0;
+        });
 }
 
 DEVICE void shared_writes_done() {}
@@ -137,24 +164,6 @@ DEVICE void fetch(void* shared, const void* global, uint64_t* barrier, int bytes
     emulation::CountingBarrier& b = emulation::counting(barrier, place);
     b.bytes -= bytes;
     b.settle();
-}
-// Written as late as the kernel allows.
-DEVICE void write_sums(int* global, const int* shared, int bytes, bool add, EMULATED_PLACE) {
-    check_bulk(shared, global, bytes, place);
-    emulation::Outgoing& out = emulation::outgoing[emulation::state.current - emulation::state.thread];
-    if (out.count == emulation::Outgoing::ROOM) emulation::fail("line %d: too many writes", place.line);
-    out.writes[out.count++] = {global, shared, bytes, add};
-}
-DEVICE void sums_taken() {
-    emulation::Outgoing& out = emulation::outgoing[emulation::state.current - emulation::state.thread];
-    for (int n = 0; n < out.count; ++n) {
-        const auto& write = out.writes[n];
-        for (int i = 0; i < write.bytes / 4; ++i) write.global[i] = write.shared[i] + (write.add ? write.global[i] : 0);
-    }
-    out.count = 0;
-}
-DEVICE void barrier_pass(int id, int threads, EMULATED_PLACE) {
-    emulation::pass_barrier(static_cast<unsigned>(id), static_cast<unsigned>(threads), place);
 }
 
 template <int REGISTERS>
