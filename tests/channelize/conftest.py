@@ -43,11 +43,12 @@ class PoisonedCuda(CudaChannelizer):
 
     def work(self, *args, **kwargs):
         work = super().work(*args, **kwargs)
-        buffers = [getattr(work, field.name) for field in fields(work) if field.name not in ("samples", "map", "out")]
+        buffers = [getattr(work, field.name) for field in fields(work) if field.name not in ("samples", "out")]
         for buffer in (b for value in buffers for b in (value if isinstance(value, list) else [value])):
             if hasattr(buffer, "fill"):
                 buffer.fill(0xFF)
         work.out.fill({"int8": 0x80, "uint8": 0x88}.get(work.out.dtype.name, 0xFF))
+        self.gpu.default_stream.synchronize()  # uploads go by another stream, and must come later
         return work
 
 
