@@ -4,7 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h')
 
-.PHONY: help setup demo test lint docs bench paper clean
+FUZZ   := build/fuzz/assembly
+
+.PHONY: help setup demo test lint docs bench fuzz soak paper clean
 help:  ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -42,6 +44,16 @@ docs: $(VENV)/dev.stamp  ## build the documentation site (docs/_build/html)
 
 bench: setup  ## time the CPU forms against their baselines
 	$(BIN)/python bench/cpu.py
+
+$(FUZZ): $(wildcard native/fuzz/*.cpp native/net/*.h native/wire/*.h) native/net/assembler.cpp native/wire/packets.cpp
+	@mkdir -p $(dir $@)
+	$(CXX) -std=c++20 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -pthread \
+	  native/fuzz/assembly.cpp native/net/assembler.cpp native/net/ring_memory.cpp native/wire/packets.cpp -o $@
+
+fuzz: $(FUZZ)  ## build the fuzz target of packet parser and assembler (FUZZ=file says where)
+
+soak: fuzz  ## fuzz for 10 minutes (SOAK=seconds)
+	$(FUZZ) $(or $(SOAK),600)
 
 paper: setup  ## run 1.3 s of PAPER's 16 F-engines and 16 X-engines through this machine
 	$(BIN)/python bench/paper.py

@@ -493,6 +493,7 @@ void Assembler::finish() {
 
 void Assembler::reopen() {
     const std::lock_guard lock(mutex_);
+    close_all();
     finished_ = started_ = quiet_ = false;
 }
 

@@ -211,6 +211,7 @@ std::uint64_t PacketMaker::count(const StreamPlan& stream, std::uint64_t packet)
     if (stream.turns > 1) packet = (packet / p.burst * stream.turns + stream.turn) * p.burst + packet % p.burst;
     further += static_cast<__int128>(packet) * p.step;
     const __int128 period = p.layout.period ? static_cast<__int128>(p.layout.period) : __int128{1} << 64;
+    if (further >= 0 && further < period) return static_cast<std::uint64_t>(further);  // most are: spare the division
     further %= period;
     return static_cast<std::uint64_t>(further < 0 ? further + period : further);
 }
@@ -304,7 +305,7 @@ Fate PacketMaker::foreign(std::uint32_t at, std::uint64_t packet, std::uint8_t* 
     }
     // Every stream that the header can name is sent, or it names none: bytes that are no packet of the format.
     bytes = static_cast<std::uint32_t>(1 + draw % most_);
-    fill_payload(Filling::random, draw, at, packet, out, bytes);
+    fill_payload(Filling::random, draw, streams()[at], packet, out, bytes);
     while (bytes > 1 && valid(out, bytes)) --bytes;
     return kForeignFormat;
 }

@@ -206,7 +206,7 @@ void bind_send(nb::module_& m) {
         .def_prop_ro("segments", &SocketPort::segments);
     nb::class_<SendThreads>(m, "SendThreads", "Senders side by side, a thread each.")
         .def(nb::init<>())
-        .def("add", &SendThreads::add, "source"_a, "port"_a, "core"_a)
+        .def("add", &SendThreads::add, "source"_a, "port"_a, "core"_a, "realtime"_a = false)
         .def("start", &SendThreads::start, "seconds"_a)
         .def("stop", &SendThreads::stop)
         .def_prop_ro("running", &SendThreads::running)

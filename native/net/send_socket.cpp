@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::size_t kMostSegments = 64;       // UDP_MAX_SEGMENTS of kernels before 6.9
 constexpr std::size_t kMostMessage = 65487;     // bytes of a UDP datagram over IPv6 without jumbograms
-constexpr std::size_t kBatchBytes = 256 << 10;  // what a push holds: stays in a core's cache
+constexpr std::size_t kBatchBytes = 512 << 10;  // what a push holds: stays in a core's cache
 constexpr std::size_t kMostBatch = 1024;
 
 std::system_error failed(int error, const std::string& what) {
@@ -90,7 +90,13 @@ SocketPort::SocketPort(std::vector<Route> routes, const SocketOptions& options)
     std::map<std::pair<std::string, std::uint16_t>, int> known;
     try {
         for (const Route& route : routes_) {
-            sockaddr_storage to, from;
+            sockaddr_storage to{}, from{};
+            if (route.to.empty()) {  // another port's stream
+                to_.push_back(to);
+                to_bytes_.push_back(0);
+                socket_of_.push_back(-1);
+                continue;
+            }
             to_bytes_.push_back(parse(route.to, route.to_port, to));
             to_.push_back(to);
             const std::string any = to.ss_family == AF_INET ? "0.0.0.0" : "::";
@@ -128,11 +134,14 @@ SocketPort::SocketPort(std::vector<Route> routes, const SocketOptions& options)
                     if (!route.from.empty())
                         set(socket, IPPROTO_IP, IP_MULTICAST_IF, reinterpret_cast<sockaddr_in&>(from).sin_addr);
                 } else {
+                    const auto scope = reinterpret_cast<sockaddr_in6&>(to).sin6_scope_id;  // ff15::1%eth1
                     set(socket, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, static_cast<int>(options_.ttl));
+                    if (scope) set(socket, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(scope));
                 }
             }
             socket_of_.push_back(socket);
         }
+        connect_single();
         const std::size_t room = std::clamp(kBatchBytes / options_.most_bytes, std::size_t{16}, kMostBatch);
         const std::size_t packets = std::clamp(std::size_t{options_.burst}, room, kMostBatch);
         memory_bytes_ = packets * options_.most_bytes;
@@ -145,6 +154,21 @@ SocketPort::SocketPort(std::vector<Route> routes, const SocketOptions& options)
     } catch (...) {
         for (const int socket : sockets_) close(socket);
         throw;
+    }
+}
+
+// A socket with one destination is told so, once: the kernel then looks for the way once, not for each message.
+void SocketPort::connect_single() {
+    for (const int socket : sockets_) {
+        std::vector<std::size_t> streams;
+        for (std::size_t s = 0; s < socket_of_.size(); ++s)
+            if (socket_of_[s] == socket) streams.push_back(s);
+        const auto same = [&](std::size_t s) { return std::memcmp(&to_[s], &to_[streams.front()], to_bytes_[s]) == 0; };
+        if (!std::all_of(streams.begin(), streams.end(), same)) continue;
+        const std::size_t first = streams.front();
+        if (connect(socket, reinterpret_cast<const sockaddr*>(&to_[first]), to_bytes_[first]) != 0)
+            explain(socket, errno, {0, static_cast<std::uint32_t>(first), 0});
+        for (const std::size_t s : streams) to_bytes_[s] = 0;
     }
 }
 
@@ -172,7 +196,7 @@ void SocketPort::send(int socket, std::span<const Made> made, std::size_t first,
         mmsghdr& message = w.messages[messages];
         message = {};
         msghdr& m = message.msg_hdr;
-        m.msg_name = &to_[head.stream];
+        m.msg_name = to_bytes_[head.stream] ? &to_[head.stream] : nullptr;  // of a connected socket, none
         m.msg_namelen = to_bytes_[head.stream];
         m.msg_iov = &w.parts[parts];
         w.first[messages] = p;

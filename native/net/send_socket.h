@@ -11,7 +11,8 @@
 
 namespace ryle {
 
-// Addresses are numeric. No `from` host: the kernel chooses; port 0 too.
+// Addresses are numeric. No `from` host: the kernel chooses; port 0 too. No `to`: the stream leaves through another
+// port.
 struct Route {
     std::string to;
     std::uint16_t to_port = 0;
@@ -44,14 +45,15 @@ class SocketPort final : public Port {
     bool segments() const { return options_.segment; }
 
   private:
+    void connect_single();
     void send(int socket, std::span<const Made> made, std::size_t first, std::int64_t start);
     void explain(int socket, int error, const Made& packet);
 
     std::vector<Route> routes_;
     SocketOptions options_;
     std::vector<sockaddr_storage> to_;
-    std::vector<socklen_t> to_bytes_;
-    std::vector<int> socket_of_;  // of each stream
+    std::vector<socklen_t> to_bytes_;  // 0: its socket knows
+    std::vector<int> socket_of_;       // of each stream
     std::vector<int> sockets_;
     std::uint8_t* memory_ = nullptr;
     std::size_t memory_bytes_ = 0;

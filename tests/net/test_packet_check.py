@@ -1,13 +1,17 @@
 """`ryle wire`: captures with known faults, explained."""
 
+import json
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from ryle.net.addresses import endpoints
 from ryle.net.packet_check import PacketCheck
 from ryle.net.pcap import PcapWriter
+from ryle.net.send import Sender
+from ryle.net.sending import InjectedFaults, Sending
 from ryle.wire.description import FORMATS, Format, names
 from ryle.wire.packets import Reason, build
 
@@ -128,3 +132,40 @@ def test_commands(capture, tmp_path):
     mine.write_text(mine.read_text().replace("mcnt = 16", "mcnnt = 16"))
     wrong = ryle("wire", "show", mine)
     assert wrong.returncode == 1 and "did you mean mcnt?" in wrong.stderr and "Traceback" not in wrong.stderr
+
+
+def test_for_other_programs(capture, rng):
+    """What a sender injected into a capture is what the check finds in it."""
+    faults = InjectedFaults(loss=0.05, duplicate=0.05, reorder=0.1, truncate=0.05, seed=int(rng.integers(1 << 40)))
+    asked = Sending(
+        to=endpoints("127.0.0.1:9"), format=Format.load("paper_psa128"), sources=2, packets=400, faults=faults
+    )
+    sender = Sender(asked)
+    (source,) = sender.plan.sources
+    packets = []
+    while source.due() >= 0:
+        packets.append(source.make()[0])
+    injected = sender.summary()["injected"]
+    done = ryle("wire", "check", "paper_psa128", "--pcap", capture(packets), "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 1 and not found["clean"] and found["format"] == "paper_psa128"
+    assert found["packets"]["length"] + found["packets"]["short"] == injected["truncated"]
+    assert found["packets"]["valid"] == len(packets) - injected["truncated"] and found["capture"]["cut"] == 0
+    assert [(s["fid"], s["xid"]) for s in found["streams"]] == [(0, 0), (1, 0)]
+    assert sum(s["duplicate"] for s in found["streams"]) == injected["duplicated"]
+    held = {
+        (e["stream"], e["packet"]) for e in sender.summary()["events"]["list"] if e["what"] in ("lost", "truncated")
+    }
+    # what never came, but for runs at a stream's ends, which no capture tells
+    ends = sum(k < first or k > last for s, k in held for first, last in [_span(packets, s)])
+    assert sum(s["missing"] for s in found["streams"]) == len(held) - ends
+    assert found["wrong"]["total"] >= len(found["wrong"]["packets"]) > 0
+    shown, listed = json.loads(ryle("wire", "show", "vdif", "--json").stdout), ryle("wire", "list", "--json")
+    assert shown["name"] == "vdif" and shown["timestamp"]["step"] == 32000
+    assert [f["name"] for f in json.loads(listed.stdout)] == names()
+
+
+def _span(packets, fid):
+    """First and last number of a stream among whole packets, by what was sent first: earlier ones are not missing."""
+    numbers = [int.from_bytes(p[:6], "big") for p in packets if len(p) == 8200 and p[6] == fid]
+    return numbers[0], max(numbers)

@@ -116,6 +116,15 @@ def vdif(rng):
     return packet, want, seconds * 64_000_000 + frame * 32000, {"antenna": station}, x
 
 
+def alma_like(rng):
+    time, antenna, band, pol = int(rng.integers(1 << 62)), int(rng.integers(72)), int(rng.integers(1 << 16)), 1
+    x = rng.integers(-128, 128, 8192)
+    packet = struct.pack(">QHHBB", time, antenna, band, pol, 1) + struct.pack("8192b", *x.tolist())
+    assert len(packet) + 14 + 20 + 8 == 56 + 8192  # behind Ethernet's, IP's and UDP's headers
+    want = {"timestamp": time, "antenna": antenna, "band": band, "pol": pol, "version": 1}
+    return packet, want, time, {"antenna": antenna, "input": 2 * antenna + pol}, x
+
+
 def counter(size):
     def packets(rng):
         n, filling = int(rng.integers(1 << 62)), rng.integers(0, 256, size - 8)
@@ -125,6 +134,7 @@ def counter(size):
 
 
 GOLDEN = {
+    "alma_like": alma_like,
     "paper_psa128": paper_psa128,
     "paper_psa256": paper_psa256,
     "hera_snap": hera_snap,

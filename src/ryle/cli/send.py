@@ -82,6 +82,10 @@ def send(
     ] = "",
     threads: Annotated[int, typer.Option(help="Threads that send.", rich_help_panel=_WAY)] = 1,
     cores: Annotated[str, typer.Option(help="Core of each thread: 2,3.", rich_help_panel=_WAY)] = "",
+    realtime: Annotated[
+        bool,
+        typer.Option("--realtime", help="Threads before all other programs (root, SCHED_FIFO).", rich_help_panel=_WAY),
+    ] = False,
     plain: Annotated[
         bool, typer.Option("--plain", help="Every packet a message: no segmentation offload.", rich_help_panel=_WAY)
     ] = False,
@@ -144,6 +148,7 @@ def send(
         faults=faults,
         threads=threads,
         cores=tuple(int(n) for n in numbers(cores, "--cores")),
+        realtime=realtime,
         segment=not plain,
         departure=departure,
         ttl=ttl,

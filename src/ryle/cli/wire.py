@@ -19,11 +19,16 @@ app = typer.Typer(help="Packet formats: list, show, and check a capture against 
 FormatName = Annotated[str, typer.Argument(help="Name of a shipped format, or a TOML file.", metavar="FORMAT")]
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
 @app.command("list")
-def formats() -> None:
+def formats(as_json: AsJson = False) -> None:
     """List the shipped packet formats."""
     from ..wire.description import Format, names
 
+    if as_json:
+        return _print([{"name": name, "title": Format.load(name).title} for name in names()])
     table = Table(box=None)
     table.add_column("format", style="cyan", no_wrap=True)
     table.add_column("what")
@@ -33,10 +38,13 @@ def formats() -> None:
 
 
 @app.command()
-def show(format: FormatName) -> None:
+def show(format: FormatName, as_json: AsJson = False) -> None:
     """Show a packet format: header fields, payload, timestamp; a format of one's own is checked."""
     from ..wire.description import Format
 
+    if as_json:
+        f = Format.load(format)
+        return _print({"name": f.name, "period": f.period, **f.model_dump()})
     Console().print(_described(Format.load(format)))
 
 
@@ -48,6 +56,7 @@ def check(
     packets: Annotated[
         int, typer.Option(help="Packets to print; after as many, only those with something wrong.", min=0)
     ] = 20,
+    as_json: AsJson = False,
     most: Annotated[int, typer.Option(help="Packets with something wrong to print in all.", min=0)] = 100,
 ) -> None:
     """Explain a capture packet by packet: fields, what is wrong, what is missing.
@@ -58,6 +67,9 @@ def check(
     from ..wire.description import Format
 
     found = PacketCheck(Format.load(format), pcap, port)
+    if as_json:
+        _print(found.as_json(most))
+        raise typer.Exit(0 if found.clean else 1)
     console = Console(soft_wrap=True, highlight=False)
     wrong = 0
     for number, packet in enumerate(found):
@@ -69,6 +81,12 @@ def check(
     console.print(_summary(found))
     if not found.clean:
         raise typer.Exit(1)
+
+
+def _print(found: object) -> None:
+    import json
+
+    print(json.dumps(found, indent=1))
 
 
 def _line(packet: Explained) -> Text:

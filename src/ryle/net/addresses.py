@@ -29,7 +29,9 @@ def endpoints(text: str, what: str = "--to") -> list[Endpoint]:
             if not 1 <= port <= 65535 or not 1 <= count <= 65536:
                 raise ValueError
             first = Endpoint(host=str(host), port=port)
-            run = [first.nth(i) for i in range(count)]
+            run = [first, *(first.nth(i) for i in range(1, count))]
+            if isinstance(host, ipaddress.IPv6Address) and host.scope_id:  # of a group, as ff15::1%eth1
+                run[1:] = [Endpoint(host=f"{e.host.split('%')[0]}%{host.scope_id}", port=e.port) for e in run[1:]]
             if run[-1].port > 65535:
                 raise ValueError
         except ValueError:

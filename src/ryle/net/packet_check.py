@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -146,3 +146,33 @@ class PacketCheck:
                 said = tuple(r for r in remarks if r)
                 yield Explained(number + at, int(batch.time[at]), int(batch.port[at]), size, values, timestamp, said)
             number += len(batch.port)
+
+    def as_json(self, most: int = 100) -> dict[str, Any]:
+        """Go through the capture and say what it held, for other programs.
+
+        Parameters
+        ----------
+        most : int
+            Packets with something wrong to list.
+        """
+        wrong: list[dict[str, Any]] = []
+        total = 0
+        for packet in self:
+            if packet.remarks:
+                total += 1
+                if total <= most:
+                    wrong.append(packet._asdict())
+        rule = self.format.timestamp
+        streams = [
+            dict(zip(rule.stream, key, strict=True))
+            | {f.name: getattr(s, f.name) for f in fields(Stream) if not f.name.startswith("_")}
+            for key, s in sorted(self.streams.items())
+        ]
+        return {
+            "format": self.format.name,
+            "clean": self.clean,
+            "packets": {reason.name.lower(): n for reason, n in self.reasons.items()},
+            "capture": asdict(self.account),
+            "streams": streams,
+            "wrong": {"total": total, "packets": wrong},
+        }

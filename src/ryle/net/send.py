@@ -20,9 +20,10 @@ from rich.console import Console
 from ..monitor.progress import status_line
 from . import _native
 from .departure import keeper
+from .send_streams import SendStream
 from .sending import WIRE_BYTES, Plan, Sending, expected_payload, payload_place, plan
 
-__all__ = ["FATES", "Progress", "Sender", "Sending", "expected_payload", "payload_place", "send"]
+__all__ = ["FATES", "Progress", "Sender", "Sending", "expect", "expected_payload", "payload_place", "send"]
 
 #: What becomes of a packet, in the order of ``native/net/send_counts.h``.
 FATES = (
@@ -116,16 +117,19 @@ class Sender:
         )
         self._threads = _native.SendThreads()
         self._ports = []
-        routes = [
-            (x.to.host, x.to.port, x.sender.host if x.sender else "", x.sender.port if x.sender else 0)
-            for x in self.plan.streams
-        ]
         for thread, source in enumerate(self.plan.sources):
+            mine = set(source.streams)
             port = _native.SocketPort(
-                routes, source.most_bytes, self.plan.burst, sending.segment, held, sending.buffer, sending.ttl
+                [_route(x) if i in mine else ("", 0, "", 0) for i, x in enumerate(self.plan.streams)],
+                source.most_bytes,
+                self.plan.burst,
+                sending.segment,
+                held,
+                sending.buffer,
+                sending.ttl,
             )
             core = sending.cores[thread % len(sending.cores)] if sending.cores else -1
-            self._threads.add(source, port, core)
+            self._threads.add(source, port, core, sending.realtime)
             self._ports.append(port)
         self._stolen = 0.0
         self._ended: float | None = None
@@ -228,7 +232,7 @@ class Sender:
             "payload": {"filling": s.filling, "seed": s.seed} if s.format else None,
             "faults": {k: v if not isinstance(v, tuple) else list(v) for k, v in asdict(s.faults).items()},
             "injected": fates,
-            "expect": _expect(fates, int(counts[:, len(FATES)].sum())),
+            "expect": expect(fates, int(counts[:, len(FATES)].sum())),
             "streams": [self._stream(i, row) for i, row in enumerate(counts.tolist())],
             "events": {"complete": len(events) == total, "total": total, "list": [_event(e) for e in events]},
         }
@@ -318,8 +322,23 @@ def write_summary(summary: dict[str, Any], to: Path | None, console: Console) ->
             to.write_text(text)
 
 
-def _expect(fates: dict[str, int], packets: int) -> dict[str, int]:
-    """Numbers of a receiver that lost nothing, knows all streams and waits long enough for what is out of order."""
+def expect(fates: dict[str, int], packets: int) -> dict[str, int]:
+    """Say what a receiver counts that loses nothing, knows all streams and waits long enough for what is out of order.
+
+    Parameters
+    ----------
+    fates : dict of str to int
+        Packets by what became of them (`FATES`).
+    packets : int
+        Sent, of all kinds.
+
+    Returns
+    -------
+    dict of str to int
+        ``datagrams = placed + duplicate + malformed + foreign + misplaced``. What is misplaced has a header of another
+        packet: a receiver counts it as late, as a duplicate, or takes it for that one. ``missing`` counts it in its own
+        place.
+    """
     whole = fates["sent"] + fates["duplicated"] + fates["reordered"] + fates["corrupted_harmless"]
     gone = sum(fates[k] for k in ("lost", "corrupted_invalid", "corrupted_foreign", "corrupted_misplaced", "truncated"))
     return {
@@ -331,6 +350,10 @@ def _expect(fates: dict[str, int], packets: int) -> dict[str, int]:
         "misplaced": fates["corrupted_misplaced"],
         "missing": gone,
     }
+
+
+def _route(x: SendStream) -> tuple[str, int, str, int]:
+    return x.to.host, x.to.port, x.sender.host if x.sender else "", x.sender.port if x.sender else 0
 
 
 def _event(event: tuple[int, int, int, int, int]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..config.tables import Endpoint
-from ..wire.description import Format, Total
+from ..wire.description import PLACES, Format, Total
 from ..wire.packets import build
 
 #: Payload that packets get where the format leaves their size open, bytes.
@@ -174,6 +174,10 @@ def streams(
         raise ValueError(f"{format.name} has no field {', '.join(unknown)}; there are {', '.join(format.fields)}")
     if clash := sorted(set(given) & (set(format.timestamp.count) - {"add"})):
         raise ValueError(f"{', '.join(clash)} counts time; say where it begins with --start")
+    for name, value in given.items():
+        if not format.fields[name].low <= value <= format.fields[name].high:
+            low, high = format.fields[name].low, format.fields[name].high
+            raise ValueError(f"{name} = {value}: allowed are {low} to {high}")
     shape, payload, trailer = sizes(format, given, size)
     base = {name: f.low for name, f in format.fields.items()} | given | shape
     _state_length(format, base, given, format.header.bytes + payload + trailer)
@@ -232,7 +236,8 @@ class _Counted:
         self._sources: list[tuple[Total, int]] = []
         self._destinations: list[tuple[Total, int]] = []
         stream = set(format.timestamp.stream)
-        for place, total in format.placement.items():
+        # Where both are placed, an input's number is the finer one: it comes after the antenna's and has its way.
+        for place, total in sorted(format.placement.items(), key=lambda item: PLACES.index(item[0])):
             terms = {name: factor for name, factor in total.items() if name in stream}
             if terms:
                 size = format.payload.size.get(place, 1)

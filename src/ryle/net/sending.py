@@ -112,6 +112,9 @@ class Sending:
         What to spoil.
     threads, cores : int, sequence of int
         Threads that send, and the core that each runs on, over and over.
+    realtime : bool
+        Run the threads before all that has no real-time priority (SCHED_FIFO): other programs no longer make packets
+        late. A thread that never waits takes its core for itself.
     segment, departure : bool or None
         Whether the kernel cuts runs of packets (UDP_SEGMENT), and holds them until they are due (SO_TXTIME; None: if
         it can).
@@ -138,6 +141,7 @@ class Sending:
     faults: InjectedFaults = InjectedFaults()
     threads: int = 1
     cores: Sequence[int] = ()
+    realtime: bool = False
     segment: bool = True
     departure: bool | None = None
     ttl: int = 4
@@ -219,6 +223,8 @@ def _of_format(s: Sending, format: Format) -> Plan:
     if rate and s.seconds is not None:
         packets = min(packets or _FOREVER, max(1, round(s.seconds * rate)))
     f = s.faults
+    if any(not 0 <= lag < 1e9 for lag in f.skew):
+        raise ValueError(f"skew = {list(f.skew)}: must not be negative; the source that is ahead has 0")
     native = _native.FormatPlan(
         compiled(format),
         [list(format.fields).index(name) for name in format.timestamp.stream],
@@ -238,8 +244,6 @@ def _of_format(s: Sending, format: Format) -> Plan:
         faults=f.native(),
     )
     lags = [round(f.skew[x.source % len(f.skew)] * 1e-3 * rate) if f.skew else 0 for x in found]
-    if any(lag < 0 for lag in lags):
-        raise ValueError("skews must not be negative: the first source that sends is at 0")
     makers: list[_native.PacketSource] = [
         _native.PacketMaker(
             native,
@@ -274,11 +278,12 @@ def _of_recording(s: Sending) -> Plan:
         lengths.append(np.full(n, size, np.uint32))
         times.append(batch.time)
         pairs = np.column_stack([batch.address, batch.port.astype(">u2").view(np.uint8).reshape(n, 2)])
-        different, inverse = np.unique(pairs, axis=0, return_inverse=True)
-        numbers = [
-            known.setdefault((row[:-2].tobytes(), int(row[-2]) << 8 | int(row[-1])), len(known)) for row in different
-        ]
-        ways.append(np.array(numbers, np.uint32)[inverse.reshape(-1)])
+        different, first_of, inverse = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+        numbers = np.zeros(len(different), np.uint32)
+        for k in np.argsort(first_of).tolist():  # in the order in which they appear
+            row = different[k]
+            numbers[k] = known.setdefault((row[:-2].tobytes(), int(row[-2]) << 8 | int(row[-1])), len(known))
+        ways.append(numbers[inverse.reshape(-1)])
     if not starts:
         raise ValueError(f"{file.name} holds no UDP datagram")
     time = np.concatenate(times)

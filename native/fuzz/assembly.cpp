@@ -1,0 +1,323 @@
+// Fuzz target: any description, any plan, any packets through the parser and the assembler.
+//
+// Built with address and undefined-behaviour sanitizers. Every packet and the ring are allocations of their own, so
+// that a byte read or written out of range is found; what must hold whatever arrives (accounts, zeros where packets are
+// missing, each packet's bytes in its own place) is checked here. With clang, -fsanitize=fuzzer and -DRYLE_LIBFUZZER
+// the input comes from libFuzzer; else main() makes it: `assembly SECONDS [SEED]`.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../net/assembler.h"
+#include "../net/datagram.h"
+
+namespace {
+
+using namespace ryle;
+
+Counts reached;  // by all inputs together: a target that reaches nothing finds nothing
+
+// Decisions, drawn from the input; zeros when it is used up.
+class Draw {
+  public:
+    Draw(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
+    std::uint64_t bits(int bytes) {
+        std::uint64_t word = 0;
+        while (bytes-- > 0) word = word << 8 | (at_ < size_ ? data_[at_++] : 0);
+        return word;
+    }
+    std::uint64_t upto(std::uint64_t most) { return bits(most < 256 ? 1 : most < 65536 ? 2 : 8) % (most + 1); }
+    bool one_in(unsigned n) { return upto(n - 1) == 0; }
+    bool empty() const { return at_ >= size_; }
+
+  private:
+    const std::uint8_t* data_;
+    std::size_t size_, at_ = 0;
+};
+
+void demand(bool right, const char* what) {
+    if (right) return;
+    std::fprintf(stderr, "does not hold: %s\n", what);
+    std::abort();
+}
+
+Plan make_plan(Draw& draw) {
+    Plan plan;
+    PacketLayout& layout = plan.layout;
+    layout.header_bytes = static_cast<std::uint32_t>(draw.one_in(32) ? draw.upto(8) : 8 + draw.upto(32));
+    const std::uint64_t fields = 1 + draw.upto(5);
+    for (std::uint64_t f = 0; f < fields; ++f) {
+        PacketField field{};
+        const bool wrong = draw.one_in(64);  // then it most likely does not fit
+        field.bytes = static_cast<std::uint32_t>(1 + draw.upto(7));
+        const std::uint64_t room = layout.header_bytes - std::min(field.bytes, layout.header_bytes);
+        field.byte = static_cast<std::uint32_t>(draw.upto(wrong ? 64 : room));
+        field.shift = static_cast<std::uint32_t>(draw.upto(wrong ? 63 : 8 * field.bytes - 1));
+        field.width = static_cast<std::uint32_t>(1 + draw.upto(wrong ? 63 : 8 * field.bytes - 1 - field.shift));
+        if (f == 0 && draw.one_in(2)) field.shift = 0, field.width = 8 * field.bytes;
+        field.big_endian = draw.one_in(2);
+        field.high = ~std::uint64_t{0};
+        if (draw.one_in(24)) field.low = draw.bits(1);
+        layout.fields.push_back(field);
+    }
+    layout.trailers = {0};
+    if (draw.one_in(4)) layout.trailers.push_back(static_cast<std::uint32_t>(draw.upto(8)));
+    const std::array<std::uint32_t, 5> widths{1, 2, 4, 8, 16};
+    layout.bits = widths[draw.upto(4)];
+    layout.parts = static_cast<std::uint32_t>(1 + draw.upto(1));
+    const std::uint64_t axes = 1 + draw.upto(2);
+    std::uint64_t elements = layout.parts;
+    for (std::uint64_t a = 0; a < axes; ++a) {
+        layout.sizes.push_back({1 + draw.upto(6), -1});
+        elements *= layout.sizes.back().value;
+    }
+    plan.payload_bytes = static_cast<std::int64_t>((elements * layout.bits + 7) / 8);
+    layout.timestamp.terms.push_back({0, 1 + draw.upto(20)});
+    if (fields > 1 && draw.one_in(3)) layout.timestamp.terms.push_back({1, 1 + draw.bits(4)});
+    const std::array<std::uint64_t, 5> periods{0, 256, 4096, 1000, std::uint64_t{1} << 63};
+    layout.period = periods[draw.upto(4)];
+    if (draw.one_in(4)) plan.key_fields.push_back(static_cast<std::uint32_t>(draw.upto(fields - 1)));
+    plan.key_port = draw.one_in(2);
+    const std::uint64_t heads = 1 + draw.upto(3);
+    for (std::uint64_t h = 0; h < heads; ++h) {
+        std::vector<std::uint64_t> values;
+        for (std::size_t k = 0; k < plan.key_fields.size(); ++k) values.push_back(h);
+        if (plan.key_port) values.push_back(h);
+        plan.heads.push_back(values);
+    }
+    plan.step = static_cast<std::int64_t>(1 + draw.upto(4));
+    plan.origin = static_cast<std::int64_t>(draw.one_in(3) ? draw.bits(7) : 0);
+    plan.packets = static_cast<std::int64_t>(1 + draw.upto(12));
+    plan.window = static_cast<std::int64_t>(draw.upto(40));
+    plan.skew = static_cast<std::int64_t>(draw.upto(40));
+    plan.outage = static_cast<std::int64_t>(draw.bits(2));
+    plan.slots = static_cast<std::int64_t>(2 + draw.upto(12));
+    plan.head_stride = plan.packets * plan.payload_bytes;
+    plan.packet_stride = plan.payload_bytes;
+    plan.run_bytes = plan.payload_bytes;
+    if (draw.one_in(3)) {  // bytes of a payload apart from each other
+        plan.run_bytes = 1;
+        plan.loops = {{plan.payload_bytes, 1, static_cast<std::int64_t>(plan.heads.size()) * plan.packets}};
+        plan.head_stride = plan.packets;
+        plan.packet_stride = 1;
+    }
+    plan.pointers = draw.one_in(5);
+    return plan;
+}
+
+void write_field(std::vector<std::uint8_t>& packet, const PacketField& field, std::uint64_t value) {
+    if (field.byte + field.bytes > packet.size()) return;
+    for (std::uint32_t bit = 0; bit < field.width; ++bit) {
+        const std::uint32_t at = field.shift + bit, byte = at / 8;
+        std::uint8_t& b = packet[field.byte + (field.big_endian ? field.bytes - 1 - byte : byte)];
+        b = static_cast<std::uint8_t>((b & ~(1u << at % 8)) | (value >> bit & 1) << at % 8);
+    }
+}
+
+struct Stream {
+    Assembler& assembler;
+    std::multimap<void*, int> given;  // buffers handed over and not yet back
+    static void give_back(void* self, void* const* buffers, std::size_t count) {
+        auto& given = static_cast<Stream*>(self)->given;
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto found = given.find(buffers[i]);
+            demand(found != given.end(), "a buffer comes back once");
+            given.erase(found);
+        }
+    }
+};
+
+void check_counts(const Assembler& assembler) {
+    const Counts c = assembler.counts();
+    demand(c.received == c.placed + c.late + c.duplicate + c.malformed + c.foreign + c.ring_full, "datagrams add up");
+    std::int64_t faults = 0;
+    for (const std::int64_t n : c.faults) faults += n;
+    demand(faults == c.malformed, "reasons add up");
+    std::vector<HeadCounts> heads(assembler.plan().heads.size());
+    assembler.head_counts(heads);
+    HeadCounts sum;
+    for (const HeadCounts& h : heads) {
+        demand(h.missing >= 0 && h.placed >= 0, "counts are not negative");
+        sum.placed += h.placed, sum.late += h.late, sum.duplicate += h.duplicate, sum.missing += h.missing;
+        sum.ring_full += h.ring_full;
+    }
+    demand(sum.placed == c.placed && sum.late == c.late && sum.duplicate == c.duplicate && sum.missing == c.missing &&
+               sum.ring_full == c.ring_full,
+           "heads add up");
+    demand(c.open + c.ready + c.taken + c.free == assembler.plan().slots, "chunks are all somewhere");
+}
+
+void check_chunk(const Plan& plan, const Chunk& chunk) {
+    std::int64_t placed = 0;
+    for (std::int64_t h = 0; h < static_cast<std::int64_t>(plan.heads.size()); ++h)
+        for (std::int64_t p = 0; p < plan.packets; ++p) {
+            const std::int64_t cell = h * plan.packets + p;
+            placed += chunk.present[cell];
+            if (plan.pointers) {
+                demand((chunk.addresses[cell] != 0) == (chunk.present[cell] != 0), "addresses are of present packets");
+                continue;
+            }
+            const std::uint8_t* at = chunk.data + h * plan.head_stride + p * plan.packet_stride;
+            const std::int64_t stride = plan.loops.empty() ? 1 : plan.loops[0].to;
+            for (std::int64_t b = 0; b < plan.payload_bytes; ++b) {
+                const std::uint8_t want = chunk.present[cell] ? at[0] : 0;  // a payload is one byte over and over
+                demand(at[b * stride] == want, "payloads are whole, and zeros where they are missing");
+                demand(!chunk.present[cell] || want != 0, "no payload is zero");
+            }
+        }
+    demand(placed == chunk.placed && placed > 0, "chunks hold something");
+}
+
+void assemble(Draw& draw) {
+    Plan plan;
+    std::unique_ptr<std::uint8_t, decltype(&std::free)> memory(nullptr, &std::free);
+    std::unique_ptr<Assembler> made;
+    try {
+        plan = make_plan(draw);
+        const std::size_t bytes = Assembler::memory_bytes(plan);
+        if (bytes > 1 << 22) return;
+        memory.reset(static_cast<std::uint8_t*>(std::aligned_alloc(4096, bytes)));
+        std::memset(memory.get(), 0xff, bytes);
+        made = std::make_unique<Assembler>(plan, memory.get());
+    } catch (const std::invalid_argument&) {
+        return;
+    }
+    Assembler& assembler = *made;
+    Stream stream{assembler, {}};
+    assembler.on_give_back(&Stream::give_back, &stream);
+    std::vector<Chunk*> held;
+    std::uint64_t now = draw.one_in(2) ? draw.bits(8) : draw.bits(2);
+    std::vector<std::unique_ptr<std::vector<std::uint8_t>>> alive;  // pointer mode reads them later
+    while (!draw.empty()) {
+        std::vector<Arrival> batch;
+        for (std::uint64_t n = 1 + draw.upto(70); n > 0; --n) {
+            auto packet = std::make_unique<std::vector<std::uint8_t>>(plan.layout.header_bytes + plan.payload_bytes);
+            const std::uint64_t head = draw.upto(plan.heads.size());
+            const std::uint64_t filling = 1 + draw.upto(254);
+            std::fill(packet->begin() + plan.layout.header_bytes, packet->end(), static_cast<std::uint8_t>(filling));
+            const std::uint64_t kind = draw.upto(15);
+            std::uint64_t count = now;
+            if (kind == 0) count -= draw.bits(1);
+            if (kind == 1) count += draw.bits(1);
+            if (kind == 2) count = now = draw.bits(8);
+            if (kind > 2) now += draw.upto(2);
+            for (const PacketField& field : plan.layout.fields) write_field(*packet, field, draw.one_in(4) ? head : 0);
+            for (const std::uint32_t key : plan.key_fields) write_field(*packet, plan.layout.fields[key], head);
+            write_field(*packet, plan.layout.fields[plan.layout.timestamp.terms[0].field], count);
+            if (draw.one_in(16)) packet->resize(draw.upto(packet->size() + 2), 1);
+            packet->shrink_to_fit();
+            void* buffer = plan.pointers && draw.one_in(2) ? packet.get() : nullptr;
+            if (buffer != nullptr) stream.given.emplace(buffer, 0);
+            batch.push_back({packet->data(), static_cast<std::uint32_t>(packet->size()),
+                             static_cast<std::uint32_t>(head), nullptr, buffer});
+            alive.push_back(std::move(packet));
+        }
+        assembler.take(batch);
+        if (!plan.pointers) alive.clear();
+        if (draw.one_in(9)) assembler.flush();
+        if (draw.one_in(40)) assembler.reopen();
+        if (draw.one_in(3))
+            while (Chunk* chunk = assembler.next(std::chrono::nanoseconds(0))) {
+                check_chunk(plan, *chunk);
+                held.push_back(chunk);
+            }
+        while (!held.empty() && draw.one_in(2)) {
+            assembler.release(held.back());
+            held.pop_back();
+        }
+        check_counts(assembler);
+    }
+    assembler.finish();
+    while (Chunk* chunk = assembler.next(std::chrono::nanoseconds(0))) {
+        check_chunk(plan, *chunk);
+        held.push_back(chunk);
+    }
+    for (Chunk* chunk : held) assembler.release(chunk);
+    check_counts(assembler);
+    demand(stream.given.empty(), "every buffer comes back");
+    const Counts c = assembler.counts();
+    demand(c.free == plan.slots, "every chunk comes back");
+    reached.placed += c.placed, reached.late += c.late, reached.duplicate += c.duplicate, reached.chunks += c.chunks;
+    reached.malformed += c.malformed, reached.foreign += c.foreign, reached.ring_full += c.ring_full;
+    reached.missing += c.missing, reached.resyncs += c.resyncs;
+}
+
+void dissect(Draw& draw) {
+    std::vector<std::uint8_t> frame(draw.upto(120));
+    for (auto& byte : frame) byte = static_cast<std::uint8_t>(draw.bits(1));
+    if (frame.size() > 10 && draw.one_in(2)) {  // nearly right, so that it gets further
+        frame[0] = static_cast<std::uint8_t>(draw.one_in(2) ? 0x45 : 0x60);
+        frame[9] = frame[6] = 17;
+        if (draw.one_in(2)) frame[7] = frame[6] = 0;
+    }
+    frame.shrink_to_fit();
+    const Datagram found = find_datagram(frame.data(), frame.size(), draw.one_in(2) ? 0x0800 : 0x86dd);
+    if (!found.udp) return;
+    demand(found.data >= frame.data() && found.data + found.size <= frame.data() + frame.size(),
+           "datagrams lie inside");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    Draw draw(data, size);
+    if (draw.one_in(8))
+        dissect(draw);
+    else
+        assemble(draw);
+    return 0;
+}
+
+#ifndef RYLE_LIBFUZZER
+int main(int argc, char** argv) {
+    if (argc < 2) {
+        std::fprintf(stderr, "usage: assembly SECONDS [SEED]\n");
+        return 2;
+    }
+    const double seconds = std::atof(argv[1]);
+    const std::uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : std::random_device{}();
+    std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+    std::fflush(stdout);
+    std::mt19937_64 random(seed);
+    std::vector<std::uint8_t> input;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto elapsed = [&] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    double said = 0;
+    std::uint64_t runs = 0;
+    for (; elapsed() < seconds; ++runs) {
+        if (runs % 8 == 0 || input.empty()) {  // a new one, or the last with some bytes changed
+            input.resize(16 + random() % 4096);
+            for (auto& byte : input) byte = static_cast<std::uint8_t>(random());
+        } else {
+            for (int n = static_cast<int>(1 + random() % 8); n > 0; --n)
+                input[random() % input.size()] = static_cast<std::uint8_t>(random());
+        }
+        LLVMFuzzerTestOneInput(input.data(), input.size());
+        if (elapsed() - said > 30) {
+            said = elapsed();
+            std::printf("%.0f s: %llu inputs\n", said, static_cast<unsigned long long>(runs));
+            std::fflush(stdout);
+        }
+    }
+    const auto say = [](const char* what, std::int64_t n) {
+        std::printf(", %lld %s", static_cast<long long>(n), what);
+    };
+    std::printf("%llu inputs, nothing found", static_cast<unsigned long long>(runs));
+    say("placed", reached.placed), say("late", reached.late), say("duplicate", reached.duplicate);
+    say("malformed", reached.malformed), say("foreign", reached.foreign), say("ring full", reached.ring_full);
+    say("missing", reached.missing), say("resyncs", reached.resyncs), say("chunks", reached.chunks);
+    std::printf("\n");
+    return 0;
+}
+#endif
