@@ -82,6 +82,8 @@ def test_paper_behind_its_own_f_engines():
     assert o.f_engines == 0 and len(set(o.wire_inputs // layout.inputs)) == 16
     assert (o.batch_spectra, o.packet_channels, o.groups, o.substreams) == (64, 64, 1, 16)
     assert 1024 // layout.spectra * 16 * o.groups == 1024
+    assert o.chunk_spectra() == 512  # 4 MiB, 5.24 ms: of these 20 hold the 100 ms that F-engines may be apart
+    assert o.skew_chunks() == 20 and changed(o, network={"skew": 0.0}).skew_chunks() == 1
     assert o.file_spectra == 1 << 20 == 8 * o.integration_spectra and o.file_time == 10.73741824
     assert str(o.spectra_endpoint(15)) == "127.0.0.1:8526"
     each = [f"10.10.10.{101 + x}:8511" for x in range(16)]

@@ -58,6 +58,12 @@ def test_what_is_sent_is_received(name):
     assert all(x.wire > x.payload for x in rates.links(o))
 
 
+def test_memory_for_packets():
+    """Chunks of 512 spectra, 64 channels and 128 inputs of a byte: 20 that F-engines may be apart by, and 7."""
+    memory = {m.name: m.bytes for m in rates.memory(load(example("paper128")))}
+    assert memory["X-engine receive ring, 27 chunks"] == 27 * 512 * 64 * 128 and len(memory) == 4
+
+
 def test_casper_visibilities():
     """PAPER's X-engines: 4 259 840 B a dump and X-engine, in 1040 packets of 4096 B and 48 B of header."""
     others = {"packets": None}, {"packets": "casper", "integration": None}

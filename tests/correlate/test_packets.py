@@ -187,10 +187,18 @@ def correlator(request):
     return lambda config: CudaCorrelator(config, gpu=gpu, kernel="portable")
 
 
-@pytest.mark.parametrize(("bits", "order"), [(4, ["time", "channel", "input"]), (8, ["channel", "input", "time"])])
-def test_sums(correlator, rng, bits, order):
+@pytest.mark.parametrize(
+    ("bits", "order", "kind"),
+    [
+        (4, ["time", "channel", "input"], {}),
+        (8, ["channel", "input", "time"], {"code": "offset_binary"}),
+        (4, ["input", "time", "channel"], {"bit_order": "lsb", "code": "offset_binary"}),
+        (8, ["time", "input", "channel"], {"first": "imag"}),
+    ],
+)
+def test_sums(correlator, rng, bits, order, kind):
     """Visibilities of packets are those of their samples, added in two runs."""
-    format = make_format(order, {"time": 16, "channel": 2, "input": 8}, bits)
+    format = make_format(order, {"time": 16, "channel": 2, "input": 8}, bits, **kind)
     chunk, parts, there, clamped = filled(rng, format, 3, 2, 2, 14)
     made = correlator(CorrelatorConfig(14, 4, 2, 2))
     made.accumulate(chunk, 0, 1)

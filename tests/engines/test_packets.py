@@ -17,7 +17,7 @@ from rich.console import Console
 
 from ports import free_ports
 from ryle.chunk import BLOCK, Integration, SpectraChunk, parts_from_rows, rows_from_parts
-from ryle.config import ConfigError, load
+from ryle.config import ConfigError, load, parse
 from ryle.correlate.reference import correlate
 from ryle.engines.offline import correlate as correlate_files
 from ryle.engines.offline import run_in_process
@@ -26,7 +26,7 @@ from ryle.engines.simulator import record
 from ryle.engines.summing import Summing
 from ryle.engines.x import XEngine
 from ryle.net.packet_send import PacketMaker
-from ryle.net.packets import PacketCapture, PacketReceiver
+from ryle.net.packets import PacketCapture, PacketMap, PacketReceiver
 from ryle.net.pcap import PcapWriter
 from ryle.products.deliver import deliver
 from ryle.wire.packets import Parser, build
@@ -288,6 +288,42 @@ def test_packets_made(rng, tmp_path):
     np.testing.assert_array_equal(parts_from_rows(chunk.data), parts)
     substreams = found.channel.reshape(8, -1)[0] // o.substream_channels
     np.testing.assert_array_equal(maker.substreams, substreams)
+
+
+SHIPPED = """
+[observation]
+sync_time = "0"
+[array]
+location = {{ latitude = "0 deg", longitude = "0 deg", height = "0 m" }}
+antennas = [{antennas}]
+[band]
+sample_rate = "500 MHz"
+lo = "100 MHz"
+[fengine]
+packets = "{name}"
+channels = {channels}
+[xengine]
+integration = "1 s"
+channels_per_substream = {share}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "share", "heads"),
+    [
+        ("hera_snap", 6144, 384, [(a, 384) for a in range(0, 12, 3)]),
+        ("ata_v1", 4096, 512, [(a, c) for a in range(12) for c in (512, 768)]),
+        ("paper_psa128", 1024, 64, [(f, 1) for f in range(3)]),
+    ],
+)
+def test_streams_of_shipped_formats(name, channels, share, heads):
+    """The second X-engine's packets of twelve dual-polarization antennas, by antenna, channel, F-engine and X-engine."""
+    antennas = ", ".join(f'{{ name = "A{a}", enu = ["{a} m", "0 m", "0 m"] }}' for a in range(12))
+    o = parse(SHIPPED.format(name=name, channels=channels, share=share, antennas=antennas))
+    made = PacketMap(o, [1])
+    plan = made.plan(o)
+    assert plan.heads == heads and made.first_channel == share and plan.span % o.batch_spectra == 0
+    assert made.order(plan.packets).groups == o.groups and plan.compiled()
 
 
 def quiet():

@@ -41,6 +41,10 @@ from .tables import (
 if TYPE_CHECKING:
     from ..wire.spectra import SpectraLayout
 
+_CHUNK_BYTES = 4 << 20  # what X-engines work on at a time
+#: Chunks of others' packets that an X-engine has room for besides those that F-engines may be apart.
+SPARE_CHUNKS = 7
+
 
 class Observation(tables.Table):
     """An observation file, read and checked, with everything derived from it."""
@@ -141,6 +145,22 @@ class Observation(tables.Table):
         per = self.packets.inputs if self.packets is not None else 1
         found = [s.stream if s.input is None else s.stream * per + s.input for s in self.streams]
         return np.array(found, np.int64)
+
+    @property
+    def packet_senders(self) -> int:
+        """Others' F-engines, or runs of antennas, whose packets hold inputs of this array."""
+        return 0 if self.packets is None else len(self.packets.senders(self.wire_inputs))
+
+    def chunk_spectra(self, substreams: int = 1) -> int:
+        """Spectra of a chunk of others' packets of so many substreams: whole batches, of some 4 MiB."""
+        assert self.packets is not None
+        packets = self.batch_spectra // self.packets.spectra * self.packet_senders * self.groups * substreams
+        return max(1, _CHUNK_BYTES // (packets * self.packets.payload_bytes)) * self.batch_spectra
+
+    def skew_chunks(self, substreams: int = 1) -> int:
+        """Chunks of others' packets by which F-engines may be apart."""
+        spectra = self.network.skew * float(self.sample_rate / self.step)
+        return max(1, math.ceil(spectra / self.chunk_spectra(substreams)))
 
     # -- band -------------------------------------------------------------------------------------------------------
 

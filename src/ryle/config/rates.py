@@ -10,10 +10,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from ..chunk import BLOCK
-from .observation import Observation
+from .observation import SPARE_CHUNKS, Observation
 
 #: Bytes on the wire around one IP packet: preamble 7 + delimiter 1, header 14, check sequence 4, gap 12 (IEEE 802.3).
 ETHERNET = 38
@@ -136,8 +134,7 @@ def _others_links(o: Observation) -> list[Link]:
         dumps = o.substreams / o.integration_time
         return [_link(o, "catcher in", 1, heap, CASPER_PAYLOAD, dumps, None, CASPER_HEADER)]
     layout = o.packets
-    senders = len(np.unique(o.wire_inputs // layout.inputs))
-    packets = senders * o.groups * float(o.sample_rate / (o.step * layout.spectra))
+    packets = o.packet_senders * o.groups * float(o.sample_rate / (o.step * layout.spectra))
     size, header = layout.payload_bytes, layout.packet_bytes - layout.payload_bytes
     return [
         _link(o, "X-engine in", o.substreams, size, size, packets, None, header),
@@ -190,8 +187,12 @@ def memory(o: Observation) -> list[Memory]:
     whole = Memory("catcher, one integration", sums * o.substreams, 1 if o.catcher.integration is None else 2)
     if o.catcher.packets is not None:
         return [whole]
+    ring, chunk = RING, received
+    if o.packets is not None:
+        ring = o.skew_chunks() + SPARE_CHUNKS
+        chunk = o.chunk_spectra() // o.packets.spectra * o.packet_senders * o.groups * o.packets.payload_bytes
     xengine = [
-        Memory(f"X-engine receive ring, {RING} chunks", RING * received, o.substreams),
+        Memory(f"X-engine receive ring, {ring} chunks", ring * chunk, o.substreams),
         Memory("X-engine spectra of a batch", o.substream_channels * blocks * o.n_inputs * row, o.substreams),
         Memory("X-engine accumulators", sums, o.substreams),
         whole,

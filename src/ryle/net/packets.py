@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..chunk import BLOCK, PacketChunk, PacketOrder
 from ..config import Endpoint, Observation
+from ..config.observation import SPARE_CHUNKS
 from ..wire.spectra import SpectraLayout
 from .accounting import Account
 from .assembly import Assembler, Plan
@@ -27,11 +28,6 @@ from .assembly import Chunk as Assembled
 from .pcap import PcapFile
 from .sockets import kernel_drops, receive_socket
 from .sources import UdpSource
-
-#: Bytes of samples that a chunk should have at least, so that the X-engine works on long runs.
-_CHUNK_BYTES = 4 << 20
-#: Chunks by which F-engines may be apart, and of the ring.
-_SKEW, _RING = 3, 10
 
 
 class PacketMap:
@@ -68,16 +64,15 @@ class PacketMap:
 
     def plan(self, observation: Observation) -> Plan:
         """Plan chunks of whole batches."""
-        batch = observation.batch_spectra
-        bytes_of_batch = batch // self.layout.spectra * len(self.heads) * self.layout.payload_bytes
-        spectra = max(1, _CHUNK_BYTES // bytes_of_batch) * batch
+        substreams = self.channels // observation.substream_channels
+        spectra, skew = observation.chunk_spectra(substreams), observation.skew_chunks(substreams)
         return Plan(
             self.layout.format,
             self.heads,
             packets=spectra // self.layout.spectra,
-            chunks=_RING,
+            chunks=skew + SPARE_CHUNKS,
             window=spectra,
-            skew=_SKEW * spectra,
+            skew=skew * spectra,
             linger=0.0,
         )
 
