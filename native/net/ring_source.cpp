@@ -156,7 +156,7 @@ class RingWorker : public Worker {
             const Datagram found =
                 find_datagram(ip, head->tp_snaplen > before ? head->tp_snaplen - before : 0, big16(ip - 2));
             at += head->tp_next_offset;
-            if (!found.udp) continue;
+            // What contradicts itself goes on as an empty packet, to be counted.
             const auto port = std::find(options_.ports.begin(), options_.ports.end(), found.port);
             const std::uint32_t number =
                 options_.ports.empty() ? 0 : static_cast<std::uint32_t>(port - options_.ports.begin());

@@ -40,6 +40,7 @@ known when a chunk closes. All counters have 64 bits.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -474,8 +475,14 @@ class Assembler:
         Chunk or None
             None if there was none in time, or at the end (`ended`).
         """
-        taken = self.native.next(timeout)
-        return None if taken[0] < 0 else Chunk(self, taken)
+        end = time.monotonic() + timeout
+        while True:  # in turns, so that Ctrl-C is heard
+            left = end - time.monotonic()
+            taken = self.native.next(min(max(left, 0.0), 0.1))
+            if taken[0] >= 0:
+                return Chunk(self, taken)
+            if left <= 0.1 or self.ended:
+                return None
 
     def __iter__(self) -> Iterator[Chunk]:
         """Go through all chunks until `finish`; each is released when the next is asked for."""

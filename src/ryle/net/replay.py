@@ -122,25 +122,22 @@ class PcapSource:
             if zero is None:
                 zero = int(batch.time[0])
             due = (batch.time - zero) * (1e-9 / self._speed) if self._speed else None
-            for port, chosen in self._chosen(batch):
-                payload = batch.payload if chosen is None else batch.payload[chosen]
-                times = due if due is None or chosen is None else due[chosen]
-                self._hand_over(payload, port, times, start)
+            for port, run in self._wanted(batch):
+                self._hand_over(batch.payload[run], port, None if due is None else due[run], start)
                 if self._stop.is_set():
                     return
 
-    def _chosen(self, batch: Batch) -> list[tuple[int, NDArray[np.intp] | None]]:
-        """Give, by port number, which datagrams of a batch are wanted; None for all."""
+    def _wanted(self, batch: Batch) -> list[tuple[int, slice]]:
+        """Give runs of datagrams to the same endpoint, with its number, in the order in which they came."""
         if self._ends is None:
-            return [(0, None)]
+            return [(0, slice(None))]
         number = np.full(len(batch.port), -1)
         for i, (address, port) in reversed(list(enumerate(self._ends))):
             if len(address) == batch.address.shape[1]:
                 number[(batch.port == port) & (batch.address == np.frombuffer(address, np.uint8)).all(1)] = i
-        # Runs of equal number keep the order in which the datagrams came.
-        edges = np.flatnonzero(np.diff(number, prepend=-2))
+        edges = np.flatnonzero(np.diff(number, prepend=-2)).tolist()
         runs = zip(edges, [*edges[1:], len(number)], strict=True)
-        return [(int(number[a]), np.arange(a, b)) for a, b in runs if number[a] >= 0]
+        return [(int(number[a]), slice(a, b)) for a, b in runs if number[a] >= 0]
 
     def _hand_over(
         self, payload: NDArray[np.uint8], port: int, due: NDArray[np.floating[Any]] | None, start: float
