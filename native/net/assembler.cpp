@@ -7,12 +7,15 @@
 #include <string>
 #include <thread>
 
+#include "copy.h"
+
 namespace ryle {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kVotes = 8;  // packets that must agree before the clock is taken to have moved
 constexpr std::int64_t kAlign = 4096;
+constexpr std::int64_t kBeyondCache = 64 << 20;  // bytes of a ring of which caches hold little when it is read
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0); }
 
@@ -120,6 +123,7 @@ Assembler::Assembler(Plan plan, std::uint8_t* memory)
       chunk_bytes_(data_bytes(plan_)),
       span_(plan_.packets * plan_.step),
       reach_(8 * width_),
+      past_cache_(plan_.loops.empty() && plan_.run_bytes >= 1024 && plan_.slots * chunk_bytes_ >= kBeyondCache),
       memory_(memory_bytes(plan_), memory),
       chunks_(plan_.slots),
       placed_memory_(plan_.slots * plan_.heads.size()),
@@ -212,7 +216,8 @@ void Assembler::take(std::span<const Arrival> packets) {
             for (std::size_t i = 0; i < located;) {
                 Chunk* chunk = copies[i].chunk;
                 std::int64_t ended = 0;
-                for (; i < located && copies[i].chunk == chunk; ++i, ++ended) copy(copies[i]);
+                for (; i < located && copies[i].chunk == chunk; ++i, ++ended)
+                    copy(copies[i], copies[std::min(i + 1, located - 1)].from);
                 chunk->finished.fetch_add(ended, std::memory_order_release);
             }
         }
@@ -588,7 +593,8 @@ void each_run(const std::vector<Loop>& loops, std::size_t depth, std::int64_t fr
 
 }  // namespace
 
-void Assembler::copy(const Copy& copy) const {
+void Assembler::copy(const Copy& copy, const std::uint8_t* next) const {
+    if (past_cache_) return copy_past_cache(copy.to, copy.from, static_cast<std::size_t>(plan_.run_bytes), next);
     if (plan_.loops.empty()) {
         std::memcpy(copy.to, copy.from, static_cast<std::size_t>(plan_.run_bytes));
         return;

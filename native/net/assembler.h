@@ -150,12 +150,13 @@ class Assembler : public Sink {
     bool unwrapped(std::uint64_t count, std::int64_t& time);
     Chunk*& slot(std::int64_t chunk);
 
-    void copy(const Copy& copy) const;
+    void copy(const Copy& copy, const std::uint8_t* next) const;
     void zero(Chunk& chunk) const;
 
     const Plan plan_;
     std::int64_t width_;  // chunks that are open at most
     std::int64_t chunk_bytes_, span_, reach_;
+    bool past_cache_;  // copy payloads so that caches are left alone
     RingMemory memory_;
     std::vector<std::uint32_t> key_widths_;
     std::vector<Entry> table_;

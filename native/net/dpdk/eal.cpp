@@ -41,7 +41,7 @@ void fail(const std::string& what, int code) {
 
 void start(const std::vector<std::string>& args) {
     if (state == State::running) return;
-    if (state == State::stopped) throw Error("DPDK was stopped; it can be started once in a process");
+    if (state == State::stopped) throw Error("DPDK was stopped, or did not start; it can be started once in a process");
     cookie_io_functions_t sink{};
     sink.write = keep;
     if (FILE* stream = fopencookie(nullptr, "w", sink)) {
@@ -65,7 +65,7 @@ void start(const std::vector<std::string>& args) {
 bool started() { return state == State::running; }
 
 void stop() {
-    if (state != State::running) return;
+    if (state != State::running || members > 0) return;
     state = State::stopped;
     rte_eal_cleanup();
 }

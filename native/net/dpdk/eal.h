@@ -1,5 +1,6 @@
 // DPDK's environment: started once a process, its messages kept for error texts.
 #pragma once
+#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -18,7 +19,9 @@ struct Error : std::runtime_error {
 // Throws Error if DPDK refuses, or if it was started and stopped before: that cannot be done twice.
 void start(const std::vector<std::string>& args);
 bool started();
+// Give everything back, unless threads still use it: then the end of the process does.
 void stop();
+inline std::atomic<int> members{0};  // threads of ours that DPDK knows
 // What DPDK logged, the newest 64 KiB.
 std::string log();
 

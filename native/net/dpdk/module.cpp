@@ -124,7 +124,13 @@ NB_MODULE(_dpdk, m) {
     m.def("version", [] { return std::string(rte_version()); });
     m.def("start", &start, "arguments"_a, nb::call_guard<nb::gil_scoped_release>());
     m.def("started", &started);
-    m.def("stop", &stop);
+    m.def(
+        "stop",
+        [] {
+            Thread::stop_all();
+            stop();
+        },
+        nb::call_guard<nb::gil_scoped_release>());
     m.def("log", &ryle::dpdk::log);
     m.def("fill", &fill, "pool"_a, "contents"_a);
     m.def("copy_seconds", &copy_seconds, "source"_a, "target"_a, "bytes"_a, "packets"_a);
@@ -189,12 +195,12 @@ NB_MODULE(_dpdk, m) {
             "__init__",
             [](Receiver* self, std::shared_ptr<dpdk::Port> port, std::vector<std::pair<unsigned, int>> queues,
                std::vector<std::uint16_t> udp_ports, std::uintptr_t sink, std::shared_ptr<Returns> returns,
-               unsigned burst) {
+               unsigned burst, const nb::object&) {
                 new (self) Receiver(std::move(port), std::move(queues), std::move(udp_ports),
                                     reinterpret_cast<Sink*>(sink), std::move(returns), burst);
             },
-            "port"_a, "queues"_a, "udp_ports"_a, "sink"_a, "returns"_a.none(), "burst"_a,
-            "`sink` is the address of a ryle::Sink, which must outlive the receiver.")
+            "port"_a, "queues"_a, "udp_ports"_a, "sink"_a, "returns"_a.none(), "burst"_a, "owner"_a,
+            nb::keep_alive<1, 8>(), "`sink` is the address of a ryle::Sink, which `owner` keeps.")
         .def("start", &Receiver::start, nb::call_guard<nb::gil_scoped_release>())
         .def("ask", &Receiver::ask)
         .def("stop", &Receiver::stop, nb::call_guard<nb::gil_scoped_release>())

@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,16 +22,19 @@ namespace ryle::dpdk {
 inline void join_dpdk() {
     struct Membership {
         const bool joined = rte_lcore_id() == LCORE_ID_ANY && rte_thread_register() == 0;
+        Membership() { ++members; }
         ~Membership() {
-            if (!joined || !started()) return;
-            // Buffers left in this thread's caches would be lost to all others.
-            rte_mempool_walk(
-                [](rte_mempool* pool, void*) {
-                    if (rte_mempool_cache* cache = rte_mempool_default_cache(pool, rte_lcore_id()))
-                        rte_mempool_cache_flush(cache, pool);
-                },
-                nullptr);
-            rte_thread_unregister();
+            if (joined && started()) {
+                // Buffers left in this thread's caches would be lost to all others.
+                rte_mempool_walk(
+                    [](rte_mempool* pool, void*) {
+                        if (rte_mempool_cache* cache = rte_mempool_default_cache(pool, rte_lcore_id()))
+                            rte_mempool_cache_flush(cache, pool);
+                    },
+                    nullptr);
+                rte_thread_unregister();
+            }
+            --members;
         }
     };
     thread_local const Membership membership;
@@ -48,6 +53,10 @@ class Thread {
             throw Error("core " + std::to_string(core) + " is not one that this process may run on");
         stop_ = false;
         done_ = false;
+        {
+            std::lock_guard<std::mutex> lock(registry_mutex);
+            registry.insert(this);
+        }
         thread_ = std::thread([this, name, core, body = std::move(body)] {
             pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
             if (core >= 0) {
@@ -73,8 +82,24 @@ class Thread {
     }
     void ask() { stop_ = true; }
     void stop() {
+        {
+            std::lock_guard<std::mutex> lock(registry_mutex);
+            registry.erase(this);
+        }
         stop_ = true;
         if (thread_.joinable()) thread_.join();
+    }
+    // Of the process: it is about to end, and would take memory away under threads that still run.
+    static void stop_all() {
+        for (;;) {
+            Thread* one = nullptr;
+            {
+                std::lock_guard<std::mutex> lock(registry_mutex);
+                if (registry.empty()) return;
+                one = *registry.begin();
+            }
+            one->stop();
+        }
     }
 
   private:
@@ -87,6 +112,8 @@ class Thread {
         cpu_set_t set;
         return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_ISSET(core, &set);
     }
+    static inline std::mutex registry_mutex;
+    static inline std::set<Thread*> registry;
     std::thread thread_;
     std::atomic<double> cpu_seconds_{0};
     std::atomic<bool> stop_{false}, done_{false};

@@ -119,7 +119,7 @@ class DpdkSource:
             self._returns = dpdk.Returns([pool.native for pool in pools])
             sink.on_give_back(self._returns.function, self._returns.context)
             weakref.finalize(sink, lambda _: None, self._returns)  # buffers may come back after this source is gone
-        self._native = dpdk.Receiver(device.native, pairs, list(ports), sink.native.address, self._returns, burst)
+        self._native = dpdk.Receiver(device.native, pairs, list(ports), sink.native.address, self._returns, burst, sink)
         self._cores = dict(pairs)
         self._served = served
 
