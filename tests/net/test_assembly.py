@@ -236,6 +236,15 @@ def test_heads_100_ms_apart_lose_nothing_if_the_skew_allows_it():
     assert counts.late > 0 and counts.missing > 0
 
 
+def test_a_chunk_closes_once_all_heads_have_passed_it_also_the_first():
+    assembler = Assembler(plan(2, packets=4, skew=8 * 4 * STEP))
+    assembler.take([packet(0, 4), *stream(2, range(4))])  # the first packet is not the earliest
+    assert assembler.next(0) is None
+    assembler.take([packet(1, 4)])
+    with assembler.next(0) as chunk:
+        assert chunk.number == 0 and chunk.present.all()
+
+
 @pytest.mark.parametrize("name", names())
 def test_counters_of_shipped_formats_wrap(name):
     f = Format.load(name)
@@ -290,7 +299,7 @@ def stream(heads, numbers):
 
 
 @pytest.mark.parametrize("heads", [1, 2, 5])
-@pytest.mark.parametrize("jump", [10**9, 2 * 10**5, 5000, -5000, -(10**6), -(2**40)])
+@pytest.mark.parametrize("jump", [10**9, 2 * 10**5, 5000, 3000, -5000, -(10**6), -(2**40)])
 def test_after_a_clock_jump_the_next_chunk_is_whole(heads, jump):
     """Also a sender's restart: the largest steps back. What was lost and where is found without the rules."""
     p = plan(heads, packets=32, window=8 * STEP, outage=100 * 32 * STEP)
