@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ryle.channelize.channelizer import ChannelizerConfig
 from ryle.wire.samples import packed_bytes
+
+if TYPE_CHECKING:
+    from ryle.net.assembly import Chunk, Plan
 
 ALIGNMENT = 16  # bytes: what a thread of the GPU fetches at once
 
@@ -54,3 +58,33 @@ class Payloads:
             )
         if shape[1] * size >= 1 << 32:
             raise ValueError(f"{shape[1]} packets of {size} bytes an input; use less than 4 GiB in one call")
+
+
+def chunk_payloads(plan: Plan, chunk: Chunk, packet_samples: int) -> Payloads:
+    """Give a chunk of packets, each head one input, as a table of addresses.
+
+    The chunk must not be released before the channelizer's call has returned, and its memory must be one that the GPU
+    reads: of a pool on the GPU (pointer mode), or page-locked.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of the chunk, with payloads in wire order.
+    chunk : Chunk
+        The packets.
+    packet_samples : int
+        Samples of one packet.
+
+    Raises
+    ------
+    ValueError
+        If the plan reorders the bytes of payloads.
+    """
+    if plan.order is not None:
+        raise ValueError("the payloads' bytes were reordered; leave order out to hand over what came on the wire")
+    addresses = chunk.addresses
+    if not plan.pointers:
+        heads, packets, size = chunk.data.shape
+        places = np.arange(heads * packets, dtype=np.uint64).reshape(heads, packets) * np.uint64(size)
+        addresses = np.where(chunk.present != 0, np.uint64(chunk.data.ctypes.data) + places, np.uint64(0))
+    return Payloads(chunk.timestamp // plan.step * packet_samples, addresses, packet_samples)

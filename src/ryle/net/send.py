@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -82,6 +82,9 @@ class Sender:
     ----------
     sending : Sending
         What, where to, how fast.
+    way_out : callable, optional
+        Makes the way out of a thread from the plan and the thread's number, in place of UDP sockets
+        (`ryle.net.dpdk.made.way_out`).
 
     Attributes
     ----------
@@ -98,11 +101,15 @@ class Sender:
         If a socket cannot be had.
     """
 
-    def __init__(self, sending: Sending) -> None:
+    def __init__(self, sending: Sending, way_out: Callable[[Plan, int], _native.Port] | None = None) -> None:
         self.sending = sending
         self.plan: Plan = plan(sending)
         paced = self.plan.rate > 0 or (sending.recording is not None and sending.speed > 0)
-        holds = {keeper(x.to) for x in self.plan.streams} if sending.departure is not False and paced else {""}
+        holds = (
+            {keeper(x.to) for x in self.plan.streams}
+            if paced and sending.departure is not False and not way_out
+            else {""}
+        )
         if sending.departure and holds == {""}:
             raise ValueError(
                 "nothing holds packets until they are due on this way; 'tc qdisc replace dev NAME root fq' does, if "
@@ -119,21 +126,18 @@ class Sender:
         self._threads = _native.SendThreads()
         self._ports = []
         for thread, source in enumerate(self.plan.sources):
-            mine = set(source.streams)
-            port = _native.SocketPort(
-                [_route(x) if i in mine else ("", 0, "", 0) for i, x in enumerate(self.plan.streams)],
-                source.most_bytes,
-                self.plan.burst,
-                sending.segment,
-                held,
-                sending.buffer,
-                sending.ttl,
-            )
+            port = way_out(self.plan, thread) if way_out is not None else self._sockets(source, held)
             core = sending.cores[thread % len(sending.cores)] if sending.cores else -1
             self._threads.add(source, port, core, sending.realtime)
             self._ports.append(port)
         self._stolen = 0.0
         self._ended: float | None = None
+
+    def _sockets(self, source: _native.PacketSource, held: bool) -> _native.SocketPort:
+        """Open the sockets of a thread's own streams."""
+        s, mine = self.sending, set(source.streams)
+        routes = [_route(x) if i in mine else ("", 0, "", 0) for i, x in enumerate(self.plan.streams)]
+        return _native.SocketPort(routes, source.most_bytes, self.plan.burst, s.segment, held, s.buffer, s.ttl)
 
     def start(self) -> None:
         """Begin."""
@@ -221,7 +225,7 @@ class Sender:
             "asked_packets_per_s": p.rate * len(p.streams) or None,
             "pacing": self.pacing,
             "burst": p.burst,
-            "segmentation": all(port.segments for port in self._ports),
+            "segmentation": all(getattr(port, "segments", False) for port in self._ports),
             "threads": s.threads,
             "cores": list(s.cores),
             "busy": done.busy,

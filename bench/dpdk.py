@@ -1,0 +1,352 @@
+"""Measure receiving through DPDK on this machine: ``python bench/dpdk.py [--json FILE] [--seconds S] [ring null memif]``.
+
+ring   1-copy over net_ring beside memcpy of the same payloads to the same places, on the same core, in the same run.
+null   0-copy control path (headers read, ring of addresses, deferred freeing) of one core: packets whole, and split.
+memif  the highest lossless rate from another process over shared memory, 1-copy and 0-copy.
+
+Two cores are used, the first two of those this process may run on: one receives; the other sends and consumes. Rates
+are of payload, by the clock and by the receiving thread's processor time, which other processes on the core do not
+shorten. Windows of half a second; median, and the quartiles in brackets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ryle.bench.cpu import machine
+from ryle.net import dpdk
+from ryle.net.assembly import Assembler, Plan, grid
+from ryle.wire.description import Format
+
+BYTES, HEADER_BYTES, PORT, ANTENNAS = 8192, 14, 17100, 16
+FORMAT = Format.parse(
+    """
+title = "Raw digitizer packets of 8192 bytes behind 56 bytes of headers, as in the 1.2 Tb/s correlator"
+source = "Ryle"
+[header]
+bytes = 14
+[[header.field]]
+name = "antenna"
+byte = 0
+bytes = 2
+means = "antenna"
+[[header.field]]
+name = "time"
+byte = 2
+bytes = 8
+means = "samples since sync"
+[payload]
+order = ["time"]
+size = { time = 8192 }
+[sample]
+bits = 8
+complex = false
+code = "twos_complement"
+[timestamp]
+unit = "samples"
+count = { time = 1 }
+step = 8192
+stream = ["antenna"]
+""",
+    "raw8192",
+)
+HEADER = dpdk.Path(target_port=PORT).headers(HEADER_BYTES + BYTES) + bytes(HEADER_BYTES)
+GBPS = BYTES * 8e-9  # Gb/s of payload a packet a second
+
+
+def stamps(first: int = 0) -> list[dpdk.Stamp]:
+    return [
+        dpdk.counting(FORMAT, "antenna", modulo=ANTENNAS),
+        dpdk.counting(FORMAT, "time", start=first * BYTES, step=BYTES, every=ANTENNAS),
+    ]
+
+
+def stolen() -> int:
+    return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8])
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return {"median": middle, "low": low, "high": high, "windows": len(values)}
+
+
+def plan(packets: int, chunks: int, pointers: bool) -> Plan:
+    heads = grid(FORMAT, antenna=range(ANTENNAS))
+    return Plan(FORMAT, heads, packets, chunks=chunks, window=packets * BYTES // 2, pointers=pointers, linger=0.2)
+
+
+def consume(assembler: Assembler, until: Callable[[], bool]) -> None:
+    while not until():
+        if (chunk := assembler.next(0.05)) is not None:
+            chunk.release()
+
+
+class Windows:
+    """Rates of half seconds, in packets, by the clock and by the receiving thread's processor time."""
+
+    def __init__(self, assembler: Assembler, source: dpdk.DpdkSource) -> None:
+        self.assembler, self.source = assembler, source
+        self.clock: list[float] = []
+        self.processor: list[float] = []
+        self.steal = stolen()
+
+    def watch(self, seconds: float) -> None:
+        """Consume chunks for some time; the first half second, when memory is touched, does not count."""
+        ends = time.perf_counter() + np.arange(1, 2 + round(seconds / 0.5)) * 0.5
+        before = None
+        for end in ends:
+            consume(self.assembler, lambda end=end: time.perf_counter() > end)
+            now = self.assembler.counts().placed, time.perf_counter(), self.source.counts()[0].cpu_seconds
+            if before is not None:
+                self.clock.append((now[0] - before[0]) / (now[1] - before[1]))
+                self.processor.append((now[0] - before[0]) / (now[2] - before[2]))
+            before = now
+
+    def result(self, variant: str) -> dict[str, Any]:
+        """Sum up."""
+        counts = self.assembler.counts()
+        return {
+            "variant": variant,
+            "packets_per_second": spread(self.clock),
+            "packets_per_processor_second": spread(self.processor),
+            "busy": self.source.counts()[0].busy,
+            "received": counts.received,
+            "ring_full": counts.ring_full,
+            "steal_ticks": stolen() - self.steal,
+        }
+
+
+def copy_limits(pool: dpdk.Pool, places: np.ndarray, core: int, runs: int) -> dict[str, list[float]]:
+    """Payloads a processor second that memcpy moves: buffers as the pool gives them out, in order, and by chance."""
+    mask = os.sched_getaffinity(0)
+    native = dpdk.environment.native()
+    ordered = pool.addresses(at=56)[:-1]  # so that places and buffers do not repeat together
+    given = np.empty(len(ordered), np.uint64)
+    native.order(pool.native, 56, given)
+    orders = {"as_given": given, "in_order": ordered, "by_chance": np.random.default_rng().permutation(ordered)}
+    rates: dict[str, list[float]] = {name: [] for name in orders}
+    packets = 4 * len(places)
+    os.sched_setaffinity(0, {core})
+    for _ in range(runs):
+        for name, sources in orders.items():
+            began = time.thread_time()
+            native.copy_seconds(sources, places, BYTES, packets)
+            rates[name].append(packets / (time.thread_time() - began))
+    os.sched_setaffinity(0, mask)
+    return rates
+
+
+def bench_ring(cores: list[int], seconds: float) -> dict[str, Any]:
+    chunk_packets, chunks, buffers = 256, 6, 16384
+    assembler = Assembler(plan(chunk_packets, chunks, pointers=False))
+    pool = dpdk.Pool(buffers, BYTES + 64, memory="host", payload_at=56)
+    pool.fill(np.random.default_rng().integers(0, 256, 12_345_677, np.uint8))
+    device = dpdk.Device("net_ring0", [pool])
+    source = dpdk.DpdkSource(assembler, device, [PORT], cores=[cores[0]])
+    # The places in which the assembler puts packets, in the order in which they come.
+    target = dpdk.pages(chunks * ANTENNAS * chunk_packets * BYTES)
+    target[:] = 1
+    order = np.arange(ANTENNAS * chunk_packets)
+    order = order % ANTENNAS * chunk_packets + order // ANTENNAS
+    places = (np.arange(chunks)[:, None] * len(order) + order).ravel() * BYTES
+    places = (target.ctypes.data + places).astype(np.uint64)
+    windows, limits, busy = Windows(assembler, source), copy_limits(pool, places, cores[0], 0), []
+    for _ in range(
+        max(2, round(seconds / 2))
+    ):  # in turns: other processes and machines take some of the memory's speed
+        generator = dpdk.Generator(
+            device, pool, HEADER, stamps(assembler.counts().received // ANTENNAS + 1), BYTES, core=cores[1]
+        )
+        with source:
+            with generator:
+                windows.watch(1.5)
+                busy.append(source.counts()[0].busy)
+            time.sleep(0.05)  # until the last are received: the pool must have all
+        for name, values in copy_limits(pool, places, cores[0], 2).items():
+            limits[name] += values
+    result = windows.result("1-copy over net_ring")
+    result["busy"] = statistics.median(busy)
+    result["memcpy_per_processor_second"] = {name: spread(values) for name, values in limits.items()}
+    mine = result["packets_per_processor_second"]["median"] / result["busy"]
+    result["ratio"] = {name: mine / statistics.median(values) for name, values in limits.items()}
+    return result
+
+
+def bench_null(cores: list[int], seconds: float, split: bool) -> dict[str, Any]:
+    chunk_packets, chunks = 2048, 5
+    assembler = Assembler(plan(chunk_packets, chunks, pointers=True))
+    buffers = dpdk.needed(chunk_packets * chunks * ANTENNAS)
+    pool = dpdk.Pool(buffers, BYTES if split else BYTES + 64, memory="host", payload_at=0 if split else 56, split=split)
+    first = dpdk.Pool(4096, 128) if split else pool
+    device = dpdk.Device("net_null1" if split else "net_null0", [first], descriptors=512)
+    emulation = dpdk.Emulation(device, HEADER, stamps(), BYTES, payloads=pool if split else None)
+    source = dpdk.DpdkSource(assembler, device, [PORT], cores=[cores[0]], payload_pools=[pool])
+    windows = Windows(assembler, source)
+    with source:
+        windows.watch(seconds)
+    result = windows.result("0-copy control path, " + ("headers split" if split else "whole packets"))
+    assembler.finish()
+    for chunk in assembler:
+        chunk.release()
+    result["buffers"] = buffers
+    result["all_buffers_back"] = pool.available == buffers and first.available == first.buffers
+    result["no_buffer"] = emulation.no_buffer
+    return result
+
+
+def memif(role: str, name: str, pool: dpdk.Pool) -> dpdk.Device:
+    arguments = f"role={role},id=0,socket-abstract=yes,socket=@{name},bsize=9216,rsize=12"  # 4096 packets: 38 MB
+    return dpdk.Device(f"net_memif{name[-1]},{arguments}", [pool])
+
+
+def sender(core: int, name: str) -> None:
+    """Be the other process: read "rate seconds first" lines, send, answer "sent dropped"."""
+    dpdk.start(dpdk.DpdkConfig(memory=512 << 20))
+    pool = dpdk.Pool(32768 + 2048, BYTES + 64, memory="host", payload_at=56)
+    pool.fill(np.random.default_rng().integers(0, 256, 12_345_677, np.uint8))
+    device = memif("client", name, pool)
+    device.begin()
+    while not device.up:
+        time.sleep(0.01)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        rate, seconds, first = (float(word) for word in line.split())
+        count = int(rate * seconds) // ANTENNAS * ANTENNAS
+        made = dpdk.Generator(
+            device, pool, HEADER, stamps(int(first)), BYTES, core=core, rate=rate, count=count, wait=False
+        )
+        with made:
+            while made.running:
+                time.sleep(0.01)
+        print(made.sent, made.dropped, flush=True)
+
+
+def bench_memif(cores: list[int], seconds: float, pointers: bool) -> dict[str, Any]:
+    chunk_packets, chunks = (512, 6) if not pointers else (256, 8)
+    assembler = Assembler(plan(chunk_packets, chunks, pointers))
+    held = chunk_packets * chunks * ANTENNAS if pointers else 0
+    pool = dpdk.Pool(dpdk.needed(held + 2048), BYTES + 64, memory="host", payload_at=56)
+    pool.memory[:] = 1
+    name = f"ryle-bench-{os.getpid()}-{int(pointers)}"
+    device = memif("server", name, pool)
+    source = dpdk.DpdkSource(assembler, device, [PORT], cores=[cores[0]])
+    child = subprocess.Popen(
+        [sys.executable, __file__, "--sender", str(cores[1]), name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdin and child.stdout
+    done = threading.Event()
+    consumer = threading.Thread(target=consume, args=(assembler, done.is_set))
+    tried: list[dict[str, Any]] = []
+    first = 0
+
+    def trial(rate: float, length: float) -> bool:
+        nonlocal first
+        before, steal = assembler.counts().placed, stolen()
+        child.stdin.write(f"{rate} {length} {first}\n")
+        child.stdin.flush()
+        sent, dropped = map(int, child.stdout.readline().split())
+        first += (sent + dropped) // ANTENNAS
+        time.sleep(0.1)
+        lost = sent + dropped - (assembler.counts().placed - before)
+        tried.append({"gbps": rate * GBPS, "seconds": length, "lost": lost, "steal_ticks": stolen() - steal})
+        print(f"    {rate * GBPS:6.1f} Gb/s for {length:g} s: {lost} of {sent + dropped} lost", flush=True)
+        return lost == 0
+
+    try:
+        with source:
+            if child.stdout.readline().strip() != "ready":
+                raise RuntimeError("the sending process did not start; run bench/dpdk.py --sender 1 x-0 to see why")
+            consumer.start()
+            low, high = 1e5, 3e6
+            trial(1e5, 1.0)  # everything is touched once
+            while high / low > 1.04:  # a loss counts only if it comes three times: other processes cause some too
+                middle = (low * high) ** 0.5
+                if any(trial(middle, 1.0) for _ in range(3)):
+                    low = middle
+                else:
+                    high = middle
+            confirmed = low
+            while not any(trial(confirmed, seconds) for _ in range(3)):
+                confirmed *= 0.9
+            most = assembler.counts()
+    finally:
+        done.set()
+        child.stdin.close()
+        child.wait(10)
+        if consumer.is_alive():
+            consumer.join()
+    return {
+        "variant": f"{0 if pointers else 1}-copy over net_memif between two processes",
+        "lossless_gbps": confirmed * GBPS,
+        "confirmed_seconds": seconds,
+        "searched_gbps": low * GBPS,
+        "ring_full": most.ring_full,
+        "trials": tried,
+    }
+
+
+def show(result: dict[str, Any]) -> None:
+    print(result["variant"])
+    if "lossless_gbps" in result:
+        print(f"  lossless {result['lossless_gbps']:.1f} Gb/s for {result['confirmed_seconds']:g} s")
+        return
+    for what in ("packets_per_second", "packets_per_processor_second"):
+        r = result[what]
+        print(
+            f"  {what:30} {r['median'] / 1e6:6.2f} M [{r['low'] / 1e6:.2f}, {r['high'] / 1e6:.2f}]"
+            f" = {r['median'] * GBPS:.0f} Gb/s"
+        )
+    for name, limit in result.get("memcpy_per_processor_second", {}).items():
+        print(f"  memcpy, buffers {name:12} {limit['median'] * GBPS:.0f} Gb/s; ratio {result['ratio'][name]:.2f}")
+    print(f"  busy {result['busy']:.2f}, ring full {result['ring_full']}, stolen ticks {result['steal_ticks']}")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("parts", nargs="*", default=[], help="ring, null, memif; all if absent")
+    arguments.add_argument("--json", type=Path, help="write results here")
+    arguments.add_argument("--seconds", type=float, default=10.0, help="of each measurement, and to confirm a rate")
+    arguments.add_argument("--sender", nargs=2, help=argparse.SUPPRESS)
+    given = arguments.parse_args()
+    if given.sender is not None:
+        return sender(int(given.sender[0]), given.sender[1])
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
+        sys.exit("two cores are needed: one receives, the other sends")
+    parts = given.parts or ["ring", "null", "memif"]
+    dpdk.start(dpdk.DpdkConfig(memory=512 << 20))
+    results = []
+    for part in parts:
+        print(f"{part} ...", flush=True)
+        if part == "memif":
+            results += [bench_memif(cores, given.seconds, pointers) for pointers in (False, True)]
+        elif part == "null":
+            results += [bench_null(cores, given.seconds, split) for split in (False, True)]
+        elif part == "ring":
+            results.append(bench_ring(cores, given.seconds))
+        else:
+            sys.exit(f"there is no part {part}; ring, null and memif are")
+        for result in results[-1 if part == "ring" else -2 :]:
+            show(result)
+    if given.json:
+        about = {**machine(), "dpdk": dpdk.environment.native().version(), "cores": cores, "payload_bytes": BYTES}
+        given.json.write_text(json.dumps({"about": about, "results": results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
