@@ -22,7 +22,7 @@ from .lossless import Trial, taken_seconds
 
 _CHUNK_BYTES = 4 << 20
 _CHUNKS = 12
-_QUIET = 0.3  # s without packets after which a capture ends
+_QUIET = 0.3  # s without packets, after the sender has ended, after which a receiver is stopped
 _PATIENCE = 30.0
 
 
@@ -97,7 +97,7 @@ class Link:
         skew = 256 * step if len(one.heads) > 1 else 0
         self._plan = Plan(format, one.heads, packets, _CHUNKS, window=32 * step, skew=skew, linger=0.2)
         self._format, self._sources, self._way, self._buffer = format, len(one.heads), way, buffer
-        self._options = CaptureOptions(to=to, gpus=gpus, warm_up=0.0, idle=_QUIET)
+        self._options = CaptureOptions(to=to, gpus=gpus, warm_up=0.0)
         self._open_device = open_device
         self._ports = _free_ports(instances)
         self.packet_bytes = self._plan.packet_bytes
@@ -176,8 +176,8 @@ class Link:
             raise RuntimeError("a capture did not begin")
 
         def finish() -> int:
-            if not ended.wait(2.0):  # nothing may have come at all
-                capture.stop()
+            _until_quiet(lambda: int(capture.figures().get("packets", 0)))
+            capture.stop()
             if not ended.wait(_PATIENCE):
                 raise RuntimeError("a capture did not end")
             if "error" in found:
@@ -192,15 +192,20 @@ class Link:
         source.start()
 
         def finish() -> int:
-            before = -1
-            while before != sink.packets:
-                before = sink.packets
-                time.sleep(_QUIET)
+            _until_quiet(lambda: sink.packets)
             source.stop()
             source.join()
             return sink.packets
 
         return finish
+
+
+def _until_quiet(packets: Callable[[], int]) -> None:
+    """Wait until no more packets come."""
+    before = -1
+    while before != (now := packets()):
+        before = now
+        time.sleep(_QUIET)
 
 
 def _free_ports(count: int) -> list[int]:

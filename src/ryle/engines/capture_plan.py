@@ -86,7 +86,7 @@ def planned(
         heads = ()
     sizing = {s for s in format.payload.size.values() if isinstance(s, str)} - set(sizes)
     if not heads or sizing:
-        print(f"listening for {_LISTEN:g} s to the streams that come to {request.at}", file=sys.stderr)
+        print(f"listening to {request.at} until {_LISTEN:g} s after the first packet", file=sys.stderr)
         found, found_sizes = discover(format, to, r.interface, _LISTEN, stop)
         heads, sizes = heads or found, found_sizes | sizes
         if not heads:
