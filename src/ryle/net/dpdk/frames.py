@@ -5,13 +5,35 @@ from __future__ import annotations
 import ipaddress
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ryle.wire.description import Format
 
 HEADERS = 14 + 20 + 8  # bytes of Ethernet, IPv4 and UDP before the payload, without VLAN tags
 
-#: Byte, bytes, big-endian, start, step, every, modulo: see `counting`.
-Stamp = tuple[int, int, bool, int, int, int, int]
+
+class Stamp(NamedTuple):
+    """Bytes of a frame that count: packet i carries start + step · (i // every % modulo); see `counting`.
+
+    Parameters
+    ----------
+    at : int
+        First byte of the number in the frame.
+    size : int
+        How many.
+    big_endian : bool
+        Whether the highest byte comes first.
+    start, step, every, modulo : int
+        What is counted; modulo 0 counts on without end.
+    """
+
+    at: int
+    size: int
+    big_endian: bool
+    start: int
+    step: int
+    every: int
+    modulo: int
 
 
 def _mac(text: str) -> bytes:
@@ -106,4 +128,4 @@ def counting(
     f = format.fields[field]
     if f.shift or f.width != 8 * f.bytes:
         raise ValueError(f"field {field} of {format.name} does not fill whole bytes; let another one count")
-    return at + f.byte, f.bytes, (f.endian or format.header.endian) == "big", start, step, every, modulo
+    return Stamp(at + f.byte, f.bytes, (f.endian or format.header.endian) == "big", start, step, every, modulo)
