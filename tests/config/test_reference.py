@@ -16,7 +16,8 @@ def test_page_is_current():
 
 def test_every_table_has_a_section():
     shown = {model for _, model, _ in sections()}
-    assert shown == set(tables.Table.__subclasses__()) - {__import__("ryle.config", fromlist=["x"]).Observation}
+    of_the_file = {t for t in tables.Table.__subclasses__() if t.__module__.startswith("ryle.config")}
+    assert shown == of_the_file - {__import__("ryle.config", fromlist=["x"]).Observation}
 
 
 @pytest.mark.parametrize("model", [m for _, m, _ in sections()], ids=lambda m: m.__name__)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SECONDS = float(os.environ.get("RYLE_FUZZ_SECONDS", "20"))  # `make soak` takes longer
+SECONDS = float(os.environ.get("RYLE_FUZZ_SECONDS", "60"))  # `make soak` takes longer
 
 
 @pytest.mark.skipif(shutil.which("make") is None or shutil.which("g++") is None, reason="needs make and g++")

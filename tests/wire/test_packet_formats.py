@@ -39,7 +39,7 @@ def paper_psa128(rng):
     x, payload = four_bit(rng, 16, 64, 8)  # time, channel, input
     packet = struct.pack(">Q", mcnt << 16 | fid << 8 | xid) + payload
     want = {"mcnt": mcnt, "fid": fid, "xid": xid}
-    return packet, want, 16 * mcnt, {"input": 8 * fid}, np.einsum("tcip->ctip", x)
+    return packet, want, 16 * mcnt, {"input": 8 * fid, "channel": 64 * xid}, np.einsum("tcip->ctip", x)
 
 
 def paper_psa256(rng):
