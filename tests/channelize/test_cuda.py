@@ -323,3 +323,14 @@ def test_what_this_form_cannot_do_is_refused(cases):
             cases.form(ChannelizerConfig(2, **shape), EMULATED)
     with pytest.raises(ValueError, match="65536 channels and 32 taps of 32 bits do not fit the 49152 bytes"):
         make_plan(ChannelizerConfig(2, 65536, taps=32, bits=32), 49152)
+
+
+def test_slabs_of_another_size_get_buffers_of_their_own(cases, cuda_form):
+    case = cases.make(5, spectra=512, unit=64, loss=1, channels=64, bits=10, taps=4)
+    tested = cases.form(case.config, cuda_form)
+    tested.set_gains(case.gains)
+    found = []
+    for size in (1, 1 << 27):
+        tested.slab_bytes = size
+        found.append(tested.process(case.chunk, case.first, 512, case.delays, Blocks()).data.copy())
+    np.testing.assert_array_equal(found[0], found[1])

@@ -182,7 +182,7 @@ class CallQueue:
     ) -> _Lane:
         """Give free buffers of the right size, if need be new ones in place of others."""
         packets = chunk.data.shape[1]
-        key = (chunk.packet_samples, first_spectrum % self._align, spectra, shape, dtype)
+        key = (chunk.packet_samples, first_spectrum % self._align, spectra, shape, dtype, self._channelizer.slab_bytes)
         free = [lane for lane in self._lanes if not any(lane is running for running in self._running)]
         for lane in free:
             if lane.key == key and 0 <= lane.work.packets - packets <= 2 * _SPARE:
