@@ -146,8 +146,8 @@ DEVICE void tile(const Ring& ring, Place& place, int blocks, int row, int column
     constexpr bool PAIRED = HEAPS && RAW<X>;
     Sums<FULL, X, CORNER> sums;
     multiply(sums, ring, place, blocks, row, columns);
-    keep_here(first_row);  // or addresses would be computed, and held, before the loop
-    keep_here(result);
+    anchor(first_row);  // or addresses would be computed, and held, before the loop
+    anchor(result);
     int* to = sums_to + int64_t(result) * PRODUCTS * 2;
     if constexpr (X > 0) turn<X, WARPGROUP>(sums.x, scratch);
     if constexpr (CORNER > 0) turn<CORNER, WARPGROUP>(sums.corner_x, scratch);
@@ -242,9 +242,10 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
     if (SAMPLES && warpgroup == 3) {
 #if TIME_MAJOR || HEAPS
         registers_give<EXPANDER_REGISTERS>();
-        const int warp = threadIdx.x / 32 - 12, team = TEAMS == 1 ? 0 : warp / TOGETHER;
-        transpose_columns(ring(team), team, warp % TOGETHER, first_block, blocks,
-                          {samples, clamped, channels, spectra, clamp != 0, 0, 0});
+        const int team = TEAMS == 1 ? 0 : (threadIdx.x / 32 - 12) / TOGETHER;
+        const Ring own = ring(team);
+        const Clamping clamping{samples, clamped, channels, spectra, clamp != 0};
+        Transposer{own, clamping, team}.all(first_block, blocks);
 #endif
     } else if (warpgroup >= 2) {
         if constexpr (!EQUAL) registers_give<PRODUCER_REGISTERS>();
@@ -256,10 +257,10 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
             expand(ring(team), threadIdx.x - 32 * (8 + TEAMS + team * EXPANDERS), blocks);
         }
     } else if (warpgroup == 0) {
-        if constexpr (!EQUAL) registers_take<CONSUMER_REGISTERS>();
+        if constexpr (!EQUAL) registers_take<CONSUMER_0_REGISTERS>();
         consume<0>(ring(0), scratch, sums, channels, blocks, add);
     } else {
-        if constexpr (!EQUAL) registers_take<CONSUMER_REGISTERS>();
+        if constexpr (!EQUAL) registers_take<CONSUMER_1_REGISTERS>();
         consume<1>(ring(TEAMS - 1), scratch + TURN, sums, channels, blocks, add);
     }
 }

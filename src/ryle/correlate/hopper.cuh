@@ -51,6 +51,9 @@ DEVICE void store_matrices(void* row, const uint32_t (&d)[4]) {
                  : "memory");
 }
 
+// The least of each half of three words, as signed 16 bits.
+DEVICE uint32_t least_halves(uint32_t a, uint32_t b, uint32_t c) { return __vimin3_s16x2(a, b, c); }
+
 // Let the matrix units and the copy engine see what this thread has written to shared memory.
 DEVICE void shared_writes_done() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
@@ -102,9 +105,6 @@ DEVICE void settle(int (&registers)[COUNT]) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) asm volatile("" : "+r"(registers[i])::"memory");
 }
-
-// Nothing that is computed from this value may move to before this point.
-DEVICE void keep_here(int& value) { asm volatile("" : "+r"(value)::"memory"); }
 
 // What the matrix unit is told of b: rows of 128 bytes, 128-byte swizzle, at this shared address.
 DEVICE uint64_t rows_descriptor(uint32_t address) {

@@ -48,49 +48,91 @@ DEVICE void expand(const Ring& ring, int thread, int blocks) {
     }
 }
 
-// Transpose the columns that were fetched where they lie; `warp` of the team's transposing warps. They share each box:
-// all have read it before any writes.
-DEVICE void transpose_columns(const Ring& ring, int team, int warp, int first_block, int blocks, Clamping clamping) {
-    constexpr int COUNT = (RUNS == 1 ? FIRST : 128) / 16, OWN = 2;  // sixteens of a K-block, and of a warp at once
-    Place place;
-    Tile tile;
-    while (next_tile(tile, ring, place)) {
-        const int run = RUNS == 1 ? 0 : tile.columns;
-        const bool same = RUNS == 1 || tile.rows == tile.columns;
-        const bool look = clamping.wanted && same;  // each input is in one such tile
-        clamping.channel = tile.channel;
-        clamping.spectrum = (first_block + tile.integration * blocks) * BLOCK;
-        for (int block = 0; block < blocks; ++block, clamping.spectrum += BLOCK) {
-            barrier_wait(ring.fetched + place.stage, place.parity);
-            unsigned char* columns = ring.stages + place.stage * STAGE + (same ? 0 : COLUMNS);
-#pragma unroll 1
-            for (int round = 0; round < COUNT; round += OWN * TOGETHER) {
-                Sixteen sixteens[OWN];
-                const auto each = [&](auto&& act) {
+// Transpose the columns that were fetched where they lie, box by box, and mend -128 before, in tiles of a run with
+// itself: each input is in one such tile. A team's transposing warps share each box, all have read it before any
+// writes, and read the next one before, too, so that nobody waits for what is read.
+struct Transposer {
+    static constexpr int OWN = 4 / TOGETHER;  // sixteens of a box that a warp has
+    struct Part {
+        Sixteen sixteens[OWN];
+    };
+    const Ring& ring;
+    const Clamping& clamping;
+    const int team;
+    Place place = {};
+    Tile tile = {};
+    int columns = 0;  // where in a stage
+    bool wanted = false;
+
+    // A warp's nth sixteen of a box, and whether it has inputs.
+    DEVICE static int sixteen(int n) { return n * TOGETHER + threadIdx.x / 32 % TOGETHER; }
+    DEVICE static bool live(int box, int n) {
+        constexpr int COUNT = (RUNS == 1 ? FIRST : 128) / 16;
+        return COUNT % 4 == 0 || 4 * box + sixteen(n) < COUNT;
+    }
+    DEVICE void read(Part& part, int box) const {
+        if (box == 0) barrier_wait(ring.fetched + place.stage, place.parity);
+        const unsigned char* boxes = ring.stages + place.stage * STAGE + columns;
 #pragma unroll
-                    for (int n = 0; n < OWN; ++n) {
-                        const int first = round + n * TOGETHER;  // of the team's warps
-                        if (COUNT % (OWN * TOGETHER) == 0 || first + warp < COUNT) act(sixteens[n], first);
-                    }
-                };
-                each([&](Sixteen& own, int first) { own.read(columns + first / 4 * BOX, first % 4 + warp); });
-                if (look) {
-                    bool suspect = false;
-                    each([&](const Sixteen& own, int) { suspect |= own.suspect(); });
-                    if (__any_sync(~0u, suspect))
-                        each([&](Sixteen& own, int first) {
-                            own.mend<(RUNS > 1)>(clamping, 128 * run + 16 * (first + warp));
-                        });
-                }
-                barrier(5 + team, 32 * TOGETHER);
-                each([&](const Sixteen& own, int first) { own.write(columns + (first + warp) * 16 * ROW); });
-            }
-            shared_writes_done();
+        for (int n = 0; n < OWN; ++n)
+            if (live(box, n)) part.sixteens[n].read(boxes + box * BOX, sixteen(n));
+    }
+    // Look for -128 in what was read, mend it where it lies, and read it again.
+    DEVICE void look(Part& part, unsigned char* from, int box, int spectrum) const {
+        bool suspect = false;
+#pragma unroll
+        for (int n = 0; n < OWN; ++n)
+            if (live(box, n)) suspect |= part.sixteens[n].suspect();
+        if (!__any_sync(~0u, suspect)) return;
+        const int input = (RUNS == 1 ? 0 : 128 * tile.columns) + BOX_INPUTS * box;
+#pragma unroll
+        for (int n = 0; n < OWN; ++n) {
+            if (!live(box, n)) continue;
+            clamping.mend(from, sixteen(n), tile.channel, input, spectrum);
             __syncwarp();
-            if (threadIdx.x % 32 == 0) barrier_arrive(ring.full + place.stage);
-            place.advance();
+            part.sixteens[n].read(from, sixteen(n));
         }
     }
-}
+    // Tell of the K-block that was written before; late, when it has arrived.
+    DEVICE void tell() const {
+        shared_writes_done();
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) barrier_arrive(ring.full + place.before());
+    }
+    // Write a K-block whose first box is in `even`, and read the first box of the next into the part that is free.
+    DEVICE void block(Part& even, Part& odd, int spectrum, bool first, bool last) {
+        if (!first) tell();
+        unsigned char* boxes = ring.stages + place.stage * STAGE + columns;
+#pragma unroll
+        for (int box = 0; box < RUN_BOXES; ++box) {
+            Part &own = box % 2 ? odd : even, &free = box % 2 ? even : odd;
+            if (box == RUN_BOXES - 1) place.advance();
+            if (box < RUN_BOXES - 1 || !last) read(free, (box + 1) % RUN_BOXES);
+            if (wanted) look(own, boxes + box * BOX, box, spectrum);
+            barrier(5 + team, 32 * TOGETHER);
+#pragma unroll
+            for (int n = 0; n < OWN; ++n)
+                if (live(box, n)) own.sixteens[n].write(boxes + box * BOX + sixteen(n) * 16 * ROW);
+        }
+    }
+    DEVICE void all(int first_block, int blocks) {
+        while (next_tile(tile, ring, place)) {
+            const bool same = RUNS == 1 || tile.rows == tile.columns;
+            columns = same ? 0 : COLUMNS;
+            wanted = clamping.wanted && same;
+            const int spectrum = (first_block + tile.integration * blocks) * BLOCK;
+            Part one, other;
+            read(one, 0);
+#pragma unroll 1
+            for (int i = 0; i < blocks; ++i) {
+                block(one, other, spectrum + i * BLOCK, i == 0, i == blocks - 1);
+                if (RUN_BOXES % 2 == 0) continue;
+                if (++i == blocks) break;
+                block(other, one, spectrum + i * BLOCK, false, i == blocks - 1);
+            }
+            tell();
+        }
+    }
+};
 
 }  // namespace ryle

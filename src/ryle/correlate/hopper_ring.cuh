@@ -59,7 +59,7 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
             if (block == 0) fetch(ring.tiles + place.stage, tiles + work, fetched, sizeof(Tile));
             const auto fetch_run = [&](int run) {
                 if constexpr (SAMPLES) {
-                    for (int box = 0; box < (RUNS == 1 ? BOXES : 2); ++box, stage += BOX) {
+                    for (int box = 0; box < RUN_BOXES; ++box, stage += BOX) {
                         const int input = 128 * run + BOX_INPUTS * box;
                         if constexpr (HEAPS) {
                             for (int half = 0; half < 2; ++half)

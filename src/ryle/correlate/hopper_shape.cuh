@@ -26,15 +26,21 @@ constexpr int EXPANDERS = SAMPLES ? TOGETHER : PACKED ? 3 : 0;
 constexpr int THREADS = SAMPLES ? 512 : 32 * (8 + round_up(TEAMS * (1 + EXPANDERS), 4));
 // Of a thread, after the launch with as many each as there are: no more than that.
 constexpr bool EQUAL = PACKED && THREADS > 384;
-constexpr int PRODUCER_REGISTERS = SAMPLES ? 24 : 40, EXPANDER_REGISTERS = SMALL ? 88 : 56;
-constexpr int CONSUMER_REGISTERS = SAMPLES ? SMALL ? 168 : 216 : 232;
-static_assert(EQUAL || PRODUCER_REGISTERS + 2 * CONSUMER_REGISTERS + (SAMPLES ? EXPANDER_REGISTERS : 0) <=
-                           (SAMPLES ? 4 * 128 : 3 * 168));
+// Of several runs' rectangles both warpgroups need the same, of one run warpgroup 1 the more columns. What is enough
+// without spilling anything was found by trying.
+constexpr int PRODUCER_REGISTERS = SAMPLES ? 24 : 40;
+constexpr int EXPANDER_REGISTERS = SMALL ? 128 : RUNS > 1 ? 72 : 80;
+constexpr int CONSUMER_0_REGISTERS = !SAMPLES ? 232 : SMALL ? 168 : RUNS > 1 ? 208 : 192;
+constexpr int CONSUMER_1_REGISTERS = !SAMPLES ? 232 : SMALL ? 168 : RUNS > 1 ? 208 : 216;
+static_assert(EQUAL ||
+              PRODUCER_REGISTERS + CONSUMER_0_REGISTERS + CONSUMER_1_REGISTERS + (SAMPLES ? EXPANDER_REGISTERS : 0) <=
+                  (SAMPLES ? 4 * 128 : 3 * 168));
 
 constexpr int FETCH_ROW = PACKED ? ROW / 2 : ROW;             // bytes, as fetched
 constexpr int FETCHED = PACKED ? FIRST * ROW : 0;             // where in a stage; before are the expanded columns
 constexpr int COLUMNS = PACKED ? 0 : 128 * FETCH_ROW;         // where in a stage a rectangle's are
 constexpr int BOXES = (FIRST + BOX_INPUTS - 1) / BOX_INPUTS;  // of the first run's samples
+constexpr int RUN_BOXES = RUNS == 1 ? BOXES : 2;              // of a run's
 static_assert(!SAMPLES || SPARE == 0 || RUNS == 1);
 constexpr int FETCHED_FIRST = SAMPLES ? BOXES * BOX_INPUTS : FIRST;
 constexpr int STAGE = FETCHED + (FETCHED_FIRST + (RUNS > 1 ? 128 : 0)) * FETCH_ROW;

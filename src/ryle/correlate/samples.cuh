@@ -73,13 +73,37 @@ DEVICE void separate(uint32_t (&a)[4], const uint32_t (&words)[4]) {
     }
 }
 
-// How samples of -128 become -127, where they are found.
+// Samples of -128 become -127, are counted, and go back to where they came from.
 struct Clamping {
     unsigned char* samples;
     uint64_t* clamped;
     int channels, spectra;  // of all
     bool wanted;
-    int channel, spectrum;  // of the K-block at hand
+
+    // Mend a sixteen of a box of a channel, whose inputs begin with `input` and spectra with `spectrum`; a warp does.
+    DEVICE void mend(unsigned char* box, int sixteen, int channel, int input, int spectrum) const {
+#pragma unroll 1
+        for (int i = threadIdx.x % 32; i < 16 * ROW / 16; i += 32) {
+            const int row = HEAPS ? i / 64 * 32 + 8 * sixteen + i / 8 % 8 : i / 2;
+            const int chunk = HEAPS ? i % 8 : 2 * sixteen + i % 2;
+            uint4& there = *reinterpret_cast<uint4*>(box + row * ROW + (chunk ^ row % 8) * 16);
+            uint4 bytes = there;
+            const auto low = [](uint32_t word) { return word & ~((word & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) & 0x80808080u; };
+            const int count = __popc(low(bytes.x)) + __popc(low(bytes.y)) + __popc(low(bytes.z)) + __popc(low(bytes.w));
+            if (!count) continue;
+            bytes = make_uint4(bytes.x | low(bytes.x) >> 7, bytes.y | low(bytes.y) >> 7, bytes.z | low(bytes.z) >> 7,
+                               bytes.w | low(bytes.w) >> 7);
+            there = bytes;
+            int64_t to;  // in inputs of a spectrum
+            if constexpr (HEAPS)
+                to = 2 * ((int64_t(input / 2 + row % 32) * channels + channel) * spectra + spectrum + row / 32 * 32 +
+                          chunk * 4);
+            else
+                to = (int64_t(spectrum + row) * channels + channel) * INPUTS + input + chunk * 8;
+            *reinterpret_cast<uint4*>(samples + 2 * to) = bytes;
+            atomicAdd(reinterpret_cast<unsigned long long*>(clamped), static_cast<unsigned long long>(count));
+        }
+    }
 };
 
 // 16 inputs of a K-block in a warp's registers, on their way from a box to rows of K-blocks.
@@ -92,60 +116,28 @@ struct Sixteen {
 #pragma unroll
         for (int group = 0; group < GROUPS; ++group) load_words(words[group], box + group_offset(at, group));
     }
-    // Whether this thread may have -128: it may also have -127 and, in the byte before, 0. For the least time, as every
-    // sample is looked at.
+    // Whether this thread has -128: then the least half of a word, or of a word shifted by a byte, begins with it.
+    // Every sample is looked at, so each word takes but two operations, in units of their own.
     DEVICE bool suspect() const {
-        uint32_t found[4] = {};
+        uint32_t least[2] = {};
 #pragma unroll
-        for (int n = 0; n < 4 * GROUPS; ++n) found[n / 4] |= words[n / 4][n % 4] & ~(words[n / 4][n % 4] - 0x01010101u);
-        return (found[0] | found[1] | found[2] | found[3]) & 0x80808080u;
-    }
-    // Mend this thread's -128 and count them; with KEEP write what they become back to the samples, of inputs from
-    // `input` on.
-    template <bool KEEP>
-    DEVICE void mend(const Clamping& clamping, int input) {
-        anchor(input);
-        int count = 0;
-#pragma unroll
-        for (int n = 0; n < 4 * GROUPS; ++n) {
-            uint32_t& word = words[n / 4][n % 4];
-            const uint32_t low = word & ~((word & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) & 0x80808080u;
-            if (!low) continue;
-            count += __popc(low);
-            word |= low >> 7;
-            if constexpr (KEEP) keep(word, n, clamping, input);
-        }
-        if (count)
-            atomicAdd(reinterpret_cast<unsigned long long*>(clamping.clamped), static_cast<unsigned long long>(count));
+        for (int n = 0; n < 4 * GROUPS; ++n)
+            least[n % 2] = least_halves(least[n % 2], words[n / 4][n % 4], words[n / 4][n % 4] << 8);
+        const uint32_t all = least_halves(least[0], least[1], 0);
+        return (all & 0xFF00) == 0x8000 || all >> 24 == 0x80;
     }
     // Write them to rows from `to` on.
     DEVICE void write(unsigned char* to) const {
         const int lane = threadIdx.x % 32;
         // Of HEAPS the first 8 rows written are the even inputs of pairs 0, 4, 1, 5, ..., the others the odd ones.
         const int row = HEAPS ? 2 * own_pair(lane % 8) + lane / 8 % 2 : lane % 16;
-        const int own = chunk_offset(row, lane / 16);
+        int own = chunk_offset(row, lane / 16);
+        anchor(own);  // or one for each group would be held
 #pragma unroll
         for (int group = 0; group < GROUPS; ++group) {
             uint32_t a[4];
             separate(a, words[group]);
             store_matrices(to + (own ^ group << 5), a);
-        }
-    }
-
-  private:
-    // Write word `n` back to the samples.
-    DEVICE static void keep(uint32_t word, int n, const Clamping& clamping, int input) {
-        const int lane = threadIdx.x % 32, own = lane / 4, q = lane % 4;
-        int spectrum = clamping.spectrum + 16 * (n / 4) + (HEAPS ? 4 * q + n % 4 : 2 * q + 8 * (n % 2));
-        anchor(spectrum);  // or addresses of all words would be computed, and held, before
-        if constexpr (HEAPS) {
-            const int64_t row = int64_t(input / 2 + own_pair(own)) * clamping.channels + clamping.channel;
-            reinterpret_cast<uint32_t*>(clamping.samples)[row * clamping.spectra + spectrum] = word;
-        } else {
-            const int64_t row = int64_t(spectrum) * clamping.channels + clamping.channel;
-            uint16_t* at = reinterpret_cast<uint16_t*>(clamping.samples) + row * INPUTS + input + 8 * (n / 2 % 2) + own;
-            at[0] = static_cast<uint16_t>(word);
-            at[int64_t(clamping.channels) * INPUTS] = static_cast<uint16_t>(word >> 16);
         }
     }
 };

@@ -130,8 +130,7 @@ class SamplesMultiply(HopperMultiply):
         samples : DeviceArray of int8, shape as of `shape`
             With zeros where spectra are invalid.
         clamped : DeviceArray of uint64, shape (1,), optional
-            Parts of -128 are taken as -127 and counted here; in arrays of more than 160 inputs they are also changed in
-            `samples`. Without it there must be none.
+            Parts of -128 become -127, in `samples`, too, and are counted here. Without it there must be none.
         sums, first_block, blocks, integrations, add, stream
             As of `Multiply`; a block is 64 spectra.
         """

@@ -75,6 +75,14 @@ DEVICE void barrier_wait(uint64_t* barrier, int parity, EMULATED_PLACE) {
     }
 }
 
+DEVICE uint32_t least_halves(uint32_t a, uint32_t b, uint32_t c) {
+    const auto least = [&](int shift) {
+        const auto half = [&](uint32_t word) { return int(static_cast<int16_t>(word >> shift)); };
+        return uint32_t(min(min(half(a), half(b)), half(c)) & 0xFFFF) << shift;
+    };
+    return least(0) | least(16);
+}
+
 DEVICE void load_matrices_transposed(uint32_t (&d)[4], const void* row, EMULATED_PLACE) {
     uint32_t rows[4];  // as they are: word q of row g
     load_matrices(rows, row, place);
@@ -176,7 +184,6 @@ template <int PENDING>
 DEVICE void wgmma_wait() {}
 template <int COUNT>
 DEVICE void settle(int (&)[COUNT]) {}
-DEVICE void keep_here(int&) {}
 DEVICE uint64_t rows_descriptor(uint32_t address) { return address; }
 
 template <int N>
