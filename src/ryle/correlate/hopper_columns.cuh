@@ -77,8 +77,8 @@ struct Transposer {
         for (int n = 0; n < OWN; ++n)
             if (live(box, n)) part.sixteens[n].read(boxes + box * BOX, sixteen(n));
     }
-    // Look for -128 in what was read, mend it where it lies, and read it again.
-    DEVICE void look(Part& part, unsigned char* from, int box, int spectrum) const {
+    // Look for -128 in what was read, and mend it.
+    DEVICE void look(Part& part, const unsigned char* from, int box, int spectrum) const {
         bool suspect = false;
 #pragma unroll
         for (int n = 0; n < OWN; ++n)
@@ -89,8 +89,7 @@ struct Transposer {
         for (int n = 0; n < OWN; ++n) {
             if (!live(box, n)) continue;
             clamping.mend(from, sixteen(n), tile.channel, input, spectrum);
-            __syncwarp();
-            part.sixteens[n].read(from, sixteen(n));
+            part.sixteens[n].mend();
         }
     }
     // Tell of the K-block that was written before; late, when it has arrived.

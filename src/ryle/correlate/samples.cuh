@@ -73,34 +73,36 @@ DEVICE void separate(uint32_t (&a)[4], const uint32_t (&words)[4]) {
     }
 }
 
-// Samples of -128 become -127, are counted, and go back to where they came from.
+// The bytes that are -128 of a word, by their highest bits, and the word with -127 in their place.
+DEVICE uint32_t lowest(uint32_t word) { return word & ~((word & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) & 0x80808080u; }
+DEVICE uint32_t mended(uint32_t word) { return word | lowest(word) >> 7; }
+
+// Where samples of -128 are counted, and become -127.
 struct Clamping {
     unsigned char* samples;
     uint64_t* clamped;
     int channels, spectra;  // of all
     bool wanted;
 
-    // Mend a sixteen of a box of a channel, whose inputs begin with `input` and spectra with `spectrum`; a warp does.
-    DEVICE void mend(unsigned char* box, int sixteen, int channel, int input, int spectrum) const {
+    // Count those of a sixteen of a box of a channel, whose inputs begin with `input` and spectra with `spectrum`, and
+    // mend them where they came from; a warp does.
+    DEVICE void mend(const unsigned char* box, int sixteen, int channel, int input, int spectrum) const {
 #pragma unroll 1
         for (int i = threadIdx.x % 32; i < 16 * ROW / 16; i += 32) {
             const int row = HEAPS ? i / 64 * 32 + 8 * sixteen + i / 8 % 8 : i / 2;
             const int chunk = HEAPS ? i % 8 : 2 * sixteen + i % 2;
-            uint4& there = *reinterpret_cast<uint4*>(box + row * ROW + (chunk ^ row % 8) * 16);
-            uint4 bytes = there;
-            const auto low = [](uint32_t word) { return word & ~((word & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) & 0x80808080u; };
-            const int count = __popc(low(bytes.x)) + __popc(low(bytes.y)) + __popc(low(bytes.z)) + __popc(low(bytes.w));
+            const uint4 bytes = *reinterpret_cast<const uint4*>(box + row * ROW + (chunk ^ row % 8) * 16);
+            const int count =
+                __popc(lowest(bytes.x)) + __popc(lowest(bytes.y)) + __popc(lowest(bytes.z)) + __popc(lowest(bytes.w));
             if (!count) continue;
-            bytes = make_uint4(bytes.x | low(bytes.x) >> 7, bytes.y | low(bytes.y) >> 7, bytes.z | low(bytes.z) >> 7,
-                               bytes.w | low(bytes.w) >> 7);
-            there = bytes;
             int64_t to;  // in inputs of a spectrum
             if constexpr (HEAPS)
                 to = 2 * ((int64_t(input / 2 + row % 32) * channels + channel) * spectra + spectrum + row / 32 * 32 +
                           chunk * 4);
             else
                 to = (int64_t(spectrum + row) * channels + channel) * INPUTS + input + chunk * 8;
-            *reinterpret_cast<uint4*>(samples + 2 * to) = bytes;
+            *reinterpret_cast<uint4*>(samples + 2 * to) =
+                make_uint4(mended(bytes.x), mended(bytes.y), mended(bytes.z), mended(bytes.w));
             atomicAdd(reinterpret_cast<unsigned long long*>(clamped), static_cast<unsigned long long>(count));
         }
     }
@@ -125,6 +127,11 @@ struct Sixteen {
             least[n % 2] = least_halves(least[n % 2], words[n / 4][n % 4], words[n / 4][n % 4] << 8);
         const uint32_t all = least_halves(least[0], least[1], 0);
         return (all & 0xFF00) == 0x8000 || all >> 24 == 0x80;
+    }
+    // Mend what was read.
+    DEVICE void mend() {
+#pragma unroll
+        for (int n = 0; n < 4 * GROUPS; ++n) words[n / 4][n % 4] = mended(words[n / 4][n % 4]);
     }
     // Write them to rows from `to` on.
     DEVICE void write(unsigned char* to) const {
