@@ -6,9 +6,9 @@ NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -na
 
 FUZZ   := build/fuzz/assembly
 
-.PHONY: help setup demo test lint docs bench fuzz soak paper clean
+.PHONY: help setup demo test lint docs bench fuzz soak soak-net paper clean
 help:  ## say what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(VENV)/pip.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit("Ryle needs Python 3.11 or later; try make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
@@ -54,6 +54,9 @@ fuzz: $(FUZZ)  ## build the fuzz target of packet parser and assembler (FUZZ=fil
 
 soak: fuzz  ## fuzz for 10 minutes (SOAK=seconds)
 	$(FUZZ) $(or $(SOAK),600)
+
+soak-net: setup  ## send and receive over loopback for 30 minutes, every lost packet found (SOAK_NET=minutes; root)
+	$(BIN)/python bench/soak_net.py --minutes $(or $(SOAK_NET),30)
 
 paper: setup  ## run 1.3 s of PAPER's 16 F-engines and 16 X-engines through this machine
 	$(BIN)/python bench/paper.py
