@@ -243,7 +243,7 @@ class Traffic:
             child.close()
         self._children = []
 
-    def run(self, gbps: float, seconds: float, say: Callable[[Second], None] | None = None) -> Account:
+    def run(self, gbps: float, seconds: float, say: Callable[[Second], bool | None] | None = None) -> Account:
         """Send for a while at a rate, all senders together, and wait until everything is accounted for.
 
         Parameters
@@ -253,7 +253,7 @@ class Traffic:
         seconds : float
             How long.
         say : callable, optional
-            Is told what was seen, every second.
+            Is told what was seen, every second; where it returns True, sending ends.
         """
         before, stolen, began = self._figures(), stolen_seconds(), time.monotonic()
         begin = self._begin(gbps=gbps / len(self.senders), seconds=seconds, packets=None)
@@ -273,8 +273,8 @@ class Traffic:
                 look.missing -= self._gap
             last, then, taken = figures, now, steal
             looks.append(look)
-            if say is not None:
-                say(look)
+            if say is not None and say(look):
+                self._tell_senders("stop")
         busy = {
             "sender": max(p["busy"] for p in progress),
             "captures": [f.get("busy") for f in last],
