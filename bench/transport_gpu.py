@@ -55,6 +55,7 @@ def settings(given: argparse.Namespace) -> list[tuple[str, Setting]]:
         buffer=given.buffer << 20,
         packets=64 if given.emulated else 1024,
         skew=1024 if given.emulated else 4096,
+        memif=given.memif,
     )
     found = []
     for pairs in given.pairs:
@@ -89,7 +90,7 @@ def busiest(account: Account) -> str:
     threads: dict[str, float] = {}
     for capture in account.busy["captures"]:
         for name, share in (capture or {}).items():
-            kind = "receiver" if name.startswith("udp") else name
+            kind = "receiver" if name.startswith(("udp", "dpdk")) else name
             threads[kind] = max(threads.get(kind, 0.0), share)
     return ", ".join(f"{kind} {share:.2f}" for kind, share in threads.items())
 
@@ -229,6 +230,7 @@ def main() -> None:
     arguments.add_argument("--gbps", type=float, default=80.0, help="of the soak")
     arguments.add_argument("--minutes", type=float, default=8.0)
     arguments.add_argument("--setting", default="", help="of the soak: a part of its name")
+    arguments.add_argument("--memif", action="store_true", help="through shared memory (DPDK) in place of sockets")
     arguments.add_argument("--buffer", type=int, default=256, help="MiB of each socket's buffer")
     arguments.add_argument("--memory", type=float, default=12.0, help="GiB touched first, as guests get memory on demand")
     given = arguments.parse_args()

@@ -57,6 +57,8 @@ class Setting:
         Bytes of each socket's buffer.
     gro : bool
         Receive trains of packets.
+    memif : bool
+        Through shared memory (DPDK's net_memif) in place of sockets; a sender then waits where a ring is full.
     """
 
     senders: int = 1
@@ -76,6 +78,7 @@ class Setting:
     linger: float = 0.5
     buffer: int = 64 << 20
     gro: bool = True
+    memif: bool = False
 
 
 @dataclass
@@ -184,6 +187,7 @@ class Traffic:
             "seed": s.seed,
             "priority": s.priority,
             "main_cores": list(s.main_cores),
+            "memif": os.getpid() if s.memif else 0,
         }
         self._next = 0  # number of the senders' next packets
         self._gap = 0  # numbers that were skipped and are not yet known as missing
@@ -256,6 +260,8 @@ class Traffic:
             Is told what was seen, every second; where it returns True, sending ends.
         """
         before, stolen, began = self._figures(), stolen_seconds(), time.monotonic()
+        for child in self._children:
+            child.waited()
         begin = self._begin(gbps=gbps / len(self.senders), seconds=seconds, packets=None)
         looks: list[Second] = []
         last, then, taken = before, began, stolen
@@ -405,7 +411,7 @@ class _Child:
         longest = 0.0
         for task in Path(f"/proc/{self._process.pid}/task").iterdir():
             with suppress(OSError, IndexError, ValueError):  # threads come and go
-                if not (task / "comm").read_text().startswith(("send", "udp-")):
+                if not (task / "comm").read_text().startswith(("send", "udp-", "dpdk-")):
                     continue
                 now = int((task / "schedstat").read_text().split()[1]) * 1e-9
                 longest = max(longest, now - self._waited.get(task.name, 0.0))

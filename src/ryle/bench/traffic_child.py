@@ -16,13 +16,15 @@ from typing import Any
 from ..config.tables import Endpoint
 from ..engines.capture import Capture, CaptureOptions, To
 from ..gpu import Gpu, open_gpu
+from ..net import dpdk
 from ..net.assembly import PORT, Plan, grid
 from ..net.send import Sender
 from ..net.sending import Sending
-from ..net.sources import UdpSource
+from ..net.sources import Source, Together, UdpSource
 from ..net.verify import Filling, PayloadRule
 from ..wire.description import Format
 
+_MEMIF_PACKETS = 13  # of a ring of shared memory: two to the power of it
 Answers = dict[str, Callable[[dict[str, Any]], dict[str, Any]]]
 
 
@@ -51,6 +53,7 @@ def _say(what: dict[str, Any]) -> None:
 def _sender(told: dict[str, Any]) -> tuple[Answers, Callable[[], None]]:
     format = Format.load(told["format"])
     running: list[Sender] = []
+    way_out = _memif_sender(told, format) if told["memif"] else None
 
     def send(asked: dict[str, Any]) -> dict[str, Any]:
         sender = Sender(
@@ -64,7 +67,8 @@ def _sender(told: dict[str, Any]) -> tuple[Answers, Callable[[], None]]:
                 cores=told["cores"],
                 realtime=bool(told["priority"]),
                 seed=told["seed"],
-            )
+            ),
+            way_out,
         )
         time.sleep(max(0.0, asked["at"] - time.monotonic()))
         sender.start()
@@ -119,7 +123,9 @@ def _capture(told: dict[str, Any]) -> tuple[Answers, Callable[[], None]]:
         verify=told["verify"],
     )
 
-    def make_source(sink: Any) -> UdpSource:
+    def make_source(sink: Any) -> Source:
+        if told["memif"]:
+            return _memif_source(told, plan, sink)
         return UdpSource(
             sink,
             [Endpoint(host="127.0.0.1", port=port) for port in ports],
@@ -155,6 +161,43 @@ def _capture(told: dict[str, Any]) -> tuple[Answers, Callable[[], None]]:
 
     figures({})
     return {"figures": figures}, end
+
+
+# -- shared memory between them (net_memif), in place of sockets ---------------------------------------------------------
+
+
+def _memif(role: str, told: dict[str, Any], port: int, pool: dpdk.Pool) -> dpdk.Device:
+    name = f"net_memif{port - min(told['ports'])},role={role},id=0,socket-abstract=yes"
+    return dpdk.Device(f"{name},socket=@ryle-{told['memif']}-{port},bsize=9216,rsize={_MEMIF_PACKETS}", [pool])
+
+
+def _memif_pool(packet_bytes: int, header_bytes: int, buffers: int) -> dpdk.Pool:
+    return dpdk.Pool(
+        buffers, packet_bytes + dpdk.HEADERS + 64, memory="host", payload_at=dpdk.HEADERS + header_bytes
+    )
+
+
+def _memif_sender(told: dict[str, Any], format: Format) -> Callable[..., Any]:
+    dpdk.start(dpdk.DpdkConfig())
+    packet_bytes = Plan(format, grid(format, **{name: 0 for name in format.timestamp.stream}), 1).packet_bytes
+    pool = _memif_pool(packet_bytes, format.header.bytes, (1 << _MEMIF_PACKETS) + 4096)
+    pool.memory[:] = 1
+    device = _memif("client", told | {"ports": [told["port"]]}, told["port"], pool)
+    device.begin()
+    while not device.up:
+        time.sleep(0.01)
+    return dpdk.way_out(device, pool)
+
+
+def _memif_source(told: dict[str, Any], plan: Plan, sink: Any) -> Source:
+    dpdk.start(dpdk.DpdkConfig())
+    sources = []
+    for i, port in enumerate(told["ports"]):
+        pool = _memif_pool(plan.packet_bytes, plan.format.header.bytes, dpdk.needed(4096))
+        pool.memory[:] = 1
+        cores = [told["cores"][i % len(told["cores"])]] if told["cores"] else []
+        sources.append(dpdk.DpdkSource(sink, _memif("server", told, port, pool), told["ports"], cores=cores))
+    return Together(sources)
 
 
 def _emulated(ordinal: int) -> Gpu:
