@@ -29,7 +29,9 @@ OUT = Console(stderr=True, highlight=False, soft_wrap=True)
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--gbps", type=float, default=17.0, help="of packets; a quarter of the highest lossless rate")
+    arguments.add_argument(
+        "--gbps", type=float, default=17.0, help="of packets; a quarter of the highest lossless rate"
+    )
     arguments.add_argument("--minutes", type=float, default=30.0)
     arguments.add_argument("--priority", type=int, default=20, help="real-time priority; 0: none")
     arguments.add_argument("--cores", type=int, nargs=2, default=(0, 1), help="of the sender, of the receiver")

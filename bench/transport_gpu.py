@@ -95,7 +95,7 @@ def busiest(account: Account) -> str:
     return ", ".join(f"{kind} {share:.2f}" for kind, share in threads.items())
 
 
-class TimeIsUp(Exception):
+class TimeIsUpError(Exception):
     """The part has had its time."""
 
 
@@ -133,7 +133,9 @@ def search(given: argparse.Namespace, keep: Any) -> dict[str, Any]:
             break
     best = max(found["searches"], key=lambda s: s["confirmed_gbps"], default=None)
     if best is not None:
-        say(f"highest confirmed: {best['confirmed_gbps']:.1f} Gb/s for {best['confirmed_seconds']:.0f} s ({best['name']})")
+        say(
+            f"highest confirmed: {best['confirmed_gbps']:.1f} Gb/s for {best['confirmed_seconds']:.0f} s ({best['name']})"
+        )
         say(f'for the soak: --gbps {0.8 * best["confirmed_gbps"]:.1f} --setting "{best["name"]}"')
     return found
 
@@ -150,7 +152,7 @@ def highest(name: str, setting: Setting, reached: float, given: argparse.Namespa
         def run(gbps: float, seconds: float) -> Trial:
             nonlocal best
             if time.monotonic() + seconds > deadline:
-                raise TimeIsUp
+                raise TimeIsUpError
             account = traffic.run(gbps, seconds)
             trial = account.trial()
             if trial.lossless:
@@ -165,7 +167,7 @@ def highest(name: str, setting: Setting, reached: float, given: argparse.Namespa
                 run, min(0.6 * reached, given.most), given.most, seconds=given.trial, confirm=5.0, resolution=0.06
             ).rate
             best = rate or best
-        except TimeIsUp:
+        except TimeIsUpError:
             say("  no time to go on searching")
         # The whole length at a little less than what held for seconds; the first loss ends an attempt.
         for rate in (0.97 * best, 0.92 * best, 0.85 * best, 0.75 * best):
@@ -232,7 +234,9 @@ def main() -> None:
     arguments.add_argument("--setting", default="", help="of the soak: a part of its name")
     arguments.add_argument("--memif", action="store_true", help="through shared memory (DPDK) in place of sockets")
     arguments.add_argument("--buffer", type=int, default=256, help="MiB of each socket's buffer")
-    arguments.add_argument("--memory", type=float, default=12.0, help="GiB touched first, as guests get memory on demand")
+    arguments.add_argument(
+        "--memory", type=float, default=12.0, help="GiB touched first, as guests get memory on demand"
+    )
     given = arguments.parse_args()
     results: dict[str, Any] = {
         "commit": commit(),

@@ -122,7 +122,9 @@ def verifier(gpu: Any, say: Say) -> dict[str, Any]:
                 heads, packets = 3, 40
                 seed, streams = int(rng.integers(1 << 63)), rng.integers(0, 1 << 63, heads).astype(np.uint64)
                 rule = PayloadRule(filling, seed, streams, 1, period)
-                layout = Layout("x", tuple((h,) for h in range(heads)), ("a",), packets, (heads, packets, nbytes), 1, 0, "")
+                layout = Layout(
+                    "x", tuple((h,) for h in range(heads)), ("a",), packets, (heads, packets, nbytes), 1, 0, ""
+                )
                 first = 980 if period else (1 << 40) + 7
                 data = np.zeros(layout.shape, np.uint8)
                 for h in range(heads):
@@ -145,7 +147,9 @@ def verifier(gpu: Any, say: Say) -> dict[str, Any]:
                     host = on_cpu.packets, on_cpu.wrong_packets, on_cpu.wrong_bytes
                     cases, right = cases + 1, right + (got == host == expected)
                     if got != expected or host != expected:
-                        say(f"  {filling.name} {nbytes} B, period {period}: GPU {got}, processor {host}, spoilt {expected}")
+                        say(
+                            f"  {filling.name} {nbytes} B, period {period}: GPU {got}, processor {host}, spoilt {expected}"
+                        )
                     data[...] = clean
     say(f"  verifier: {right} of {cases} cases right")
     return {"passed": right == cases, "cases": cases, "right": right}
@@ -194,7 +198,9 @@ def sink(gpu: Any, say: Say) -> dict[str, Any]:
     v = to.verified
     got = v.packets, v.wrong_packets, v.wrong_bytes
     passed = got == (given, spoilt, spoilt_bytes) and equal and back == list(range(chunks))
-    say(f"  sink: found {got} (packets, wrong packets, wrong bytes), given {(given, spoilt, spoilt_bytes)}; chunks equal {equal}")
+    say(
+        f"  sink: found {got} (packets, wrong packets, wrong bytes), given {(given, spoilt, spoilt_bytes)}; chunks equal {equal}"
+    )
     return {"passed": passed, "found": got, "given": (given, spoilt, spoilt_bytes), "equal": equal}
 
 

@@ -66,13 +66,17 @@ def look(say: Callable[[str], None]) -> dict[str, Any]:
     except OSError as error:
         huge = str(error.strerror)
     memory = {w.split(":")[0]: w.split()[1] for w in read("/proc/meminfo").splitlines() if ":" in w}
-    model = next((w.split(":")[1].strip() for w in read("/proc/cpuinfo").splitlines() if w.startswith("model name")), "")
+    model = next(
+        (w.split(":")[1].strip() for w in read("/proc/cpuinfo").splitlines() if w.startswith("model name")), ""
+    )
     lscpu = subprocess.run(["lscpu"], capture_output=True, text=True, check=False)
     found = {
         "kernel": " ".join(platform.uname()),
         "user": os.getuid(),
         "processor": model,
-        "lscpu": [w for w in lscpu.stdout.splitlines() if any(k in w for k in ("Thread", "Core", "NUMA", "L2", "L3", "MHz"))],
+        "lscpu": [
+            w for w in lscpu.stdout.splitlines() if any(k in w for k in ("Thread", "Core", "NUMA", "L2", "L3", "MHz"))
+        ],
         "cores_in_order": cores_in_order(),
         "load": os.getloadavg(),
         "memory_kb": {k: memory.get(k) for k in ("MemTotal", "MemFree", "HugePages_Total", "AnonHugePages")},
@@ -85,7 +89,9 @@ def look(say: Callable[[str], None]) -> dict[str, Any]:
         "netdev_max_backlog": read("/proc/sys/net/core/netdev_max_backlog"),
         "realtime": realtime,
         "locked_memory": resource.getrlimit(resource.RLIMIT_MEMLOCK),
-        "shm": os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize >> 20 if Path("/dev/shm").exists() else 0,
+        "shm": os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize >> 20
+        if Path("/dev/shm").exists()
+        else 0,
         "steal": read("/proc/stat").split("\n")[0],
     }
     for name, what in found.items():

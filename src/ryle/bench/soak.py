@@ -14,8 +14,8 @@ _SETTLED = 60  # s after which memory is to stay as it is
 def summary(account: Account, setting: Setting) -> dict[str, Any]:
     """Sum up, with the seconds in which something was lost.
 
-    A loss is laid to the host if the steal counter moved in that second or in the one before, as a packet is known to be
-    missing only when its chunk closes.
+    A loss is laid to the host if the steal counter moved in that second or in the one before, as a packet is known to
+    be missing only when its chunk closes.
     """
     looks = account.looks
     lost = [i for i, s in enumerate(looks) if s.missing]
@@ -58,13 +58,13 @@ def in_words(found: dict[str, Any]) -> list[str]:
     total = found["total"]
     lines = [f"{'yes' if passed else 'NO'}: {what}" for what, passed in found["passed"].items()]
     lines.append(
-        f"offered {total['offered']:.2f} Gb/s for {total['seconds']:.0f} s; sent {total['sent']}, placed {total['placed']}, "
-        f"missing {total['missing']}, of these {total['classes']}; uncounted {total['uncounted']}"
+        f"offered {total['offered']:.2f} Gb/s for {total['seconds']:.0f} s; sent {total['sent']}, placed "
+        f"{total['placed']}, missing {total['missing']}, of these {total['classes']}; uncounted {total['uncounted']}"
     )
     lines.append(
         f"{found['seconds_with_loss']} of {found['seconds']} seconds with loss, "
-        f"{found['seconds_with_unexplained_loss']} of them unexplained; {found['seconds_with_stolen_time']} with stolen "
-        f"time; memory {found['memory_mb']['settled']} -> {found['memory_mb']['end']} MB"
+        f"{found['seconds_with_unexplained_loss']} of them unexplained; {found['seconds_with_stolen_time']} with "
+        f"stolen time; memory {found['memory_mb']['settled']} -> {found['memory_mb']['end']} MB"
     )
     return lines
 
@@ -72,7 +72,7 @@ def in_words(found: dict[str, Any]) -> list[str]:
 def line(second: Second, length: float, missing: int) -> str:
     """Write a status line; `missing` is the total."""
     return (
-        f"{second.at:6.0f} of {length:.0f} s · {second.gbps:.2f} Gb/s · missing {missing} (+{second.missing}) · stolen "
-        f"{second.stolen:.2f} s · waited for a core {1e3 * second.waited:.2f} ms · ring {second.ring_fill:.0%} · memory "
-        f"{' '.join(f'{n:.0f}' for n in second.rss)} MB"
+        f"{second.at:6.0f} of {length:.0f} s · {second.gbps:.2f} Gb/s · missing {missing} (+{second.missing}) · "
+        f"stolen {second.stolen:.2f} s · waited for a core {1e3 * second.waited:.2f} ms · ring {second.ring_fill:.0%}"
+        f" · memory {' '.join(f'{n:.0f}' for n in second.rss)} MB"
     )

@@ -1,4 +1,4 @@
-"""A sender or a capture in a process of its own, told what to do by `ryle.bench.traffic`: ``python -m ... send|capture``.
+"""A sender or a capture in a process of its own, told what to do by `ryle.bench.traffic`.
 
 The first line on standard input says what it is, each further one asks for something; each is answered by one line.
 """
@@ -47,7 +47,7 @@ def _say(what: dict[str, Any]) -> None:
     print(json.dumps(what), flush=True)
 
 
-# -- a sender -----------------------------------------------------------------------------------------------------------
+# -- a sender ---------------------------------------------------------------------------------------------------------
 
 
 def _sender(told: dict[str, Any]) -> tuple[Answers, Callable[[], None]]:
@@ -98,7 +98,7 @@ def _sender(told: dict[str, Any]) -> tuple[Answers, Callable[[], None]]:
     return {"send": send, "progress": progress, "stop": stop}, lambda: None
 
 
-# -- a capture ----------------------------------------------------------------------------------------------------------
+# -- a capture --------------------------------------------------------------------------------------------------------
 
 
 def _capture(told: dict[str, Any]) -> tuple[Answers, Callable[[], None]]:
@@ -163,7 +163,7 @@ def _capture(told: dict[str, Any]) -> tuple[Answers, Callable[[], None]]:
     return {"figures": figures}, end
 
 
-# -- shared memory between them (net_memif), in place of sockets ---------------------------------------------------------
+# -- shared memory between them (net_memif), in place of sockets ------------------------------------------------------
 
 
 def _memif(role: str, told: dict[str, Any], port: int, pool: dpdk.Pool) -> dpdk.Device:
@@ -172,16 +172,17 @@ def _memif(role: str, told: dict[str, Any], port: int, pool: dpdk.Pool) -> dpdk.
 
 
 def _memif_pool(packet_bytes: int, header_bytes: int, buffers: int) -> dpdk.Pool:
-    return dpdk.Pool(
-        buffers, packet_bytes + dpdk.HEADERS + 64, memory="host", payload_at=dpdk.HEADERS + header_bytes
-    )
+    room, samples = packet_bytes + dpdk.HEADERS + 64, dpdk.HEADERS + header_bytes
+    pool = dpdk.Pool(buffers, room, memory="host", payload_at=samples)
+    assert pool.memory is not None
+    pool.memory[:] = 1  # touched, once
+    return pool
 
 
 def _memif_sender(told: dict[str, Any], format: Format) -> Callable[..., Any]:
     dpdk.start(dpdk.DpdkConfig())
-    packet_bytes = Plan(format, grid(format, **{name: 0 for name in format.timestamp.stream}), 1).packet_bytes
+    packet_bytes = Plan(format, grid(format, **dict.fromkeys(format.timestamp.stream, 0)), 1).packet_bytes
     pool = _memif_pool(packet_bytes, format.header.bytes, (1 << _MEMIF_PACKETS) + 4096)
-    pool.memory[:] = 1
     device = _memif("client", told | {"ports": [told["port"]]}, told["port"], pool)
     device.begin()
     while not device.up:
@@ -194,7 +195,6 @@ def _memif_source(told: dict[str, Any], plan: Plan, sink: Any) -> Source:
     sources = []
     for i, port in enumerate(told["ports"]):
         pool = _memif_pool(plan.packet_bytes, plan.format.header.bytes, dpdk.needed(4096))
-        pool.memory[:] = 1
         cores = [told["cores"][i % len(told["cores"])]] if told["cores"] else []
         sources.append(dpdk.DpdkSource(sink, _memif("server", told, port, pool), told["ports"], cores=cores))
     return Together(sources)
