@@ -54,7 +54,7 @@ def settings(given: argparse.Namespace) -> list[tuple[str, Setting]]:
         verify=True,
         buffer=given.buffer << 20,
         packets=64 if given.emulated else 1024,
-        skew=1024 if given.emulated else 4096,
+        skew=given.skew,
         memif=given.memif,
     )
     found = []
@@ -107,6 +107,8 @@ def search(given: argparse.Namespace, keep: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"settings": [], "searches": []}
     deadline = time.monotonic() + given.settings_limit
     for name, setting in settings(given):
+        if given.setting not in name:
+            continue
         if time.monotonic() > deadline:
             say(f"no time for {name}")
             continue
@@ -231,7 +233,12 @@ def main() -> None:
     arguments.add_argument("--search-limit", type=float, default=70.0, help="seconds for a search, confirmation apart")
     arguments.add_argument("--gbps", type=float, default=80.0, help="of the soak")
     arguments.add_argument("--minutes", type=float, default=8.0)
-    arguments.add_argument("--setting", default="", help="of the soak: a part of its name")
+    arguments.add_argument(
+        "--setting", default="", help="only those whose name has this in it; of the soak, the first of them"
+    )
+    arguments.add_argument(
+        "--skew", type=int, default=32768, help="packets by which the senders of a capture may be apart"
+    )
     arguments.add_argument("--memif", action="store_true", help="through shared memory (DPDK) in place of sockets")
     arguments.add_argument("--buffer", type=int, default=256, help="MiB of each socket's buffer")
     arguments.add_argument(
