@@ -249,7 +249,7 @@ def main() -> None:
         "commit": commit(),
         "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "cores": len(os.sched_getaffinity(0)),
-        "arguments": {k: str(v) for k, v in vars(given).items()},
+        "arguments": {k: str(v) for k, v in vars(given).items() if k != "json"},
     }
 
     def keep(part: str, what: Any) -> None:
