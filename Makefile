@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.cmake')
 
 FUZZ   := build/fuzz/assembly
+FUZZED := native/fuzz/assembly.cpp native/wire/packets.cpp $(addprefix native/net/,assembly_plan.cpp assembler.cpp \
+          assembler_time.cpp assembler_chunks.cpp ring_memory.cpp)
 
 .PHONY: help setup demo test lint docs bench fuzz soak soak-net paper clean
 help:  ## say what can be made
@@ -45,10 +47,9 @@ docs: $(VENV)/dev.stamp  ## build the documentation site (docs/_build/html)
 bench: setup  ## time the CPU forms against their baselines
 	$(BIN)/python bench/cpu.py
 
-$(FUZZ): $(wildcard native/fuzz/*.cpp native/net/*.h native/wire/*.h) native/net/assembler.cpp native/wire/packets.cpp
+$(FUZZ): $(FUZZED) $(wildcard native/fuzz/*.cpp native/net/*.h native/wire/*.h)
 	@mkdir -p $(dir $@)
-	$(CXX) -std=c++20 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -pthread \
-	  native/fuzz/assembly.cpp native/net/assembler.cpp native/net/ring_memory.cpp native/wire/packets.cpp -o $@
+	$(CXX) -std=c++20 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -pthread $(FUZZED) -o $@
 
 fuzz: $(FUZZ)  ## build the fuzz target of packet parser and assembler (FUZZ=file says where)
 
