@@ -1,6 +1,11 @@
 """Traffic between processes: every packet accounted for, whether it arrives or not; and what a soak makes of it."""
 
 import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -58,15 +63,15 @@ def test_what_else_a_soak_does_not_pass():
 
 def test_what_arrives_and_what_does_not_is_counted():
     """Several senders and one capture; then a socket so small that it must lose."""
-    with Traffic(Setting(senders=2, packets=32, skew=2048, verify=True, linger=1.0)) as traffic:
+    with Traffic(Setting(senders=2, packets=32, skew=2048, verify=True)) as traffic:
         looks = []
         for _ in range(2):  # the numbers go on
-            a = traffic.run(0.05, 1.3, looks.append)
+            a = traffic.run(0.05, 1.1, looks.append)
             assert a.sent > 128 and a.uncounted == 0
             assert a.verified["wrong_packets"] == 0 and a.verified["packets"] == a.placed
         assert looks and min(looks[0].rss) > 10 and len(looks[0].rss) == 3
-    with Traffic(Setting(buffer=4096, gro=False, packets=256, linger=2.0)) as traffic:
-        a = traffic.run(20.0, 1.0)
+    with Traffic(Setting(buffer=4096, gro=False, packets=256, linger=1.0)) as traffic:
+        a = traffic.run(20.0, 0.5)
         assert a.missing > 0 and a.uncounted == 0 and not a.trial().lossless
 
 
@@ -81,6 +86,31 @@ def test_a_process_that_fails_is_told():
         Traffic(Setting(send_cores=[4096 + os.cpu_count()])).run(1.0, 1.0)
     with pytest.raises(RuntimeError, match="ended by itself"):
         Traffic(Setting(format="no_such_format"))
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_nothing_is_left_when_it_is_killed():
+    program = """
+from ryle.bench.traffic import Setting, Traffic
+with Traffic(Setting()) as traffic:
+    traffic.run(0.1, 60.0, lambda s: print(*(c.pid for c in (*traffic.senders, *traffic.captures)), flush=True))
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    children = [int(word) for word in process.stdout.readline().split()]
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert len(children) == 2
+    deadline = time.monotonic() + 20
+    while any(map(alive, children)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @needs_dpdk

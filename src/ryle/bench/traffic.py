@@ -141,7 +141,8 @@ class Account:
     busy : dict
         Busiest sender; each thread of the captures in the last second.
     resyncs : int
-        Times that a capture believed a new time; 0 in an undisturbed trial.
+        Times that a capture believed a new time, as it may when its senders drift apart by far more than
+        `Setting.skew`. Then it expects packets anew, and `uncounted` means nothing.
     """
 
     asked: float
@@ -417,6 +418,11 @@ class _Child:
                 longest = max(longest, now - self._waited.get(task.name, 0.0))
                 self._waited[task.name] = now
         return longest
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
 
     @property
     def rss(self) -> float:
