@@ -22,7 +22,8 @@ from rich.console import Console
 
 from ryle.bench.results import commit
 from ryle.bench.soak import in_words, line, summary
-from ryle.bench.traffic import Second, Setting, Traffic
+from ryle.bench.traffic import Traffic
+from ryle.bench.traffic_account import Second, Setting
 
 OUT = Console(stderr=True, highlight=False, soft_wrap=True)
 

@@ -29,7 +29,8 @@ from typing import Any
 from ryle.bench.lossless import Trial, highest_lossless
 from ryle.bench.results import commit
 from ryle.bench.soak import in_words, line, summary
-from ryle.bench.traffic import Account, Second, Setting, Traffic
+from ryle.bench.traffic import Traffic
+from ryle.bench.traffic_account import Account, Second, Setting
 
 sys.path.insert(0, str(Path(__file__).parent))
 from transport_gpu_check import check

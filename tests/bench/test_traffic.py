@@ -11,7 +11,8 @@ import pytest
 
 from dpdk_support import needs_dpdk
 from ryle.bench.soak import in_words, summary
-from ryle.bench.traffic import CLASSES, Account, Second, Setting, Traffic
+from ryle.bench.traffic import Traffic
+from ryle.bench.traffic_account import CLASSES, Account, Second, Setting
 
 
 def account(looks, lost=0, uncounted=0, **verified):
@@ -97,7 +98,8 @@ def alive(pid):
 
 def test_nothing_is_left_when_it_is_killed():
     program = """
-from ryle.bench.traffic import Setting, Traffic
+from ryle.bench.traffic import Traffic
+from ryle.bench.traffic_account import Setting
 with Traffic(Setting()) as traffic:
     traffic.run(0.1, 60.0, lambda s: print(*(c.pid for c in (*traffic.senders, *traffic.captures)), flush=True))
 """

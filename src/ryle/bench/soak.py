@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from .traffic import Account, Second, Setting
+from .traffic_account import Account, Second, Setting
 
 GROWTH = 2.0  # MB by which a process may seem to grow
 _SETTLED = 60  # s after which memory is to stay as it is
