@@ -5,10 +5,12 @@ BIN    := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.cmake')
 
 FUZZ   := build/fuzz/assembly
+FUZZED := native/fuzz/assembly.cpp native/wire/packets.cpp $(addprefix native/net/,assembly_plan.cpp assembler.cpp \
+          assembler_time.cpp assembler_chunks.cpp ring_memory.cpp)
 
-.PHONY: help setup demo test lint docs bench fuzz soak paper clean
+.PHONY: help setup demo test lint docs bench fuzz soak soak-net paper clean
 help:  ## say what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(VENV)/pip.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit("Ryle needs Python 3.11 or later; try make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
@@ -45,15 +47,17 @@ docs: $(VENV)/dev.stamp  ## build the documentation site (docs/_build/html)
 bench: setup  ## time the CPU forms against their baselines
 	$(BIN)/python bench/cpu.py
 
-$(FUZZ): $(wildcard native/fuzz/*.cpp native/net/*.h native/wire/*.h) native/net/assembler.cpp native/wire/packets.cpp
+$(FUZZ): $(FUZZED) $(wildcard native/fuzz/*.cpp native/net/*.h native/wire/*.h)
 	@mkdir -p $(dir $@)
-	$(CXX) -std=c++20 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -pthread \
-	  native/fuzz/assembly.cpp native/net/assembler.cpp native/net/ring_memory.cpp native/wire/packets.cpp -o $@
+	$(CXX) -std=c++20 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -pthread $(FUZZED) -o $@
 
 fuzz: $(FUZZ)  ## build the fuzz target of packet parser and assembler (FUZZ=file says where)
 
 soak: fuzz  ## fuzz for 10 minutes (SOAK=seconds)
 	$(FUZZ) $(or $(SOAK),600)
+
+soak-net: setup  ## send and receive over loopback for 30 minutes, every lost packet found (SOAK_NET=minutes; root)
+	$(BIN)/python bench/soak_net.py --minutes $(or $(SOAK_NET),30)
 
 paper: setup  ## run 1.3 s of PAPER's 16 F-engines and 16 X-engines through this machine
 	$(BIN)/python bench/paper.py

@@ -1,113 +1,21 @@
+// Packets in: headers read, places found, payloads copied.
 #include "assembler.h"
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <stdexcept>
-#include <string>
-#include <thread>
 
 #include "copy.h"
 
 namespace ryle {
 namespace {
 
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kVotes = 8;  // packets that must agree before the clock is taken to have moved
-constexpr std::int64_t kAlign = 4096;
 constexpr std::int64_t kBeyondCache = 64 << 20;  // bytes of a ring of which caches hold little when it is read
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0); }
-
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-
-// Bytes that a payload's place spans, so that checking the corners checks all of it.
-std::int64_t extent(const Plan& plan) {
-    std::int64_t bytes = plan.run_bytes;
-    for (const Loop& loop : plan.loops) bytes += (loop.count - 1) * loop.to;
-    return bytes;
-}
-
-std::int64_t data_bytes(const Plan& plan) {
-    return static_cast<std::int64_t>(plan.heads.size()) * plan.packets * plan.payload_bytes;
-}
-
-std::int64_t cells(const Plan& plan) { return static_cast<std::int64_t>(plan.heads.size()) * plan.packets; }
-
-std::int64_t slot_bytes(const Plan& plan) {
-    return aligned(plan.pointers ? cells(plan) * 8 : data_bytes(plan)) + aligned(cells(plan));
-}
-
-void check(const Plan& plan) {
-    const auto demand = [](bool right, const char* what) {
-        if (!right) throw std::invalid_argument(what);
-    };
-    constexpr std::int64_t most = std::int64_t{1} << 40;
-    check(plan.layout);
-    demand(!plan.heads.empty() && plan.heads.size() <= 1 << 20, "a plan has 1 to 2^20 heads");
-    demand(plan.packets >= 1 && plan.packets <= 1 << 24, "a chunk has 1 to 2^24 packets of a head");
-    demand(plan.step >= 1 && plan.step <= std::int64_t{1} << 40, "step must be 1 to 2^40");
-    demand(plan.packets * plan.step < std::int64_t{1} << 52, "a chunk must last less than 2^52 units of time");
-    demand(plan.origin >= 0 && plan.origin < std::int64_t{1} << 62, "origin must be 0 to 2^62");
-    demand(plan.window >= 0 && plan.skew >= 0 && plan.outage >= 0, "window, skew and outage must not be negative");
-    demand(
-        plan.window < std::int64_t{1} << 52 && plan.skew < std::int64_t{1} << 52 && plan.outage < std::int64_t{1} << 60,
-        "window and skew must be less than 2^52, outage less than 2^60");
-    demand(plan.payload_bytes >= 1 && plan.payload_bytes <= 65535, "a payload has 1 to 65535 bytes");
-    demand(plan.slots >= 2 && plan.slots <= 1 << 16, "a ring has 2 to 65536 chunks");
-    demand(data_bytes(plan) < most, "a chunk must be smaller than 1 TiB");
-    demand(plan.slots * slot_bytes(plan) < most, "a ring must be smaller than 1 TiB");
-    std::int64_t bytes = plan.run_bytes, from = plan.run_bytes;
-    for (const Loop& loop : plan.loops) {
-        demand(loop.count >= 1 && loop.from >= 0 && loop.to >= 0, "a loop's numbers must not be negative");
-        bytes *= loop.count;
-        from += (loop.count - 1) * loop.from;
-    }
-    demand(plan.run_bytes >= 1 && bytes == plan.payload_bytes && from <= plan.payload_bytes,
-           "the loops must copy the payload once");
-    demand(plan.head_stride >= 0 && plan.packet_stride >= 0, "strides must not be negative");
-    demand(static_cast<std::int64_t>(plan.heads.size() - 1) * plan.head_stride +
-                   (plan.packets - 1) * plan.packet_stride + extent(plan) <=
-               data_bytes(plan),
-           "payloads must lie in the chunk");
-    std::uint32_t width = 0;
-    for (const std::uint32_t field : plan.key_fields) {
-        demand(field < plan.layout.fields.size(), "a key names an unknown field");
-        width += plan.layout.fields[field].width;
-    }
-    demand(width <= 96, "the fields that tell streams apart have more than 96 bits together");
-    // Every valid packet must be as long as the plan says.
-    std::uint64_t elements = plan.layout.parts;
-    for (const Size& size : plan.layout.sizes) {
-        demand(size.field < 0 || plan.layout.fields[size.field].low == plan.layout.fields[size.field].high,
-               "the plan must say how large packets are");
-        elements *= size.field < 0 ? size.value : plan.layout.fields[size.field].low;
-        demand(elements <= 1 << 20, "a packet is too large");
-    }
-    demand((elements * plan.layout.bits + 7) / 8 == static_cast<std::uint64_t>(plan.payload_bytes),
-           "payload_bytes must be what the sizes make");
-}
-
-std::int64_t checked_width(const Plan& plan) {
-    check(plan);
-    const std::int64_t span = plan.packets * plan.step, slack = plan.window + plan.skew;
-    const std::int64_t width = slack == 0 ? 1 : 2 + (slack - 1) / span;
-    if (width >= plan.slots) {
-        throw std::invalid_argument("window and skew keep " + std::to_string(width) +
-                                    " chunks open; use at least one chunk more than that");
-    }
-    return width;
-}
 
 std::uint64_t mixed(Key key) {
     std::uint64_t x = static_cast<std::uint64_t>(key) ^ static_cast<std::uint64_t>(key >> 64) * 0x9e3779b97f4a7c15u;
     x *= 0xff51afd7ed558ccdu;
     return x ^ x >> 32;
-}
-
-std::int64_t unix_ns() {
-    using namespace std::chrono;
-    return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -139,9 +47,9 @@ Assembler::Assembler(Plan plan, std::uint8_t* memory)
         } else {
             chunk.data = at;
         }
-        at += aligned(plan_.pointers ? cells(plan_) * 8 : chunk_bytes_);
+        at += page_aligned(plan_.pointers ? cells(plan_) * 8 : chunk_bytes_);
         chunk.present = at;
-        at += aligned(cells(plan_));
+        at += page_aligned(cells(plan_));
         chunk.placed_by_head = placed_memory_.data() + i * heads_.size();
         free_.push_back(&chunk);
     }
@@ -372,227 +280,6 @@ bool Assembler::place(const Arrival& packet, std::int32_t head, std::int64_t num
     return target != nullptr;
 }
 
-// A packet that is not of the open time. True if the clock is now taken to have moved to it.
-bool Assembler::stray(std::int32_t head, std::int64_t number) {
-    Head& h = heads_[head];
-    const std::int64_t chunk = floor_div(number, plan_.packets), near = width_ * plan_.packets;
-    const bool far = chunk >= base_ + 2 * width_ || chunk < base_ - reach_;
-    if (!far && number + plan_.window / plan_.step >= h.peak) {  // it lags behind the others but did not step back
-        h.peak = std::max(h.peak, number);
-        h.away = 0;
-        h.last_home = counts_.received;
-        return false;
-    }
-    h.away = h.away > 0 && std::abs(number - h.last_away) <= near ? h.away + 1 : 1;
-    h.last_away = number;
-    if (h.away < 2 && !(far && heads_.size() == 1)) return false;
-    const std::int64_t patience = std::max<std::int64_t>(1024, 64 * static_cast<std::int64_t>(heads_.size()));
-    std::int64_t moved = 0, home = 0, votes = 0, earliest = number;
-    for (const Head& other : heads_) {
-        if (other.away >= 2 && std::abs(other.last_away - number) <= near) {
-            ++moved;
-            votes += other.away;
-            earliest = std::min(earliest, other.last_away);
-        } else if (other.away < 2 && other.last_home > 0 && counts_.received - other.last_home <= patience) {
-            ++home;
-        }
-    }
-    // A short step back looks like late packets or duplicates, which a network makes too: it takes more of them.
-    const std::int64_t needed = far ? kVotes : std::max(4 * kVotes, moved * plan_.packets / 4);
-    if (moved <= home || votes < needed) return false;
-    if (chunk > top_ && chunk - top_ <= std::max<std::int64_t>(1, plan_.outage / span_)) {
-        advance(floor_div(earliest, plan_.packets));
-        for (Head& other : heads_) other.away = 0;
-    } else {
-        ++counts_.resyncs;
-        close_all();
-        begin(floor_div(earliest, plan_.packets));
-    }
-    return true;
-}
-
-void Assembler::begin(std::int64_t chunk) {
-    started_ = true;
-    closed_any_ = false;
-    base_ = top_ = chunk;
-    referred_ = chunk - 1;
-    newest_ = -kNever;
-    first_ = kNever;
-    ++epoch_;
-    for (Head& h : heads_) {
-        h.newest = h.peak = -kNever;
-        h.first = kNever;
-        h.charged = -kNever;
-        h.away = 0;
-        h.last_home = 0;
-    }
-    behind_ = static_cast<std::int64_t>(heads_.size());
-}
-
-void Assembler::recount_behind() {
-    const std::int64_t done = (base_ + 1) * span_ + plan_.window;
-    behind_ = 0;
-    for (const Head& h : heads_) behind_ += h.newest == -kNever || h.newest * plan_.step < done;
-}
-
-// Make `chunk` the oldest open one.
-void Assembler::advance(std::int64_t chunk) {
-    while (base_ < chunk && base_ <= top_) close_first(false);
-    if (base_ < chunk) {  // nothing came for these: the next closing charges them
-        base_ = chunk;
-        recount_behind();
-    }
-}
-
-void Assembler::close_first(bool final) {
-    Chunk*& slot = open_[open_at_];
-    charge(base_, slot, final);
-    if (slot != nullptr) {
-        ready_.push_back(slot);
-        ++counts_.chunks;
-        ready_changed_.notify_one();
-    }
-    slot = nullptr;
-    open_at_ = open_at_ + 1 < width_ ? open_at_ + 1 : 0;
-    ++base_;
-    closed_any_ = true;
-    recount_behind();
-}
-
-// Count what is missing up to the end of a chunk that closes.
-void Assembler::charge(std::int64_t chunk, const Chunk* slot, bool final) {
-    const std::int64_t end = (chunk + 1) * plan_.packets, lag = (plan_.skew + plan_.window) / plan_.step;
-    const std::int64_t before = counts_.missing;
-    for (std::size_t i = 0; i < heads_.size(); ++i) {
-        Head& h = heads_[i];
-        const bool seen = h.first != kNever;
-        const std::int64_t from = h.charged != -kNever ? h.charged : seen ? h.first : first_;
-        std::int64_t to = end;
-        if (final) to = std::min(end, (seen && newest_ - h.newest <= lag ? h.newest : newest_) + 1);
-        if (to > from) {
-            const std::int64_t missing = to - from - (slot != nullptr ? slot->placed_by_head[i] : 0);
-            h.counts.missing += missing;
-            counts_.missing += missing;
-            h.charged = to;
-        }
-    }
-    if (counts_.missing > before && counts_.first_loss == 0) counts_.first_loss = unix_ns();
-}
-
-void Assembler::close_all() {
-    if (!started_) return;
-    while (base_ <= top_) close_first(true);
-}
-
-void Assembler::flush() {
-    const std::lock_guard lock(mutex_);
-    close_all();
-}
-
-void Assembler::finish() {
-    const std::lock_guard lock(mutex_);
-    close_all();
-    finished_ = true;
-    ready_changed_.notify_all();
-}
-
-void Assembler::reopen() {
-    const std::lock_guard lock(mutex_);
-    close_all();
-    finished_ = started_ = quiet_ = false;
-}
-
-void Assembler::idle() {
-    const std::lock_guard lock(mutex_);
-    close_if_quiet(std::chrono::steady_clock::now());
-}
-
-bool Assembler::close_if_quiet(std::chrono::steady_clock::time_point now) {
-    if (plan_.linger.count() == 0 || !started_ || base_ > top_ || now - last_arrival_ < plan_.linger) return false;
-    close_all();
-    quiet_ = true;
-    return true;
-}
-
-Chunk* Assembler::next(std::chrono::nanoseconds timeout) {
-    Chunk* chunk = nullptr;
-    {
-        std::unique_lock lock(mutex_);
-        const auto deadline = std::chrono::steady_clock::now() + timeout;
-        while (ready_.empty() && !finished_) {
-            const auto now = std::chrono::steady_clock::now();
-            if (now >= deadline) return nullptr;
-            auto until = deadline;
-            if (plan_.linger.count() > 0 && started_ && base_ <= top_) {
-                if (close_if_quiet(now)) continue;
-                until = std::min(until, last_arrival_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                                            plan_.linger));
-            }
-            ready_changed_.wait_until(lock, until);
-        }
-        if (ready_.empty()) return nullptr;
-        chunk = ready_.front();
-        ready_.pop_front();
-        ++taken_;
-    }
-    while (chunk->finished.load(std::memory_order_acquire) != chunk->started) std::this_thread::yield();
-    if (!plan_.pointers) zero(*chunk);
-    return chunk;
-}
-
-void Assembler::release(Chunk* chunk) {
-    if (plan_.pointers && give_back_ != nullptr) {
-        std::array<void*, 256> buffers;
-        std::size_t n = 0;
-        for (std::int64_t cell = 0; cell < cells(plan_); ++cell) {
-            if (!chunk->present[cell] || chunk->buffers[cell] == nullptr) continue;
-            buffers[n++] = chunk->buffers[cell];
-            if (n == buffers.size()) {
-                give_back_(give_back_context_, buffers.data(), n);
-                n = 0;
-            }
-        }
-        if (n != 0) give_back_(give_back_context_, buffers.data(), n);
-    }
-    if (plan_.pointers) std::memset(chunk->addresses, 0, static_cast<std::size_t>(cells(plan_)) * 8);
-    std::memset(chunk->present, 0, static_cast<std::size_t>(cells(plan_)));
-    std::fill_n(chunk->placed_by_head, heads_.size(), 0);
-    const std::lock_guard lock(mutex_);
-    free_.push_back(chunk);
-    --taken_;
-}
-
-bool Assembler::ended() const {
-    const std::lock_guard lock(mutex_);
-    return finished_ && ready_.empty();
-}
-
-Counts Assembler::counts() const {
-    const std::lock_guard lock(mutex_);
-    Counts counts = counts_;
-    counts.open = std::count_if(open_.begin(), open_.end(), [](const Chunk* c) { return c != nullptr; });
-    counts.ready = static_cast<std::int64_t>(ready_.size());
-    counts.taken = taken_;
-    counts.free = static_cast<std::int64_t>(free_.size());
-    return counts;
-}
-
-void Assembler::head_counts(std::span<HeadCounts> out) const {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < std::min(out.size(), heads_.size()); ++i) out[i] = heads_[i].counts;
-}
-
-namespace {
-
-template <typename Act>
-void each_run(const std::vector<Loop>& loops, std::size_t depth, std::int64_t from, std::int64_t to, const Act& act) {
-    if (depth == loops.size()) return act(from, to);
-    for (std::int64_t i = 0; i < loops[depth].count; ++i)
-        each_run(loops, depth + 1, from + i * loops[depth].from, to + i * loops[depth].to, act);
-}
-
-}  // namespace
-
 void Assembler::copy(const Copy& copy, const std::uint8_t* next) const {
     if (past_cache_) return copy_past_cache(copy.to, copy.from, static_cast<std::size_t>(plan_.run_bytes), next);
     if (plan_.loops.empty()) {
@@ -602,21 +289,6 @@ void Assembler::copy(const Copy& copy, const std::uint8_t* next) const {
     each_run(plan_.loops, 0, 0, 0, [&](std::int64_t from, std::int64_t to) {
         std::memcpy(copy.to + to, copy.from + from, static_cast<std::size_t>(plan_.run_bytes));
     });
-}
-
-void Assembler::zero(Chunk& chunk) const {
-    const std::int64_t heads = static_cast<std::int64_t>(heads_.size());
-    if (chunk.placed == heads * plan_.packets) return;
-    for (std::int64_t h = 0; h < heads; ++h) {
-        if (chunk.placed_by_head[h] == plan_.packets) continue;
-        for (std::int64_t p = 0; p < plan_.packets; ++p) {
-            if (chunk.present[h * plan_.packets + p]) continue;
-            std::uint8_t* at = chunk.data + h * plan_.head_stride + p * plan_.packet_stride;
-            each_run(plan_.loops, 0, 0, 0, [&](std::int64_t, std::int64_t to) {
-                std::memset(at + to, 0, static_cast<std::size_t>(plan_.run_bytes));
-            });
-        }
-    }
 }
 
 }  // namespace ryle

@@ -11,12 +11,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
-#include "../wire/packets.h"
+#include "assembly_plan.h"
 #include "ring_memory.h"
 #include "sink.h"
 
@@ -26,28 +27,6 @@ __extension__ using Key = unsigned __int128;  // the fields that tell streams ap
 
 // Why a packet was malformed: the parser's reasons, then these.
 enum : std::uint8_t { kOffStep = kReasons, kJump, kFaults };
-
-// `count` times from `from` (bytes in the payload) to `to` (bytes in the chunk).
-struct Loop {
-    std::int64_t count, from, to;
-};
-
-struct Plan {
-    PacketLayout layout;
-    std::vector<std::uint32_t> key_fields;
-    bool key_port = false;
-    std::vector<std::vector<std::uint64_t>> heads;  // values of key_fields (and the port) of each head
-    std::int64_t step = 1, origin = 0;              // timestamps are origin + number * step
-    std::int64_t packets = 0;                       // of one head in a chunk
-    std::int64_t window = 0, skew = 0, outage = 0;  // timestamp units
-    std::int64_t slots = 0;                         // chunks of memory
-    std::int64_t payload_bytes = 0;
-    std::int64_t head_stride = 0, packet_stride = 0;  // bytes in a chunk
-    std::int64_t run_bytes = 0;                       // that stay together in a payload, and the loops over runs
-    std::vector<Loop> loops;
-    bool pointers = false;  // keep addresses of payloads instead of copying
-    std::chrono::nanoseconds linger{0};
-};
 
 struct Chunk {
     std::int64_t number = 0;  // first packet's number is number * packets
@@ -132,6 +111,7 @@ class Assembler : public Sink {
         std::int32_t head;
     };
     static constexpr std::size_t kBatch = 64;
+    static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();  // no packet has this number
 
     void read(const Arrival& packet, std::uint64_t* values, Parsed& out) const;
     std::int32_t find(Key key) const;

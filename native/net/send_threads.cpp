@@ -37,6 +37,7 @@ void SendThreads::start(double seconds) {
 
 // Core, priority, and a start that is the same for all. False if the thread cannot send.
 bool SendThreads::prepare(Part& part) {
+    pthread_setname_np(pthread_self(), "send");
     prctl(PR_SET_TIMERSLACK, 1UL);
     cpu_set_t cores;
     CPU_ZERO(&cores);

@@ -120,7 +120,7 @@ def test_chunks_reach_their_gpu(rng, devices):
         assembler.flush()
         assert assembler.counts().ring_full == 0
         sink.put(assembler.next(1.0), done)
-    sink.close()
+    sink.wait()
     assert back == list(range(11)) and assembler.counts().free == 8
     shares = [g["chunks"] for g in sink.figures().values()]
     assert sum(shares) == 11 and max(shares) - min(shares) <= 1
@@ -142,6 +142,6 @@ def test_wrong_bytes_on_a_gpu_are_told():
         assembler.take([packet(h, n, filling=1 if n != 1 or h else 2) for h in range(2)])
         assembler.flush()
         sink.put(assembler.next(1.0), lambda c: c.release(), rule)
-    sink.close()
+    sink.wait()
     v = sink.verified
     assert (v.packets, v.wrong_packets, v.first_wrong) == (6, 1, "chunk 1") and v.wrong_bytes == 8192 - 32

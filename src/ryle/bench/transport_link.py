@@ -99,7 +99,7 @@ class Link:
         self._format, self._sources, self._way, self._buffer = format, len(one.heads), way, buffer
         self._options = CaptureOptions(to=to, gpus=gpus, warm_up=0.0)
         self._open_device = open_device
-        self._ports = _free_ports(instances)
+        self._ports = free_ports(instances)
         self.packet_bytes = self._plan.packet_bytes
 
     def trial(self, gbps: float, seconds: float) -> Trial:
@@ -208,7 +208,7 @@ def _until_quiet(packets: Callable[[], int]) -> None:
         time.sleep(_QUIET)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports of this machine that nobody has."""
     opened = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
     for s in opened:

@@ -2,7 +2,7 @@
 
 from .observation import Observation, changed, recorded, simulated
 from .problems import ConfigError, Problem
-from .reading import example, example_names, load, parse
+from .reading import example, example_files, example_names, load, parse
 from .tables import Endpoint
 from .units import show
 
@@ -13,6 +13,7 @@ __all__ = [
     "Problem",
     "changed",
     "example",
+    "example_files",
     "example_names",
     "load",
     "parse",

@@ -65,6 +65,13 @@ def example(name: str) -> Path:
     return path
 
 
+def example_files(name: str) -> list[Path]:
+    """List a shipped example and the files that it reads, which must lie beside it."""
+    path = example(name)
+    files = _toml(path.read_text(), str(path)).get("array", {})
+    return [path, *(path.with_name(files[key]) for key in ("antenna_file",) if key in files)]
+
+
 def parse(text: str, source: str = "observation") -> Observation:
     """Read an observation from TOML text; files that it names are looked for beside `source`. See `load`."""
     raw = _toml(text, source)

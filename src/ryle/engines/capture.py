@@ -213,7 +213,7 @@ class Capture:
             self._gpu = GpuSink(gpus, self.layout)
             if o.rule is not None:
                 self._gpu.verify_with(o.rule)
-            stack.callback(self._gpu.close)
+            stack.callback(self._gpu.wait)
         self._source = self._make_source(sink)
 
     def _receive(self) -> None:
@@ -225,6 +225,8 @@ class Capture:
                 self._use(chunk)
             elif isinstance(self._recorder, ChunkRecorder):
                 self._recorder.poll()
+            elif self._gpu is not None:
+                self._gpu.wait()
             if isinstance(self._recorder, PacketRecorder):
                 self._recorder.check()
             self._consumer = (time.thread_time(), time.monotonic())

@@ -12,7 +12,7 @@ import os
 import socket
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -161,6 +161,50 @@ class NativeSource:
     ) -> None:
         self.stop()
         self.join()
+
+
+class Together:
+    """Several sources that feed the same sink, as one.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        Which.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = list(sources)
+
+    def start(self) -> None:
+        """Begin to receive."""
+        for source in self._sources:
+            source.start()
+
+    def stop(self) -> None:
+        """Ask the threads to end."""
+        for source in self._sources:
+            source.stop()
+
+    def join(self, timeout: float = 10.0) -> bool:
+        """Wait for the threads to end; whether they have. Raises RuntimeError if one failed."""
+        return all([source.join(timeout) for source in self._sources])
+
+    @property
+    def running(self) -> bool:
+        """Whether all of them run."""
+        return all(source.running for source in self._sources)
+
+    def reports(self) -> list[ThreadReport]:
+        """Say what each thread did so far, under names that tell the sources apart."""
+        return [
+            replace(report, name=f"{report.name}.{i}") for i, s in enumerate(self._sources) for report in s.reports()
+        ]
+
+    @property
+    def kernel_drops(self) -> int | None:
+        """Packets that the kernel or the devices dropped; None if that cannot be seen."""
+        drops = [source.kernel_drops for source in self._sources]
+        return None if None in drops else sum(n for n in drops if n is not None)
 
 
 class UdpSource(NativeSource):

@@ -150,7 +150,7 @@ class GpuSink:
                 self.verified.add(packets, wrong, wrong_bytes, f"chunk {chunk.number}")
             done(chunk)
 
-    def close(self) -> None:
+    def wait(self) -> None:
         """Wait for everything that is under way."""
         self._collect(0)
 

@@ -1,0 +1,206 @@
+"""What an assembler's chunks look like and how long they wait for packets; `ryle.net.assembly` says what follows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ryle.wire.description import Format
+from ryle.wire.packets import compiled
+
+from . import _native
+
+#: The name, among a head's fields, of the port that a packet came to (its number in the source's list).
+PORT = "port"
+
+
+def grid(format: Format, **values: int | Iterable[int]) -> tuple[tuple[int, ...], ...]:
+    """List all combinations of the fields that tell a format's streams apart, the first field the slowest.
+
+    Parameters
+    ----------
+    format : Format
+        Packet format.
+    **values : int or iterable of int
+        Values of each field of ``format.timestamp.stream``, such as ``fid=range(16), xid=3``; and of `PORT`, if ports
+        tell streams apart.
+
+    Raises
+    ------
+    ValueError
+        If a field is missing or is not one of these.
+    """
+    names = [*format.timestamp.stream, *([PORT] if PORT in values else [])]
+    if set(values) != set(names):
+        raise ValueError(f"{format.name}: give values of {', '.join(names) or 'nothing'}, not of {', '.join(values)}")
+    lists = [[v] if isinstance(v := values[name], int) else list(v) for name in names]
+    return tuple(itertools.product(*lists))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What chunks look like and how long they wait for packets.
+
+    Parameters
+    ----------
+    format : Format
+        Packet format.
+    heads : sequence of tuple of int
+        The streams to place, as `grid` gives them. Their order is the order in the chunk.
+    packets : int
+        Packets of each head in a chunk.
+    chunks : int
+        Chunks in the ring; at least one more than are open at once (`open_most`). More give consumers more time.
+    window : int
+        How far packets of one head may be out of order, in units of the timestamp.
+    skew : int
+        How far the heads' times may be apart, in units of the timestamp.
+    outage : int, optional
+        Longest silence that counts as missing data rather than as a clock that moved; 1000 chunks if not given.
+    origin : int
+        Timestamp at which a chunk begins.
+    linger : float
+        Seconds without packets after which open chunks close; 0: they wait.
+    sizes : mapping of str to int
+        For formats whose headers say how large a packet is: the values of those fields. Others are malformed.
+    by_port : bool
+        Whether heads end with a port number: the place of a packet's port in the source's list.
+    order : sequence of str, optional
+        Axes of the chunk's data, slowest first: "head", "packet" and the payload's, such as
+        ``("channel", "packet", "time", "head", "input")``. By default ("head", "packet", bytes as on the wire).
+    pointers : bool
+        Keep addresses of payloads instead of copying them (see `Chunk.addresses`).
+    """
+
+    format: Format
+    heads: Sequence[tuple[int, ...]]
+    packets: int
+    chunks: int = 8
+    window: int = 0
+    skew: int = 0
+    outage: int | None = None
+    origin: int = 0
+    linger: float = 1.0
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    by_port: bool = False
+    order: Sequence[str] | None = None
+    pointers: bool = False
+
+    @property
+    def step(self) -> int:
+        """Timestamp from one packet of a head to the next."""
+        return self.format.timestamp.step
+
+    @property
+    def span(self) -> int:
+        """Timestamp from one chunk to the next."""
+        return self.packets * self.step
+
+    @property
+    def open_most(self) -> int:
+        """Chunks that are open at once, at most."""
+        slack = self.window + self.skew
+        return 1 if not slack else 2 + (slack - 1) // self.span
+
+    @property
+    def payload_shape(self) -> tuple[int, ...]:
+        """Sizes of the payload's axes in wire order."""
+        size = self.format.payload.size
+        try:
+            return tuple(s if isinstance(s := size[axis], int) else self.sizes[s] for axis in self.format.payload.order)
+        except KeyError as error:
+            raise ValueError(
+                f"{self.format.name}: the size of packets is in their headers; say which with "
+                f"sizes={{{error.args[0]!r}: ...}}"
+            ) from None
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of samples in a packet."""
+        sample = self.format.sample
+        return int((int(np.prod(self.payload_shape)) * sample.parts * sample.bits + 7) // 8)
+
+    @property
+    def packet_bytes(self) -> int:
+        """Bytes of the longest valid packet."""
+        return self.format.header.bytes + self.payload_bytes + max(self.format.payload.trailer_bytes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of `Chunk.data`; a last axis of bytes if the order is the wire's or a sample has several bytes."""
+        if self.order is None:
+            return len(self.heads), self.packets, self.payload_bytes
+        element = self._element_bytes()
+        sizes = self._axis_sizes()
+        return (*(sizes[axis] for axis in self.order), *((element,) if element > 1 else ()))
+
+    def _axis_sizes(self) -> dict[str, int]:
+        wire: dict[str, int] = dict(zip(self.format.payload.order, self.payload_shape, strict=True))
+        return {"head": len(self.heads), "packet": self.packets, **wire}
+
+    def _element_bytes(self) -> int:
+        bits = self.format.sample.bits * self.format.sample.parts
+        if bits % 8:
+            raise ValueError(f"{self.format.name}: samples of {bits} bits cannot be reordered; leave order out")
+        return bits // 8
+
+    def _strides(self) -> tuple[int, int, int, list[tuple[int, int, int]]]:
+        """Strides of head and packet, bytes that stay together, and the loops over them."""
+        if self.order is None:
+            return self.packets * self.payload_bytes, self.payload_bytes, self.payload_bytes, []
+        sizes, run = self._axis_sizes(), self._element_bytes()
+        if sorted(self.order) != sorted(sizes):
+            raise ValueError(f"order = {tuple(self.order)} must name each of {', '.join(sizes)} once")
+        to, at = {}, run
+        for axis in reversed(self.order):
+            to[axis] = at
+            at *= sizes[axis]
+        loops: list[tuple[int, int, int]] = []
+        source = run
+        for axis in reversed(self.format.payload.order):  # from the fastest: axes that stay together join the run
+            if not loops and to[axis] == run and source == run:
+                run *= sizes[axis]
+            else:
+                loops.insert(0, (sizes[axis], source, to[axis]))
+            source *= sizes[axis]
+        return to["head"], to["packet"], run, loops
+
+    def compiled(self) -> _native.Plan:
+        """Give native code's form.
+
+        Raises
+        ------
+        ValueError
+            If the plan cannot be carried out; the message says why.
+        """
+        f = self.format
+        base, names = compiled(f), list(f.fields)
+        fixed = {s: self.sizes[s] for s in f.payload.size.values() if isinstance(s, str) and s in self.sizes}
+        fields = [
+            (*entry[:5], fixed[name], fixed[name]) if name in fixed else entry
+            for name, entry in zip(names, base[1], strict=True)
+        ]
+        head_stride, packet_stride, run, loops = self._strides()
+        return _native.Plan(
+            layout=(base[0], fields, *base[2:]),
+            key_fields=[names.index(name) for name in f.timestamp.stream],
+            key_port=self.by_port,
+            heads=[list(head) for head in self.heads],
+            step=self.step,
+            origin=self.origin,
+            packets=self.packets,
+            window=self.window,
+            skew=self.skew,
+            outage=1000 * self.span if self.outage is None else self.outage,
+            slots=self.chunks,
+            payload_bytes=self.payload_bytes,
+            head_stride=head_stride,
+            packet_stride=packet_stride,
+            run_bytes=run,
+            loops=loops,
+            pointers=self.pointers,
+            linger=self.linger,
+        )
