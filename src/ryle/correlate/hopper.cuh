@@ -51,6 +51,19 @@ DEVICE void store_matrices(void* row, const uint32_t (&d)[4]) {
                  : "memory");
 }
 
+// 16 bytes of shared memory in the first lane, zeros in others; without a branch.
+DEVICE int4 load_first(const void* from) {
+    int4 d;
+    asm volatile(
+        "{\n.reg .pred first;\nsetp.eq.u32 first, %5, 0;\n"
+        "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
+        "@first ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
+        : "=&r"(d.x), "=&r"(d.y), "=&r"(d.z), "=&r"(d.w)
+        : "r"(shared_address(from)), "r"(threadIdx.x % 32)
+        : "memory");
+    return d;
+}
+
 // The least of each half of three words, as signed 16 bits.
 DEVICE uint32_t least_halves(uint32_t a, uint32_t b, uint32_t c) { return __vimin3_s16x2(a, b, c); }
 

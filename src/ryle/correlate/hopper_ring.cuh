@@ -90,12 +90,13 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
 // Wait for the next tile's first data; false if there is none.
 DEVICE bool next_tile(Tile& tile, const Ring& ring, const Place& place) {
     barrier_wait(ring.fetched + place.stage, place.parity);
-    const Tile there = ring.tiles[place.stage];
-    // A shuffle tells the compiler what is the same in all threads.
-    tile.integration = __shfl_sync(~0u, there.integration, 0);
-    tile.channel = __shfl_sync(~0u, there.channel, 0);
-    tile.rows = __shfl_sync(~0u, there.rows, 0);
-    tile.columns = __shfl_sync(~0u, there.columns, 0);
+    // The thread that will tell that the stage was read is the one that reads; a shuffle tells the compiler what is the
+    // same in all threads.
+    const int4 there = load_first(ring.tiles + place.stage);
+    tile.integration = __shfl_sync(~0u, there.x, 0);
+    tile.channel = __shfl_sync(~0u, there.y, 0);
+    tile.rows = __shfl_sync(~0u, there.z, 0);
+    tile.columns = __shfl_sync(~0u, there.w, 0);
     return __all_sync(~0u, tile.channel >= 0);
 }
 

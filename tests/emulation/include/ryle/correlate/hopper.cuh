@@ -75,6 +75,10 @@ DEVICE void barrier_wait(uint64_t* barrier, int parity, EMULATED_PLACE) {
     }
 }
 
+DEVICE int4 load_first(const void* from) {
+    return emulation::state.current->lane == 0 ? *static_cast<const int4*>(from) : int4{};
+}
+
 DEVICE uint32_t least_halves(uint32_t a, uint32_t b, uint32_t c) {
     const auto least = [&](int shift) {
         const auto half = [&](uint32_t word) { return int(static_cast<int16_t>(word >> shift)); };
