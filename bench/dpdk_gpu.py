@@ -120,10 +120,9 @@ class Blocks2:
 
 
 def copy_beside(gpu: Any, stop: threading.Event, written: list[int], piece: int) -> None:
-    """Copy pieces to the GPU, some of them under way at any time.
+    """Copy pieces to the GPU, two of them under way at any time.
 
-    The tables of addresses go through the same copy engine, which does one piece after the other: they wait for those
-    that are under way. Two pieces of 256 MiB are 10 ms, and two tables a block made 20 ms of waiting for each block.
+    Tables of addresses then get there far more slowly, with pieces of 8 MiB even more than with 256 MiB; why is not known.
     """
     under_way = 2
     source, target, stream = gpu.pinned((piece,), np.uint8), gpu.empty((piece,), np.uint8), gpu.stream()
