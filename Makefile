@@ -6,9 +6,9 @@ NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -na
 
 FUZZ   := build/fuzz/assembly
 
-.PHONY: help setup demo test lint docs bench fuzz soak paper clean
+.PHONY: help setup demo test lint docs bench fuzz soak paper hdl-test hdl-soak clean
 help:  ## say what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(VENV)/pip.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit("Ryle needs Python 3.11 or later; try make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
@@ -23,6 +23,10 @@ $(VENV)/ryle.stamp: $(VENV)/pip.stamp $(NATIVE)
 
 $(VENV)/dev.stamp: $(VENV)/ryle.stamp
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation-package ryle -e ".[test,cuda,dev,docs]"
+	@touch $@
+
+$(VENV)/hdl.stamp: $(VENV)/ryle.stamp
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation-package ryle -e ".[test,cuda,hdl]"
 	@touch $@
 
 setup: $(VENV)/ryle.stamp  ## make .venv with Ryle built in it
@@ -57,6 +61,12 @@ soak: fuzz  ## fuzz for 10 minutes (SOAK=seconds)
 
 paper: setup  ## run 1.3 s of PAPER's 16 F-engines and 16 X-engines through this machine
 	$(BIN)/python bench/paper.py
+
+hdl-test: $(VENV)/hdl.stamp  ## simulate, synthesize and prove the FPGA core (hdl/)
+	$(BIN)/python -m pytest hdl/tb -n 2 --dist worksteal
+
+hdl-soak: $(VENV)/hdl.stamp  ## the FPGA core's long benches: line rate and random traffic, millions of beats
+	$(BIN)/python -m pytest hdl/tb -m soak --timeout 3600 -v
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build demo-output docs/_build
