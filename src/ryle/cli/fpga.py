@@ -134,7 +134,9 @@ def arp_show(at: At = NO_FPGA) -> None:
     with _opened(at) as core:
         found = core.arp_table()
         lines = [f"{ip:<15} {mac}" for ip, mac in found.items()]
-        typer.echo("\n".join(lines) or "no entry: the core asks when it has something to send, or `ryle fpga arp set IP MAC`")
+        typer.echo(
+            "\n".join(lines) or "no entry: the core asks when it has something to send, or `ryle fpga arp set IP MAC`"
+        )
 
 
 @arp.command("set")

@@ -82,7 +82,13 @@ class SimulatedFpga:
     """
 
     def __init__(
-        self, network: Network, *, width: int = 1024, socket: Path | None = None, quiet: bool = False, clock_hz: int = CLOCK_HZ
+        self,
+        network: Network,
+        *,
+        width: int = 1024,
+        socket: Path | None = None,
+        quiet: bool = False,
+        clock_hz: int = CLOCK_HZ,
     ) -> None:
         arguments = network.arguments()
         executable = program(width, clock_hz)
@@ -128,5 +134,7 @@ class SimulatedFpga:
     def __enter__(self) -> SimulatedFpga:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, where: TracebackType | None
+    ) -> None:
         self.close()
