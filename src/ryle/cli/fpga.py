@@ -25,6 +25,7 @@ At = Annotated[
     ),
 ]
 NO_FPGA = "sim:/tmp/ryle-fpga"
+_SAMPLES = "Samples, with --digitizer"
 
 
 @contextmanager
@@ -166,13 +167,23 @@ def generator_start(
     packets: Annotated[int, typer.Option(help="Of each stream; without end if 0.", min=0)] = 0,
     shared: Annotated[bool, typer.Option("--shared", help="All streams share one sequence number.")] = False,
     source_port: Annotated[int, typer.Option(help="Of all packets.", min=0, max=65535)] = 10000,
-    digitizer: Annotated[bool, typer.Option("--digitizer", help="SPEAD heaps of 8-bit samples, not counted packets.")] = False,
-    first_id: Annotated[int, typer.Option(help="--digitizer: digitiser_id of the first stream.", min=0)] = 0,
-    delays: Annotated[str, typer.Option(help="--digitizer: samples by which each stream lags: 0,5,9.")] = "",
-    tone: Annotated[int, typer.Option(help="--digitizer: tone at so many 256ths of the sample rate; none if 0.", min=0, max=255)] = 0,
-    noise_shift: Annotated[int, typer.Option(help="--digitizer: noise is divided by 2 so many times; 8: none.", min=0, max=8)] = 1,
-    seed: Annotated[int, typer.Option(help="--digitizer: of the noise.", min=0)] = 1,
-) -> None:  # fmt: skip
+    digitizer: Annotated[
+        bool, typer.Option("--digitizer", help="SPEAD heaps of 8-bit samples, not counted packets.")
+    ] = False,
+    first_id: Annotated[
+        int, typer.Option(help="digitiser_id of the first stream.", min=0, rich_help_panel=_SAMPLES)
+    ] = 0,
+    delays: Annotated[
+        str, typer.Option(help="Samples by which each stream lags: 0,5,9.", rich_help_panel=_SAMPLES)
+    ] = "",
+    tone: Annotated[
+        int, typer.Option(help="Tone, 256ths of the sample rate; none if 0.", min=0, max=255, rich_help_panel=_SAMPLES)
+    ] = 0,
+    noise_shift: Annotated[
+        int, typer.Option(help="Noise is divided by 2 so many times; 8: none.", min=0, max=8, rich_help_panel=_SAMPLES)
+    ] = 1,
+    seed: Annotated[int, typer.Option(help="Of the noise.", min=0, rich_help_panel=_SAMPLES)] = 1,
+) -> None:
     """Start the packet generator."""
     from ..fpga.core import Generate, Stream
     from ..fpga.pattern import OFF, Pattern

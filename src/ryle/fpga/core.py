@@ -423,8 +423,7 @@ def beats_in_period(gbps: float, length: int, beat: int, clock: int) -> tuple[in
     Returns
     -------
     beats, period : int
-        The beats that may leave in so many clocks: never more than the rate, and less by 0.03 % at most (0.4 % where
-        fewer than 1 in 4096 clocks has a beat).
+        The beats that may leave in so many clocks: never more than the rate, and less by 0.4 % at most.
 
     Raises
     ------
@@ -438,10 +437,10 @@ def beats_in_period(gbps: float, length: int, beat: int, clock: int) -> tuple[in
     if share > 1:
         most = clock / beats * length * 8 / 1e9
         raise FpgaError(f"{gbps:g} Gb/s is too much: packets of {length} B leave with {most:g} Gb/s at most")
-    # A short period spreads the beats evenly; of a low rate one beat is spread.
-    near = share.limit_denominator(4096)
-    if near == 0:
+    # A short period spreads the beats evenly; of a low rate, beats come one by one.
+    if share < Fraction(1, 256):
         return 1, min(0xFFFFFFFF, ceil(1 / share))
+    near = share.limit_denominator(4096)
     if near > share:
         near = Fraction(floor(share * 65535), 65535)
     return near.numerator, near.denominator

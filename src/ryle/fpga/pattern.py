@@ -54,7 +54,8 @@ def _scaled(values: NDArray[np.int8], shift: int) -> NDArray[np.int8]:
 def tone(index: NDArray[np.uint32], step: int) -> NDArray[np.int8]:
     """round(127 cos(2π (index · step mod 256) / 256))."""
     table = np.rint(127 * np.cos(2 * np.pi * np.arange(256) / 256)).astype(np.int8)
-    return table[(index * np.uint32(step)).astype(np.uint8)]
+    turned: NDArray[np.int8] = table[(index * np.uint32(step)).astype(np.uint8)]
+    return turned
 
 
 def noise(index: NDArray[np.uint32], seed: int) -> NDArray[np.int8]:

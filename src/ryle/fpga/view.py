@@ -75,7 +75,7 @@ def picture(core: Core, status: Status, everything: bool = False) -> Group:
     running = "running" if g["enable"] & 2 else "stopped"
     pace = "as fast as it goes" if g["beats"] == 0xFFFFFFFF else f"{g['beats']} beats in {g['period']} clocks"
     generator = f"generator {running}: {g['sent']} packets of {g['length']} B, {pace}"
-    checker = f"checker: {k['packets']} packets, {k['lost']} lost, {k['late']} late, {k['wrong']} wrong, {k['short']} of wrong length"
+    checker = "checker: {packets} packets, {lost} lost, {late} late, {wrong} wrong, {short} of wrong length".format(**k)
     return Group(head, rates, table, generator, checker)
 
 
