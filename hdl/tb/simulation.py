@@ -89,6 +89,7 @@ def _make(folder: Path, optimize: str, kind: str, env: dict[str, str]) -> None:
         for ready in store.glob("*.o"):
             shutil.copy(ready, folder)  # younger than its source: make leaves it alone
         options = [f"OPT_FAST={optimize}", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1"]
+        options.append("CFG_CXXFLAGS_PCH_I=-include")  # large modules; the PyPI package leaves it empty
         _run(["make", "-j2", "-C", str(folder), "-f", "Vtop.mk", *options], env, f"compiling {folder.name}")
         for made in folder.glob("verilated*.o"):
             if not (store / made.name).exists():
