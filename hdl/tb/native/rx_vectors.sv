@@ -158,13 +158,14 @@ module rx_vectors #(
         automatic logic [WIDTH-1:0] want = file[row+1+rows(frame_bytes(row))+out_at/128][(out_at/KEEP%PART)*WIDTH+:WIDTH];
         automatic logic [KEEP-1:0] keep = left >= KEEP ? '1 : {KEEP{1'b1}} >> (KEEP - left);
         automatic logic [WIDTH-1:0] mask;
+        automatic int kept = left >= KEEP ? KEEP : left;
         for (int i = 0; i < KEEP; i++) mask[8*i+:8] = {8{keep[i]}};
         if (m_keep != keep || m_last != (left <= KEEP)) $fatal(1, "row %0d byte %0d: tkeep %h tlast %b", row, out_at, m_keep, m_last);
         if (((m_data ^ want) & mask) != '0) $fatal(1, "row %0d byte %0d: wrong payload %h", row, out_at, m_data);
         if ({m_length, m_src_ip, m_src_port, m_dst_ip, m_dst_port} !=
             {file[row][31:16], file[row][64+:32], file[row][96+:16], file[row][128+:32], file[row][160+:16]})
           $fatal(1, "row %0d: wrong sideband", row);
-        out_bytes <= out_bytes + longint'(left >= KEEP ? KEEP : left);
+        out_bytes <= out_bytes + longint'(kept);
         if (left <= KEEP) begin
           out_packets <= out_packets + 1;
           out_row     <= next(row);

@@ -131,11 +131,12 @@ async def run(dut: Any, seed: int, count: int, source_pause: Any, sink_pause: An
         source.send(c.frame, bad=c.bad)
     wanted = [o for o in outcomes if o.verdict == "app"]
     await bench.settle(source, sink, len(wanted))
-    for o, got in zip(wanted, sink.frames, strict=False):
-        assert got.sideband == o.sideband
-        assert got.data == o.payload
-    assert len(sink.frames) == len(wanted)
     counters = await bench.axi.counters()
+    kind = [c.kind for c, o in zip(cases, outcomes, strict=True) if o.verdict == "app"]
+    for k, o, got in zip(kind, wanted, sink.frames, strict=False):
+        assert got.sideband == o.sideband, k
+        assert got.data == o.payload, k
+    assert len(sink.frames) == len(wanted)
     want = totals(cases, outcomes)
     assert {n: counters[n] for n in want} == want
     for_cpu = sum(o.verdict == "cpu" for o in outcomes)
