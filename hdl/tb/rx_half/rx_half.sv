@@ -6,7 +6,7 @@ module rx_half #(
     parameter int WIDTH    = 64,
     parameter int CLOCK_HZ = 20000,
     parameter int DEPTH    = 524288 / WIDTH,
-    parameter int FRAMES   = 64
+    parameter int FRAMES   = 256
 ) (
     input  wire                s_axi_aclk,
     input  wire                s_axi_rst,
