@@ -63,7 +63,7 @@ module mac_model_rx #(
   logic               in_frame, error, lost;
   logic [31:0]        crc;
   logic [WIDTH+127:0] held;         // bytes not yet in the queue; the last four may be the FCS
-  int                 held_bytes, length, silent, calm;
+  int                 held_bytes, length, silent, local_calm, remote_calm;
 
   logic [63:0] d;
   logic [7:0]  c;
@@ -87,9 +87,8 @@ module mac_model_rx #(
             length = 0;
             began = put;
           end else if (c == 8'h01 && d[7:0] == CHAR_SEQUENCE) begin
-            if (d[31:24] == 8'h01) local_fault <= 1'b1;
-            if (d[31:24] == 8'h02) remote_fault <= 1'b1;
-            calm = 0;
+            if (d[31:24] == 8'h01) local_calm = 0;
+            if (d[31:24] == 8'h02) remote_calm = 0;
           end
         end else begin
           n = 8;
@@ -145,17 +144,13 @@ module mac_model_rx #(
       take += 1;
     end
 
-    // Faults end after 128 clocks without sign of them.
+    // A fault ends after 128 clocks without a sign of it.
     silent = wire_valid ? 0 : silent + 1;
-    if (silent >= 128) begin
-      local_fault <= 1'b1;
-      calm = 0;
-    end
-    calm += 1;
-    if (calm >= 128) begin
-      local_fault  <= 1'b0;
-      remote_fault <= 1'b0;
-    end
+    if (silent >= 128) local_calm = 0;
+    if (local_calm < 128) local_calm += 1;
+    if (remote_calm < 128) remote_calm += 1;
+    local_fault  <= local_calm < 128;
+    remote_fault <= remote_calm < 128;
 
     if (rst) begin
       in_frame = 1'b0;
@@ -164,9 +159,10 @@ module mac_model_rx #(
       published = 0;
       take = 0;
       silent = 0;
-      calm = 0;
+      local_calm = 0;
+      remote_calm = 128;
       m_axis_tvalid <= 1'b0;
-      local_fault   <= 1'b1;  // until 128 calm clocks have passed
+      local_fault   <= 1'b1;
       remote_fault  <= 1'b0;
     end
   end

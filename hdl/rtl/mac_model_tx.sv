@@ -108,7 +108,7 @@ module mac_model_tx #(
             gap = MIN_GAP + 8 - extra;
             deficit -= 8 - extra;
           end
-          tail = (TAIL*8)'(~crc);
+          tail = {{TAIL * 8 - 32{1'b0}}, ~crc};
           tail_ctrl = '0;
           for (int b = 0; b < gap; b++) begin
             tail[(4+b)*8+:8] = b == 0 ? CHAR_TERMINATE : CHAR_IDLE;
