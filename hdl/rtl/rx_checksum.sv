@@ -41,6 +41,10 @@ module rx_checksum #(
 
   // ---- 1: where the regions begin and end in this beat --------------------------------------------------------------------
 
+  // In a narrow stream the first two bytes of the UDP header may pass before its length has come: they count whatever an
+  // earlier frame left there (a true length below 8 is dropped for that).
+  wire [15:0] udp_length = header.l4[31:16] < 16'd8 ? 16'd8 : header.l4[31:16];
+
   logic [KB:0] ip_begin, ip_end, address_begin, address_end, udp_end;
   logic        valid_1, last_1;
   logic [WIDTH-1:0] data_1;
@@ -50,7 +54,7 @@ module rx_checksum #(
     ip_end        <= place({10'd0, header.l4_start}, pos);
     address_begin <= place({10'd0, header.l3_start} + 17'd12, pos);
     address_end   <= place({10'd0, header.l3_start} + 17'd20, pos);
-    udp_end       <= place({10'd0, header.l4_start} + {1'b0, header.l4[31:16]}, pos);
+    udp_end       <= place({10'd0, header.l4_start} + {1'b0, udp_length}, pos);
     valid_1       <= valid && !rst;
     last_1        <= last;
     data_1        <= data;

@@ -10,13 +10,14 @@
 //   cpu_stored    it went to the CPU's buffer
 //   cpu_full      it was for the CPU, and the buffer was full or its slots too short
 // Application stream (app_clk): payload from byte 0, whole packets only, in order; m_length (bytes), m_src_ip, m_src_port,
-// m_dst_ip and m_dst_port are valid with every beat. It may wait: what then does not fit into DEPTH beats is counted.
+// m_dst_ip and m_dst_port are valid with every beat. It may wait: what then does not fit into DEPTH
+// beats or FRAMES frames is counted. FRAMES must exceed the frames of minimum size that come while the longest one leaves (154).
 `default_nettype none
 
 module rx_path #(
     parameter int WIDTH     = 1024,
     parameter int DEPTH     = 524288 / WIDTH,  // beats of the application's FIFO; 64 KiB
-    parameter int FRAMES    = 64,              // frames in it; a power of two
+    parameter int FRAMES    = 256,             // frames in it; a power of two
     parameter int MAX_FRAME = 9216,
     parameter int CPU_SLOTS = 8
 ) (
