@@ -85,8 +85,8 @@ def udp(payload, dst, dst_mac, *, src=OWN_IP, src_mac=OWN_MAC, sport=4000, dport
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
-async def next_hops_by_table_gateway_and_group(dut):
-    """Defects 2 and 3: the gateway's MAC, never its IP; multicast by RFC 1112."""
+async def defects_2_and_3_next_hops_by_table_gateway_and_group(dut):
+    """The gateway's MAC, never its IP; multicast by RFC 1112."""
     bench = Bench(dut)
     await bench.begin(ENABLE | CHECKSUM)
     await bench.learn(PEER, PEER_MAC)
