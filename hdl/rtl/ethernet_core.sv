@@ -19,7 +19,7 @@ module ethernet_core #(
     parameter int TX_DEPTH    = 262144 / WIDTH,  // beats of each application's ring: 32 KiB
     parameter int TX_FRAMES   = 64,
     parameter int RX_DEPTH    = 524288 / WIDTH,  // 64 KiB
-    parameter int RX_FRAMES   = 64,
+    parameter int RX_FRAMES   = 256,
     parameter int MAX_PAYLOAD = 9000,
     parameter int CPU_TX      = 2048,            // bytes
     parameter int CPU_SLOTS   = 8

@@ -4,7 +4,8 @@
 // Contract: beats leave LATENCY cycles after they came, with the header fields as far as the frame has come: a field is
 // right on the beat that holds its last byte and on every later beat of its frame. `pos` is the number of bytes before the
 // beat, `bytes` the number up to its end; both stop counting near 65535. Nothing holds a beat up: one beat a cycle, frames of
-// one beat back to back. While `enable` is low, frames that begin are ignored whole.
+// one beat back to back. While `enable` is low, frames that begin are ignored whole; so is the rest of a
+// frame that a reset met.
 //
 // Why fields go along with each beat: at 1024 bit a frame may begin every cycle, so nothing can wait in one register for a
 // later stage; at 64 bit the fields fill up over eleven beats, and the stages behind see them in time all the same.
@@ -44,9 +45,10 @@ module rx_parse #(
     for (int i = 0; i < KEEP - 1; i++) kept = kept | ((s_axis_tkeep[i] && !s_axis_tkeep[i+1]) ? (KB + 1)'(i + 1) : '0);
   end
 
-  logic in_frame, ignored;  // of a frame; of one that began while disabled
+  logic in_frame, ignored;  // of a frame; of one that began while disabled, or met a reset
   logic [15:0] next_pos;
-  wire take = s_axis_tvalid && (in_frame ? !ignored : enable);
+  initial in_frame = 1'b0;  // not by reset: the MAC goes on in the middle of a frame, whatever is reset here
+  wire take = s_axis_tvalid && !rst && (in_frame ? !ignored : enable);
   wire [15:0] here = in_frame ? next_pos : 16'd0;
 
   logic [HELD*8-1:0] held;
@@ -56,10 +58,11 @@ module rx_parse #(
 
   always_ff @(posedge clk) begin
     if (s_axis_tvalid) begin
-      in_frame   <= !s_axis_tlast;
+      in_frame <= !s_axis_tlast;
       ignored  <= !take;
       next_pos <= here[15:8] == 8'hff ? here : here + 16'(KEEP);
     end
+    if (rst) ignored <= 1'b1;  // the rest of the present frame
     for (int b = 0; b < BEATS; b++)
       if (s_axis_tvalid && here == 16'(b * KEEP)) held[b*WIDTH+:WIDTH] <= s_axis_tdata;
     valid_1 <= take;
@@ -68,11 +71,6 @@ module rx_parse #(
     data_1  <= s_axis_tdata;
     pos_1   <= here;
     bytes_1 <= here + 16'(kept);
-    if (rst) begin
-      in_frame  <= 1'b0;
-      ignored <= 1'b0;
-      valid_1 <= 1'b0;
-    end
   end
 
   // ---- 2: step over the VLAN tag ------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ async def put(dut, line: Line, every: int = 1):
     dut.wire_rx_valid.value = 1
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def the_line_carries_padded_frames_with_fcs_and_gaps(dut):
     rng = random.Random(1)
     source, decoder, _ = await begin(dut)
@@ -126,7 +126,7 @@ async def the_line_carries_padded_frames_with_fcs_and_gaps(dut):
         assert abs(sum(gaps) - 12 * len(gaps)) <= 7, f"{sum(gaps) / len(gaps)} bytes a gap"
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def the_deficit_makes_12_bytes_of_gap_on_average(dut):
     source, decoder, _ = await begin(dut)
     for length in (61, 62, 63, 64, 65, 66, 67, 68):
@@ -141,7 +141,7 @@ async def the_deficit_makes_12_bytes_of_gap_on_average(dut):
         assert min(gaps) >= 5
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def a_mac_pause_holds_everything(dut):
     source, decoder, _ = await begin(dut)
     frames = [random.Random(n).randbytes(300 + n) for n in range(30)]
@@ -154,7 +154,7 @@ async def a_mac_pause_holds_everything(dut):
     assert [f[:-4] for f in decoder.frames] == frames and not decoder.broken
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def a_frame_that_runs_dry_is_poisoned(dut):
     source, decoder, _ = await begin(dut)
     underflows = 0
@@ -178,7 +178,7 @@ async def a_frame_that_runs_dry_is_poisoned(dut):
     assert len(decoder.frames) == 1, "only the frame before it is whole"
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def received_frames_are_the_line_s_without_fcs(dut):
     rng = random.Random(2)
     _, _, sink = await begin(dut)
@@ -194,7 +194,7 @@ async def received_frames_are_the_line_s_without_fcs(dut):
         assert got.last - got.first == -(-len(frame) // size) - 1 or size == 8
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def broken_frames_are_marked_and_the_next_one_is_not(dut):
     _, _, sink = await begin(dut)
     good = bytes(range(100))
@@ -218,7 +218,7 @@ async def broken_frames_are_marked_and_the_next_one_is_not(dut):
     assert (await sink.receive()).data == good, "a fragment of 4 bytes vanishes"
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def faults_come_and_go(dut):
     _, decoder, _ = await begin(dut)
     status = lambda: (int(dut.link_up.value), int(dut.local_fault.value), int(dut.remote_fault.value))  # noqa: E731
@@ -242,7 +242,7 @@ async def faults_come_and_go(dut):
     assert status() == (1, 0, 0)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def the_line_rate_is_exact(dut):
     source, decoder, _ = await begin(dut)
     for _ in range(40):

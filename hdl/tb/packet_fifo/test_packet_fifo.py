@@ -60,7 +60,7 @@ def clocks_to_try(dut) -> tuple[float, float]:
     return (random.uniform(1, 6), random.uniform(1, 6))
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 @cocotb.parametrize(before=["never", "half", "bursts"], after=["never", "seldom", "mostly"])
 async def frames_come_out_whole_or_are_counted(dut, before, after):
     seed = random.getrandbits(32)
@@ -94,7 +94,7 @@ async def frames_come_out_whole_or_are_counted(dut, before, after):
         assert events("dropped_bad") + events("dropped_oversize") == len(sent) - len(good)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def a_frame_begun_has_no_idle_beat_however_slow_the_writer(dut):
     source, sink, _ = await begin(dut, pauses(3)["mostly"], never, (6.0, 1.3))
     keep = len(dut.s_axis_tdata) // 8
@@ -105,7 +105,7 @@ async def a_frame_begun_has_no_idle_beat_however_slow_the_writer(dut):
         assert got.last - got.first + 1 == -(-MAX_BYTES // keep)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def a_frame_is_not_seen_before_its_last_beat(dut):
     source, sink, _ = await begin(dut)
     keep = len(dut.s_axis_tdata) // 8
@@ -128,7 +128,7 @@ async def a_frame_is_not_seen_before_its_last_beat(dut):
     assert len((await sink.receive()).data) == MAX_BYTES
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def full_throughput_and_room_for_what_is_promised(dut):
     source, sink, events = await begin(dut, periods=(2.0, 2.0))
     keep = len(dut.s_axis_tdata) // 8

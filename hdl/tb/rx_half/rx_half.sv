@@ -112,7 +112,13 @@ module rx_half #(
 
   axil_regs #(.WIDTH(WIDTH), .CLOCK_HZ(CLOCK_HZ), .TX_APPS(2)) regs (.*);
 
+  // The data path's reset reaches both of its clocks, as in the core.
+  logic path_rst, app_soft_reset;
+  cdc_bit cross_reset (.clk(app_clk), .d(path_rst), .q(app_soft_reset));
+  always_ff @(posedge clk) path_rst <= rst || soft_reset;
+
   rx_path #(.WIDTH(WIDTH), .DEPTH(DEPTH), .FRAMES(FRAMES)) path (
+      .rst(path_rst), .app_rst(app_rst || app_soft_reset),
       .m_length(m_axis_length), .m_src_ip(m_axis_src_ip), .m_src_port(m_axis_src_port),
       .m_dst_ip(m_axis_dst_ip), .m_dst_port(m_axis_dst_port),
       .cpu_bytes_ready(cpu_rx_bytes_ready), .cpu_free(cpu_rx_free), .cpu_read_word(cpu_rx_word),
@@ -125,10 +131,10 @@ module rx_half #(
       .access_entry_ip(arp_access_entry_ip), .access_entry_mac(arp_access_entry_mac), .clearing(arp_clearing), .*
   );
 
-  arp_responder responder (.answer(answer_arp), .*);
+  arp_responder responder (.answer(answer_arp && enable), .*);
 
   arp_sender #(.WIDTH(WIDTH)) sender (
-      .ask(answer_arp), .m_axis_tdata(arp_axis_tdata), .m_axis_tkeep(arp_axis_tkeep), .m_axis_tvalid(arp_axis_tvalid),
+      .ask(enable), .m_axis_tdata(arp_axis_tdata), .m_axis_tkeep(arp_axis_tkeep), .m_axis_tvalid(arp_axis_tvalid),
       .m_axis_tready(arp_axis_tready), .m_axis_tlast(arp_axis_tlast), .*
   );
 

@@ -243,15 +243,20 @@ async def a_probe_is_answered_and_teaches_nothing(dut: Any) -> None:
 
 
 @cocotb.test()
-async def with_hardware_arp_off_nothing_is_sent(dut: Any) -> None:
+async def with_answers_off_requests_go_to_the_cpu_alone(dut: Any) -> None:
     bench = await start(dut, 1)
     source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "arp_axis", dut.clk)
     request = bytes(Ether(dst="ff:ff:ff:ff:ff:ff") / ARP(op=1, hwsrc="02:00:00:00:00:07", psrc="10.1.2.7", pdst=ip_text(OWN.ip)))
     source.send(request)
-    assert await look_up(dut, [OWN.ip ^ 0x10]) == [None]
+    await source.idle()
     await ClockCycles(dut.clk, 10 * MILLISECOND)
     assert not sink.frames
     assert await bench.read_cpu_frame() == request, "the CPU may answer it"
+    assert await look_up(dut, [0x0A010207]) == [0x020000000007], "learnt all the same"
+    await bench.axi.write("control", 0)
+    assert await look_up(dut, [OWN.ip ^ 0x10]) == [None]
+    await ClockCycles(dut.clk, 10 * MILLISECOND)
+    assert not sink.frames, "a disabled core asks for nobody"
 
 
 @cocotb.test()

@@ -9,7 +9,7 @@ from typing import Any
 
 import cocotb
 import pytest
-from cocotb.triggers import ClockCycles
+from cocotb.triggers import ClockCycles, RisingEdge
 from rx_bench import SIDEBAND, Bench, expected, totals
 from rx_model import Case, Frames, Settings
 from simulation import WIDTHS, parameter, simulate
@@ -215,6 +215,32 @@ async def a_disabled_core_ignores_frames_whole(dut: Any) -> None:
     await ClockCycles(dut.clk, 3)
     await bench.axi.write("control", 1)  # in the middle of the frame, where that has more than a few beats
     await source.idle()
+    case = make.kind_good(50)
+    source.send(case.frame)
+    assert (await sink.receive()).data == expected([case], bench.settings)[0].payload
+    counters = await bench.axi.counters()
+    assert (counters["rx_frames"], counters["rx_packets"]) == (1, 1)
+
+
+@cocotb.test()
+async def a_soft_reset_in_the_middle_of_a_frame_leaves_nothing_behind(dut: Any) -> None:
+    """What of the frame comes after the reset is not taken for a frame."""
+    bench = await Bench(dut).start()
+    await bench.set(Settings(promiscuous=True))
+    source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "m_axis", dut.app_clk, sideband=SIDEBAND)
+    make = Frames(bench.settings, random.getrandbits(32))
+    control = await bench.axi.read("control")
+    for share in (0.9, 0.95, 0.97, 0.97):  # of pauses: so that a frame takes longer than two register accesses
+        source.pause = randomly(share, random.getrandbits(32))
+        source.send(make.kind_good(9000).frame)
+        while not int(dut.s_axis_tvalid.value):
+            await RisingEdge(dut.clk)
+        await bench.axi.write("control", control | 1 << 16)
+        await bench.axi.write("control", control)
+        source.pause = never
+        await source.idle()
+        await ClockCycles(dut.clk, 60)
+    assert not {n: c for n, c in (await bench.axi.counters()).items() if c}
     case = make.kind_good(50)
     source.send(case.frame)
     assert (await sink.receive()).data == expected([case], bench.settings)[0].payload
