@@ -14,7 +14,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from rx_bench import Bench
 from rx_model import Settings, ip_text, mac_text
 from scapy.layers.l2 import ARP, Ether
-from simulation import simulate
+from simulation import WIDTHS, simulate
 from streams import Sink, Source, randomly
 
 FOLDER = Path(__file__).parent
@@ -277,6 +277,6 @@ async def entries_change_as_a_whole(dut: Any) -> None:
     assert await look_up(dut, [ip]) == [None]
 
 
-@pytest.mark.parametrize("width", [64, 1024])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_arp(width):
     simulate("rx_half", __file__, also=[FOLDER], WIDTH=width)

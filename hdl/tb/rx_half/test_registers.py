@@ -125,6 +125,23 @@ async def defect_1_counters_are_not_tied_to_zero(dut: Any) -> None:
 
 
 @cocotb.test()
+async def defect_1_bad_frames_are_counted(dut: Any) -> None:
+    bench = await Bench(dut).start()
+    await bench.set(Settings())
+    source = Source(dut, "s_axis", dut.clk)
+    make = Frames(bench.settings, random.getrandbits(32))
+    marked, damaged = random.randrange(1, 20), random.randrange(1, 20)
+    for _ in range(marked):
+        source.send(make.kind_bad_fcs(50).frame, bad=True)
+    for _ in range(damaged):
+        source.send(make.kind_bad_udp_checksum(50).frame)
+    source.send(make.kind_other_mac(50).frame)  # not for us, and nothing wrong with it
+    await source.idle()
+    await ClockCycles(dut.clk, 60)
+    assert (await bench.axi.read("rx_bad_mac"), await bench.axi.read("rx_bad")) == (marked, marked + damaged)
+
+
+@cocotb.test()
 async def defect_1_rates_are_of_whole_seconds(dut: Any) -> None:
     bench = await Bench(dut).start()
     await bench.set(Settings())
