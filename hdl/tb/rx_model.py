@@ -365,6 +365,12 @@ class Frames:
         wrong = ip ^ (1 << self.random.randrange(23, 28))
         return self.finish("multicast_alias", self.udp(size, ip=wrong, mac=self.group_mac(ip)), None)
 
+    def kind_multicast_other_mac(self, size: int) -> Case:
+        """A group of ours by a MAC address that is not a group's, by one of its upper 25 bits."""
+        ip = self.group_member()
+        mac = self.group_mac(ip) ^ 1 << self.random.randrange(23, 48)
+        return self.finish("multicast_other_mac", self.udp(size, ip=ip, mac=mac), None if self.s.promiscuous else "drop_mac")
+
     def kind_broadcast(self, size: int) -> Case:
         p = self.udp(size, ip=0xFFFFFFFF, mac=0xFFFFFFFFFFFF)
         return self.finish("broadcast", p, self.accepted(size))
