@@ -155,19 +155,19 @@ module async_packet_fifo #(
   // ---- the counts that cross ------------------------------------------------------------------------------------------
 
   logic [FB:0] ready_gray;  // frames written, as the reader sees it
-  genvar i;
+  genvar g;
   generate
     if (SYNC_STAGES == 0) begin : g_same
       assign freed_gray       = freed_gray_m;
       assign freed_frame_gray = freed_frame_gray_m;
       assign ready_gray       = write_frame_gray;
     end else begin : g_cross
-      for (i = 0; i <= AB; i = i + 1) begin : g_beat
-        cdc_bit #(.STAGES(SYNC_STAGES)) sync (.clk(s_clk), .d(freed_gray_m[i]), .q(freed_gray[i]));
+      for (g = 0; g <= AB; g = g + 1) begin : g_beat
+        cdc_bit #(.STAGES(SYNC_STAGES)) sync (.clk(s_clk), .d(freed_gray_m[g]), .q(freed_gray[g]));
       end
-      for (i = 0; i <= FB; i = i + 1) begin : g_frame
-        cdc_bit #(.STAGES(SYNC_STAGES)) back (.clk(s_clk), .d(freed_frame_gray_m[i]), .q(freed_frame_gray[i]));
-        cdc_bit #(.STAGES(SYNC_STAGES)) there (.clk(m_clk), .d(write_frame_gray[i]), .q(ready_gray[i]));
+      for (g = 0; g <= FB; g = g + 1) begin : g_frame
+        cdc_bit #(.STAGES(SYNC_STAGES)) back (.clk(s_clk), .d(freed_frame_gray_m[g]), .q(freed_frame_gray[g]));
+        cdc_bit #(.STAGES(SYNC_STAGES)) there (.clk(m_clk), .d(write_frame_gray[g]), .q(ready_gray[g]));
       end
     end
   endgenerate

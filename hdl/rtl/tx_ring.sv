@@ -69,7 +69,7 @@ module tx_ring #(
     if (enable) begin
       delayed_valid <= {delayed_valid[SUM_LATENCY-2:0], taken_valid};
       delayed[0] <= taken;
-      for (int i = 1; i < SUM_LATENCY; i++) delayed[i] <= delayed[i-1];
+      for (int n = 1; n < SUM_LATENCY; n++) delayed[n] <= delayed[n-1];
     end
     if (app_rst) delayed_valid <= '0;
   end
