@@ -371,6 +371,13 @@ class Frames:
         mac = self.group_mac(ip) ^ 1 << self.random.randrange(23, 48)
         return self.finish("multicast_other_mac", self.udp(size, ip=ip, mac=mac), None if self.s.promiscuous else "drop_mac")
 
+    def kind_multicast_crossed(self, size: int) -> Case:
+        """One of our groups by the MAC address of another of them."""
+        ip, other = self.group_member(), self.group_member()
+        same = (ip ^ other) & 0x7FFFFF == 0
+        known = not same and not self.s.promiscuous and _in_groups(ip, self.s)
+        return self.finish("multicast_crossed", self.udp(size, ip=ip, mac=self.group_mac(other)), "drop_ip" if known else None)
+
     def kind_broadcast(self, size: int) -> Case:
         p = self.udp(size, ip=0xFFFFFFFF, mac=0xFFFFFFFFFFFF)
         return self.finish("broadcast", p, self.accepted(size))

@@ -27,7 +27,9 @@ def a_size(r: random.Random, large: float = 0.03) -> int:
 
 def some_settings(r: random.Random) -> Settings:
     """Registers that a user might have set."""
-    group, mask = r.choice([(0, 0), (0xEF010240, 0xFFFFFFC0), (0xE8000001, 0xFFFFFFFF), (0xEF000000, 0), (0xEF000000, 0xF0000000)])
+    none = [(0, 0), (0xEF000000, 0), (0x0A010203, 0xFFFFFFFF)]
+    some = [(0xEF010240, 0xFFFFFFC0), (0xE8000001, 0xFFFFFFFF), (0xE0000000, 0xF0000000), (0xEF010000, 0xFFFF0000)]
+    group, mask = r.choice(none + 2 * some)
     return Settings(
         netmask=r.choice([0xFFFFFF00, 0xFFFF0000, 0xFFFFFFF0, 0xFFFFFFFF]),
         group=group,
