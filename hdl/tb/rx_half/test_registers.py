@@ -10,8 +10,9 @@ from typing import Any
 
 import cocotb
 import pytest
-from axil import COUNTERS, MEMORIES, REGISTERS, SlaveError
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+
+from axil import COUNTERS, MEMORIES, REGISTERS, SlaveError
 from rx_bench import SIDEBAND, Bench
 from rx_model import Frames, Settings
 from simulation import RTL, simulate
@@ -59,7 +60,10 @@ async def settings_hold_what_is_written_whatever_the_clocks(dut: Any) -> None:
     if "phy_control" in held and "phy_control_high" in held:
         assert int(dut.phy_control.value) == held["phy_control_high"] << 32 | held["phy_control"]
     if "control" in held:
-        assert (int(dut.udp_checksum.value), int(dut.soft_reset.value)) == (held["control"] >> 1 & 1, held["control"] >> 16 & 1)
+        assert (int(dut.udp_checksum.value), int(dut.soft_reset.value)) == (
+            held["control"] >> 1 & 1,
+            held["control"] >> 16 & 1,
+        )
 
 
 @cocotb.test()

@@ -10,8 +10,9 @@ from typing import Any
 import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
+
 from rx_bench import SIDEBAND, Bench, expected, totals
-from rx_model import Case, Frames, Settings
+from rx_model import Frames, Settings
 from simulation import WIDTHS, parameter, simulate
 from streams import Sink, Source, bursts, never, randomly
 
@@ -203,7 +204,9 @@ async def overrun(dut: Any) -> tuple[Bench, Source, Sink, list[bytes], dict[str,
     stopped = True
     source = Source(dut, "s_axis", dut.clk)
     sink = Sink(dut, "m_axis", dut.app_clk, pause=lambda: stopped, sideband=SIDEBAND)
-    cases = [make.kind_good(random.randrange(1, 300)) for _ in range(400)] + [make.kind_other_port(200) for _ in range(20)]
+    cases = [make.kind_good(random.randrange(1, 300)) for _ in range(400)] + [
+        make.kind_other_port(200) for _ in range(20)
+    ]
     for c in cases:
         source.send(c.frame)
     await bench.settle(source, sink, 1)
