@@ -168,7 +168,7 @@ async def defect_3_multicast_maps_to_its_mac(dut: Any) -> None:
 @cocotb.test()
 async def a_miss_asks_not_more_often_than_once_a_millisecond(dut: Any) -> None:
     await start(dut)
-    sink = Sink(dut, "arp_axis", dut.clk, pause=randomly(0.3, random.getrandbits(32)))
+    sink = Sink(dut, "arp_axis", dut.clk)
     missing = [OWN.ip & 0xFFFFFF00 | n for n in (0x11, 0x22, 0x33)]
     cycles = 100 * MILLISECOND
     for n in range(cycles):
@@ -180,14 +180,15 @@ async def a_miss_asks_not_more_often_than_once_a_millisecond(dut: Any) -> None:
     for ip in missing:
         times = [f.first for f in sink.frames if f.data == asking(OWN, ip)]
         assert 40 <= len(times) <= 100, f"{len(times)} requests in 100 ms"
-        # The sink's pauses may move a frame by some cycles, not its number.
-        assert all(b - a >= MILLISECOND - 12 for a, b in itertools.pairwise(times))
+        # A frame may wait for the one before: 6 beats at 64 bit, and the cycle between.
+        assert all(b - a >= MILLISECOND - 8 for a, b in itertools.pairwise(times))
 
 
 @cocotb.test()
 async def requests_and_replies_to_us_teach_others_do_not(dut: Any) -> None:
     bench = await start(dut)
-    source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "arp_axis", dut.clk)
+    source = Source(dut, "s_axis", dut.clk, pause=randomly(0.3, random.getrandbits(32)))
+    sink = Sink(dut, "arp_axis", dut.clk, pause=randomly(0.5, random.getrandbits(32)))
     own_mac, own = mac_text(OWN.mac), ip_text(OWN.ip)
     peers = {OWN.ip & 0xFFFFFF00 | n: 0x02AA00000000 | random.getrandbits(32) for n in (0x21, 0x22, 0x23, 0x24)}
     (a, b, c, d) = peers

@@ -79,6 +79,8 @@ async def constants_and_defaults(dut: Any) -> None:
     assert await read("netmask") == 0xFFFFFF00
     assert await read("port") == 0xFFFF0000
     assert await read("control") == 0
+    for address in range(0x100, 0x200, 4):
+        assert await bench.axi.read_at(address) == 0, "no lower half was read before"
     for address in (0xB4, 0xBC, 0x300, 0x3FC, 0x900, 0xC000, 0xFFFC):
         assert await bench.axi.read_at(address) == 0
         await bench.axi.write_at(address, 0xFFFFFFFF)
@@ -123,6 +125,7 @@ async def defect_1_counters_are_not_tied_to_zero(dut: Any) -> None:
     exact = {"tx_overflow": 2, "tx_almost_full": 4, "tx_oversize": 6, "tx_no_arp": 4, "tx_packets": 5, "tx_bytes": 7500}
     assert {n: counters[n] for n in exact} == exact
     await bench.axi.write("counter_reset", 1)
+    assert not any([await bench.axi.read_at(REGISTERS[name]["address"] + 0x100) for name in counters])
     assert not any((await bench.axi.counters()).values())
     stopped = False
     await bench.settle(source, sink, counters["rx_packets"])
