@@ -10,9 +10,10 @@ from typing import Any
 import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
+from scapy.layers.inet import IP, UDP
 
 from rx_bench import SIDEBAND, Bench, expected, totals
-from rx_model import Frames, Settings
+from rx_model import MAX_FRAME, Case, Frames, Settings
 from simulation import WIDTHS, parameter, simulate
 from streams import Sink, Source, bursts, never, randomly
 
@@ -199,6 +200,34 @@ async def defect_3_multicast_is_received(dut: Any) -> None:
     assert got.data == expected([case], settings)[0].payload
     assert got.sideband["dst_ip"] & 0xFFFFFFC0 == 0xEF010200
     assert await bench.axi.read("drop_ip") == len(wrong) - len(want) >= 1
+
+
+@cocotb.test()
+async def lengths_are_checked_to_the_byte(dut: Any) -> None:
+    """Without a UDP checksum that would find out: one byte too few is too few, and one UDP byte too many too many."""
+    bench = await Bench(dut).start()
+    await bench.set(Settings())
+    source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "m_axis", dut.app_clk, sideband=SIDEBAND)
+    make = Frames(bench.settings, random.getrandbits(32))
+    whole = make.kind_no_checksum(random.randrange(80, 220)).frame
+    cases = [Case("cut", whole[:n], expect="drop_length") for n in range(1, len(whole))]
+    for extra in (0, 1):
+        p = make.udp(60)
+        p[UDP].len, p[UDP].chksum = 68 + extra, 0
+        cases.append(Case("udp", bytes(p), expect="drop_length" if extra else "app"))
+        p = make.udp(60)
+        p[IP].len, p[UDP].chksum = 88 + extra, 0
+        cases.append(Case("ip", bytes(p), expect="drop_length" if extra else "app"))
+    for size in (MAX_FRAME - 42, MAX_FRAME - 41):
+        cases.append(
+            Case("long", make.kind_good(size).frame, expect="app" if size + 42 <= MAX_FRAME else "drop_length")
+        )
+    outcomes = expected(cases, bench.settings)
+    for c in cases:
+        source.send(c.frame)
+    await bench.settle(source, sink, 3)
+    assert [f.data for f in sink.frames] == [o.payload for o in outcomes if o.verdict == "app"]
+    assert await bench.axi.read("drop_length") == len(cases) - 3 == await bench.axi.read("rx_frames") - 3
 
 
 async def overrun(dut: Any) -> tuple[Bench, Source, Sink, list[bytes], dict[str, int]]:
