@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from simulation import WIDTHS, run_native
 
 HERE = Path(__file__).parent
@@ -18,7 +19,9 @@ SEED = int(os.environ.get("HDL_SEED") or 1)
 def run(width: int, seconds: float = 600, **plusargs: int) -> dict[str, float]:
     """Run the bench, which compares every received bit itself; returns what it measured."""
     settings = {"seed": SEED} | plusargs
-    said = run_native("core_tb", also=[HERE], plusargs=[f"{k}={v}" for k, v in settings.items()], seconds=seconds, WIDTH=width)
+    said = run_native(
+        "core_tb", also=[HERE], plusargs=[f"{k}={v}" for k, v in settings.items()], seconds=seconds, WIDTH=width
+    )
     values = {name: float(value) for name, value in re.findall(r"(\w+)=([\d.]+)", said)}
     assert values["packets"] == plusargs["packets"], said
     print(said)
