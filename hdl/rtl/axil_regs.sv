@@ -195,7 +195,8 @@ module axil_regs #(
 
   logic        clear, found;
   logic [63:0] value;
-  logic [31:0] upper[0:63];  // halves held since the lower ones were read
+  logic [31:0] upper[0:63];  // halves held since the lower ones were read,
+  logic [63:0] upper_held;   // if they were since reset
 
   core_counters #(.CLOCK_HZ(CLOCK_HZ), .TX_APPS(TX_APPS)) counters (
       .clk, .rst, .clear, .tx_packet, .tx_bytes, .tx_overflow, .tx_almost_full, .tx_oversize, .tx_no_arp,
@@ -263,8 +264,11 @@ module axil_regs #(
         state    <= IDLE;
         bus_done <= 1'b1;
         if (!bus_write) begin
-          bus_rdata <= address[8] ? upper[address[7:2]] : found ? value[31:0] : setting;
-          if (!address[8]) upper[address[7:2]] <= found ? value[63:32] : 32'd0;
+          bus_rdata <= !address[8] ? (found ? value[31:0] : setting) : upper_held[address[7:2]] ? upper[address[7:2]] : 32'd0;
+          if (!address[8] && found) begin
+            upper[address[7:2]]      <= value[63:32];
+            upper_held[address[7:2]] <= 1'b1;
+          end
         end else
           case (address)
             regs_pkg::REG_MAC_HIGH:         mac_high <= merged[15:0];
@@ -357,7 +361,9 @@ module axil_regs #(
         end
     endcase
 
+    if (clear) upper_held <= '0;
     if (rst) begin
+      upper_held        <= '0;
       state             <= IDLE;
       bus_done          <= 1'b0;
       ext_wr            <= 1'b0;

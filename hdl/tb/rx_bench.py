@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from axil import AxiLite
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
+
+from axil import AxiLite
 from rx_model import Case, Outcome, Settings, decide
 from streams import Sink, Source
 
@@ -31,7 +32,11 @@ class Bench:
         for name in IDLE_INPUTS:
             getattr(dut, name).value = 0
         dut.arp_axis_tready.value = 1
-        for clock, reset, ns in (("clk", "rst", clk_ns), ("app_clk", "app_rst", app_ns), ("s_axi_aclk", "s_axi_rst", axi_ns)):
+        for clock, reset, ns in (
+            ("clk", "rst", clk_ns),
+            ("app_clk", "app_rst", app_ns),
+            ("s_axi_aclk", "s_axi_rst", axi_ns),
+        ):
             getattr(dut, reset).value = 1
             Clock(getattr(dut, clock), round(ns * 500) * 2, unit="ps").start()
         self.axi = AxiLite(dut, dut.s_axi_aclk)
@@ -68,7 +73,9 @@ def expected(cases: list[Case], settings: Settings) -> list[Outcome]:
     """Ask the model about each, and compare it with what the maker of the frame knows."""
     outcomes = [decide(c.frame, c.bad, settings) for c in cases]
     for c, o in zip(cases, outcomes, strict=True):
-        assert c.expect in (None, o.verdict), f"{c.kind}: made to be {c.expect}, and the model says {o.verdict}: {c.frame.hex()}"
+        assert c.expect in (None, o.verdict), (
+            f"{c.kind}: made to be {c.expect}, and the model says {o.verdict}: {c.frame.hex()}"
+        )
     return outcomes
 
 
@@ -85,5 +92,3 @@ def totals(cases: list[Case], outcomes: list[Outcome]) -> dict[str, int]:
     count["rx_bad"] = sum(count[n] for n in ("rx_bad_mac", "drop_ip_checksum", "drop_udp_checksum", "drop_length"))
     count["rx_frames"] = len(cases)
     return count
-
-

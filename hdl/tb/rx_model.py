@@ -98,7 +98,7 @@ def _in_groups(ip: int, s: Settings) -> bool:
     return ip >> 28 == 14 and s.group >> 28 == 14 and s.group_mask != 0 and ip & s.group_mask == s.group & s.group_mask
 
 
-def decide(frame: bytes, bad: bool, s: Settings) -> Outcome:  # noqa: PLR0911
+def decide(frame: bytes, bad: bool, s: Settings) -> Outcome:
     """Decide what becomes of a frame, `bad` if the MAC says so."""
     if bad:
         return Outcome("rx_bad_mac")
@@ -197,7 +197,9 @@ class Frames:
             if ip != self.s.ip and ip & self.s.netmask != self.s.ip & self.s.netmask:
                 return ip
 
-    def udp(self, size: int, *, mac: int | None = None, ip: int | None = None, port: int | None = None, **more: object) -> Ether:
+    def udp(
+        self, size: int, *, mac: int | None = None, ip: int | None = None, port: int | None = None, **more: object
+    ) -> Ether:
         """Make a good frame, or one with other addresses; `more` goes to IP."""
         s, r = self.s, self.random
         good = s.port & s.port_mask | r.getrandbits(16) & ~s.port_mask & 0xFFFF
@@ -249,7 +251,9 @@ class Frames:
 
     def kind_other_mac(self, size: int) -> Case:
         mac = self.s.mac ^ (1 << self.random.randrange(40))  # one bit, not the multicast bit
-        return self.finish("other_mac", self.udp(size, mac=mac), self.accepted(size) if self.s.promiscuous else "drop_mac")
+        return self.finish(
+            "other_mac", self.udp(size, mac=mac), self.accepted(size) if self.s.promiscuous else "drop_mac"
+        )
 
     def kind_other_ip(self, size: int) -> Case:
         ip = self.s.ip ^ (1 << self.random.randrange(8, 28))
@@ -343,7 +347,9 @@ class Frames:
         return self.finish("do_not_fragment", self.udp(size, flags="DF"), self.accepted(size))
 
     def group_member(self) -> int:
-        return (self.s.group & self.s.group_mask | self.random.getrandbits(32) & ~self.s.group_mask) & 0x0FFFFFFF | 0xE0000000
+        return (
+            self.s.group & self.s.group_mask | self.random.getrandbits(32) & ~self.s.group_mask
+        ) & 0x0FFFFFFF | 0xE0000000
 
     @staticmethod
     def group_mac(ip: int) -> int:
@@ -364,6 +370,23 @@ class Frames:
         ip = self.group_member()
         wrong = ip ^ (1 << self.random.randrange(23, 28))
         return self.finish("multicast_alias", self.udp(size, ip=wrong, mac=self.group_mac(ip)), None)
+
+    def kind_multicast_other_mac(self, size: int) -> Case:
+        """A group of ours by a MAC address that is not a group's, by one of its upper 25 bits."""
+        ip = self.group_member()
+        mac = self.group_mac(ip) ^ 1 << self.random.randrange(23, 48)
+        return self.finish(
+            "multicast_other_mac", self.udp(size, ip=ip, mac=mac), None if self.s.promiscuous else "drop_mac"
+        )
+
+    def kind_multicast_crossed(self, size: int) -> Case:
+        """One of our groups by the MAC address of another of them."""
+        ip, other = self.group_member(), self.group_member()
+        same = (ip ^ other) & 0x7FFFFF == 0
+        known = not same and not self.s.promiscuous and _in_groups(ip, self.s)
+        return self.finish(
+            "multicast_crossed", self.udp(size, ip=ip, mac=self.group_mac(other)), "drop_ip" if known else None
+        )
 
     def kind_broadcast(self, size: int) -> Case:
         p = self.udp(size, ip=0xFFFFFFFF, mac=0xFFFFFFFFFFFF)
@@ -388,11 +411,21 @@ class Frames:
         return self.finish("tcp", p, "cpu")
 
     def kind_ipv6(self, size: int) -> Case:
-        p = Ether(dst=mac_text(self.s.mac)) / IPv6(src="fe80::1", dst="fe80::2") / UDP() / Raw(self.payload(min(size, 1400)))
+        p = (
+            Ether(dst=mac_text(self.s.mac))
+            / IPv6(src="fe80::1", dst="fe80::2")
+            / UDP()
+            / Raw(self.payload(min(size, 1400)))
+        )
         return self.finish("ipv6", p, "cpu")
 
     def kind_ipv6_multicast(self, size: int) -> Case:
-        p = Ether(dst="33:33:00:00:00:01") / IPv6(src="fe80::1", dst="ff02::1") / UDP() / Raw(self.payload(min(size, 1400)))
+        p = (
+            Ether(dst="33:33:00:00:00:01")
+            / IPv6(src="fe80::1", dst="ff02::1")
+            / UDP()
+            / Raw(self.payload(min(size, 1400)))
+        )
         return self.finish("ipv6_multicast", p, "drop_other" if self.s.promiscuous else "drop_mac")
 
     def kind_other_type(self, size: int) -> Case:

@@ -36,7 +36,9 @@ def write(path: Path, cases: Iterable[Case], settings: Settings) -> Counter[str]
         file.write(bytes(ROW))
         for c in cases:
             o = decide(c.frame, c.bad, settings)
-            assert c.expect in (None, o.verdict), f"{c.kind}: made to be {c.expect}, the model says {o.verdict}: {c.frame.hex()}"
+            assert c.expect in (None, o.verdict), (
+                f"{c.kind}: made to be {c.expect}, the model says {o.verdict}: {c.frame.hex()}"
+            )
             side = o.sideband or dict.fromkeys(("src_ip", "src_port", "dst_ip", "dst_port"), 0)
             fields = struct.pack("<HHBBH", len(c.frame), len(o.payload), VERDICTS.index(o.verdict), c.bad, 0)
             fields += struct.pack("<IHHIH", side["src_ip"], side["src_port"], 0, side["dst_ip"], side["dst_port"])

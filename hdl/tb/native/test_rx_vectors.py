@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 import pytest
+
 from rx_model import Frames, Settings
 from rx_vectors import VERDICTS, of_sizes, write
 from simulation import BUILD, run_native

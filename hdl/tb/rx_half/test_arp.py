@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import deque
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
+from scapy.layers.l2 import ARP, Ether
+
 from rx_bench import Bench
 from rx_model import Settings, ip_text, mac_text
-from scapy.layers.l2 import ARP, Ether
-from simulation import simulate
+from simulation import WIDTHS, simulate
 from streams import Sink, Source, randomly
 
 FOLDER = Path(__file__).parent
@@ -91,7 +93,10 @@ async def write_entry(bench: Bench, ip: int, mac: int, window: bool) -> None:
 
 
 def gratuitous(ip: int, mac: int) -> bytes:
-    return bytes(Ether(src=mac_text(mac), dst="ff:ff:ff:ff:ff:ff") / ARP(op=1, hwsrc=mac_text(mac), psrc=ip_text(ip), pdst=ip_text(ip)))
+    return bytes(
+        Ether(src=mac_text(mac), dst="ff:ff:ff:ff:ff:ff")
+        / ARP(op=1, hwsrc=mac_text(mac), psrc=ip_text(ip), pdst=ip_text(ip))
+    )
 
 
 def asking(settings: Settings, ip: int) -> bytes:
@@ -163,7 +168,7 @@ async def defect_3_multicast_maps_to_its_mac(dut: Any) -> None:
 @cocotb.test()
 async def a_miss_asks_not_more_often_than_once_a_millisecond(dut: Any) -> None:
     await start(dut)
-    sink = Sink(dut, "arp_axis", dut.clk, pause=randomly(0.3, random.getrandbits(32)))
+    sink = Sink(dut, "arp_axis", dut.clk)
     missing = [OWN.ip & 0xFFFFFF00 | n for n in (0x11, 0x22, 0x33)]
     cycles = 100 * MILLISECOND
     for n in range(cycles):
@@ -175,21 +180,25 @@ async def a_miss_asks_not_more_often_than_once_a_millisecond(dut: Any) -> None:
     for ip in missing:
         times = [f.first for f in sink.frames if f.data == asking(OWN, ip)]
         assert 40 <= len(times) <= 100, f"{len(times)} requests in 100 ms"
-        # The sink's pauses may move a frame by some cycles, not its number.
-        assert all(b - a >= MILLISECOND - 12 for a, b in zip(times, times[1:], strict=False))
+        # A frame may wait for the one before: 6 beats at 64 bit, and the cycle between.
+        assert all(b - a >= MILLISECOND - 8 for a, b in itertools.pairwise(times))
 
 
 @cocotb.test()
 async def requests_and_replies_to_us_teach_others_do_not(dut: Any) -> None:
     bench = await start(dut)
-    source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "arp_axis", dut.clk)
+    source = Source(dut, "s_axis", dut.clk, pause=randomly(0.3, random.getrandbits(32)))
+    sink = Sink(dut, "arp_axis", dut.clk, pause=randomly(0.5, random.getrandbits(32)))
     own_mac, own = mac_text(OWN.mac), ip_text(OWN.ip)
     peers = {OWN.ip & 0xFFFFFF00 | n: 0x02AA00000000 | random.getrandbits(32) for n in (0x21, 0x22, 0x23, 0x24)}
     (a, b, c, d) = peers
 
     def send(peer: int, op: int, target: str, *, dst: str, mac: int | None = None) -> None:
         hw = mac_text(peers[peer] if mac is None else mac)
-        source.send(bytes(Ether(src=hw, dst=dst) / ARP(op=op, hwsrc=hw, psrc=ip_text(peer), hwdst=own_mac, pdst=target)) + bytes(18))
+        source.send(
+            bytes(Ether(src=hw, dst=dst) / ARP(op=op, hwsrc=hw, psrc=ip_text(peer), hwdst=own_mac, pdst=target))
+            + bytes(18)
+        )
 
     async def known() -> list[int | None]:
         await source.idle()
@@ -246,7 +255,9 @@ async def a_probe_is_answered_and_teaches_nothing(dut: Any) -> None:
 async def with_answers_off_requests_go_to_the_cpu_alone(dut: Any) -> None:
     bench = await start(dut, 1)
     source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "arp_axis", dut.clk)
-    request = bytes(Ether(dst="ff:ff:ff:ff:ff:ff") / ARP(op=1, hwsrc="02:00:00:00:00:07", psrc="10.1.2.7", pdst=ip_text(OWN.ip)))
+    request = bytes(
+        Ether(dst="ff:ff:ff:ff:ff:ff") / ARP(op=1, hwsrc="02:00:00:00:00:07", psrc="10.1.2.7", pdst=ip_text(OWN.ip))
+    )
     source.send(request)
     await source.idle()
     await ClockCycles(dut.clk, 10 * MILLISECOND)
@@ -277,6 +288,6 @@ async def entries_change_as_a_whole(dut: Any) -> None:
     assert await look_up(dut, [ip]) == [None]
 
 
-@pytest.mark.parametrize("width", [64, 1024])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_arp(width):
     simulate("rx_half", __file__, also=[FOLDER], WIDTH=width)

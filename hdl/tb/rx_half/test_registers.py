@@ -10,8 +10,9 @@ from typing import Any
 
 import cocotb
 import pytest
-from axil import COUNTERS, MEMORIES, REGISTERS, SlaveError
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+
+from axil import COUNTERS, MEMORIES, REGISTERS, SlaveError
 from rx_bench import SIDEBAND, Bench
 from rx_model import Frames, Settings
 from simulation import RTL, simulate
@@ -59,7 +60,10 @@ async def settings_hold_what_is_written_whatever_the_clocks(dut: Any) -> None:
     if "phy_control" in held and "phy_control_high" in held:
         assert int(dut.phy_control.value) == held["phy_control_high"] << 32 | held["phy_control"]
     if "control" in held:
-        assert (int(dut.udp_checksum.value), int(dut.soft_reset.value)) == (held["control"] >> 1 & 1, held["control"] >> 16 & 1)
+        assert (int(dut.udp_checksum.value), int(dut.soft_reset.value)) == (
+            held["control"] >> 1 & 1,
+            held["control"] >> 16 & 1,
+        )
 
 
 @cocotb.test()
@@ -75,6 +79,8 @@ async def constants_and_defaults(dut: Any) -> None:
     assert await read("netmask") == 0xFFFFFF00
     assert await read("port") == 0xFFFF0000
     assert await read("control") == 0
+    for address in range(0x100, 0x200, 4):
+        assert await bench.axi.read_at(address) == 0, "no lower half was read before"
     for address in (0xB4, 0xBC, 0x300, 0x3FC, 0x900, 0xC000, 0xFFFC):
         assert await bench.axi.read_at(address) == 0
         await bench.axi.write_at(address, 0xFFFFFFFF)
@@ -119,9 +125,27 @@ async def defect_1_counters_are_not_tied_to_zero(dut: Any) -> None:
     exact = {"tx_overflow": 2, "tx_almost_full": 4, "tx_oversize": 6, "tx_no_arp": 4, "tx_packets": 5, "tx_bytes": 7500}
     assert {n: counters[n] for n in exact} == exact
     await bench.axi.write("counter_reset", 1)
+    assert not any([await bench.axi.read_at(REGISTERS[name]["address"] + 0x100) for name in counters])
     assert not any((await bench.axi.counters()).values())
     stopped = False
     await bench.settle(source, sink, counters["rx_packets"])
+
+
+@cocotb.test()
+async def defect_1_bad_frames_are_counted(dut: Any) -> None:
+    bench = await Bench(dut).start()
+    await bench.set(Settings())
+    source = Source(dut, "s_axis", dut.clk)
+    make = Frames(bench.settings, random.getrandbits(32))
+    marked, damaged = random.randrange(1, 20), random.randrange(1, 20)
+    for _ in range(marked):
+        source.send(make.kind_bad_fcs(50).frame, bad=True)
+    for _ in range(damaged):
+        source.send(make.kind_bad_udp_checksum(50).frame)
+    source.send(make.kind_other_mac(50).frame)  # not for us, and nothing wrong with it
+    await source.idle()
+    await ClockCycles(dut.clk, 60)
+    assert (await bench.axi.read("rx_bad_mac"), await bench.axi.read("rx_bad")) == (marked, marked + damaged)
 
 
 @cocotb.test()
