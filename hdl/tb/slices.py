@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Slice:
     """Bits [low, low + width) of a port, as if it were a port of its own."""
 
-    _driven: dict[Any, int] = {}
+    _driven: ClassVar[dict[Any, int]] = {}  # by port
 
     def __init__(self, handle: Any, low: int, width: int) -> None:
         self._handle, self._low, self._width = handle, low, width

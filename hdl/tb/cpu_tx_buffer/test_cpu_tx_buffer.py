@@ -8,6 +8,7 @@ import random
 import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
+
 from simulation import parameter, simulate
 from streams import Sink, never, randomly, start
 
@@ -39,7 +40,7 @@ async def send(dut, size: int):
     await RisingEdge(dut.clk)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(share=[0.0, 0.7])
 async def frames_are_what_was_written(dut, share):
     sink = await begin(dut, randomly(share, 1))
@@ -56,7 +57,7 @@ async def frames_are_what_was_written(dut, share):
             await RisingEdge(dut.clk)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def lengths_that_cannot_be_send_nothing(dut):
     sink = await begin(dut)
     for size in (0, 2049, 65535):
@@ -70,7 +71,7 @@ async def lengths_that_cannot_be_send_nothing(dut):
     assert (await sink.receive()).data == frame
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def the_buffer_can_be_read_and_sent_again(dut):
     sink = await begin(dut)
     frame = random.randbytes(2048)
@@ -85,7 +86,7 @@ async def the_buffer_can_be_read_and_sent_again(dut):
         await ClockCycles(dut.clk, 3)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def writes_while_busy_do_not_reach_the_frame(dut):
     sink = await begin(dut, lambda: True)
     frame = random.randbytes(2048)

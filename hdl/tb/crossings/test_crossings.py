@@ -8,6 +8,7 @@ import random
 import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+
 from simulation import simulate
 from streams import start
 
@@ -43,7 +44,7 @@ class Count:
             self.count += int(signal.value)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(periods=PERIODS)
 async def every_event_arrives_once(dut, periods):
     if not hasattr(dut, "src_event"):
@@ -62,7 +63,7 @@ async def every_event_arrives_once(dut, periods):
     assert arrived.count == sent
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(periods=PERIODS)
 async def every_spaced_pulse_arrives_once(dut, periods):
     if not hasattr(dut, "src_pulse"):
@@ -79,7 +80,7 @@ async def every_spaced_pulse_arrives_once(dut, periods):
     assert arrived.count == 40
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(periods=PERIODS)
 async def words_arrive_whole_in_order_and_once(dut, periods):
     if not hasattr(dut, "src_valid"):

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import cocotb
 import pytest
-from axil import MEMORIES, AxiLite
 from cocotb.triggers import ClockCycles, RisingEdge
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.l2 import ARP, Ether
+
+from axil import MEMORIES, AxiLite
 from simulation import parameter, simulate
 from slices import Ports, Slice
 from streams import Sink, Source, randomly, start
@@ -42,7 +44,9 @@ class Bench:
         self.apps = [Source(Ports(dut, i, 2), "s_axis", clocks[i], sideband=sideband) for i in range(2)]
         self.network_in = Source(dut, "mac_rx_axis", dut.clk)
         self.network_out = Sink(dut, "mac_tx_axis", dut.clk)
-        self.received = Sink(dut, "m_axis", dut.app_rx_clk, sideband=("length", "src_ip", "src_port", "dst_ip", "dst_port"))
+        self.received = Sink(
+            dut, "m_axis", dut.app_rx_clk, sideband=("length", "src_ip", "src_port", "dst_ip", "dst_port")
+        )
 
     async def begin(self, control=ENABLE):
         """Reset, and set addresses."""
@@ -84,7 +88,7 @@ def udp(payload, dst, dst_mac, *, src=OWN_IP, src_mac=OWN_MAC, sport=4000, dport
     return bytes(Ether(dst=dst_mac, src=src_mac) / IP(src=src, dst=dst, id=0, flags="DF", ttl=64) / layer / payload)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def defects_2_and_3_next_hops_by_table_gateway_and_group(dut):
     """The gateway's MAC, never its IP; multicast by RFC 1112."""
     bench = Bench(dut)
@@ -107,7 +111,7 @@ async def defects_2_and_3_next_hops_by_table_gateway_and_group(dut):
         assert await bench.frame() == udp(payload, dst, mac, checksum=True), dst
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def a_missing_entry_is_asked_for_and_learned(dut):
     bench = Bench(dut)
     await bench.begin(ENABLE | ANSWER)
@@ -129,14 +133,14 @@ async def a_missing_entry_is_asked_for_and_learned(dut):
     assert await bench.registers.read("tx_no_arp") == 1
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def two_applications_the_cpu_and_pauses_share_the_line(dut):
     bench = Bench(dut)
     await bench.begin()
     await bench.learn(PEER, PEER_MAC)
     bench.network_out.pause = randomly(0.3, 1)
     want: list[list[bytes]] = [[], []]
-    for n in range(40):
+    for _ in range(40):
         for app in (0, 1):
             payload = random.randbytes(random.randint(1, 900))
             bench.send(app, payload, PEER, sport=5000 + app)
@@ -159,22 +163,22 @@ async def two_applications_the_cpu_and_pauses_share_the_line(dut):
     assert await r.read("tx_bytes") == sum(map(len, got)) + len(ping)
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def both_applications_get_half_of_the_packets(dut):
     bench = Bench(dut)
     await bench.begin()
     await bench.learn(PEER, PEER_MAC)
     bench.network_out.pause = lambda: True
-    for n in range(30):
+    for _ in range(30):
         bench.send(0, bytes(1000), PEER, sport=5000)
         bench.send(1, bytes(200), PEER, sport=5001)
     await ClockCycles(dut.clk, 300)
     bench.network_out.pause = lambda: False
     ports = [Ether(await bench.frame())[UDP].sport for _ in range(60)]
-    assert all(a != b for a, b in zip(ports[4:52], ports[5:53], strict=True)), ports
+    assert all(a != b for a, b in pairwise(ports[4:53])), ports
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def received_payloads_reach_the_application_and_other_frames_the_cpu(dut):
     bench = Bench(dut)
     await bench.begin()
@@ -189,7 +193,13 @@ async def received_payloads_reach_the_application_and_other_frames_the_cpu(dut):
     for n, payload in enumerate(sent):
         got = await bench.received.receive()
         assert got.data == payload
-        want = {"length": len(payload), "src_ip": number(PEER), "src_port": 9000 + n, "dst_ip": number(OWN_IP), "dst_port": PORT}
+        want = {
+            "length": len(payload),
+            "src_ip": number(PEER),
+            "src_port": 9000 + n,
+            "dst_ip": number(OWN_IP),
+            "dst_port": PORT,
+        }
         assert got.sideband == want
     await ClockCycles(dut.clk, 50)
     r = bench.registers
@@ -198,7 +208,7 @@ async def received_payloads_reach_the_application_and_other_frames_the_cpu(dut):
     assert b"".join(w.to_bytes(4, "little") for w in words)[: len(ping)] == ping
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def a_soft_reset_drops_what_waits_and_keeps_settings(dut):
     bench = Bench(dut)
     await bench.begin()
@@ -207,7 +217,7 @@ async def a_soft_reset_drops_what_waits_and_keeps_settings(dut):
     assert await bench.frame() == udp(b"before", PEER, PEER_MAC)
     r = bench.registers
     await r.write("control", 0)
-    for n in range(3):
+    for _ in range(3):
         bench.send(0, b"while disabled", PEER)
     await bench.apps[0].idle()
     await r.write("control", RESET)
@@ -223,7 +233,7 @@ async def a_soft_reset_drops_what_waits_and_keeps_settings(dut):
     assert await r.read("ip") == number(OWN_IP)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def defect_1_phy_status_and_rates_are_not_tied_to_zero(dut):
     bench = Bench(dut)
     await bench.begin()

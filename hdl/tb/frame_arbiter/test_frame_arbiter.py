@@ -8,6 +8,7 @@ import random
 import cocotb
 import pytest
 from cocotb.triggers import ClockCycles
+
 from simulation import parameter, simulate
 from slices import Ports, Slice
 from streams import Sink, Source, never, pauses, start
@@ -24,7 +25,7 @@ async def begin(dut, before=never, after=never):
     return sources, sink
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(before=["never", "half", "bursts"], after=["never", "mostly"])
 async def frames_stay_whole_and_in_order(dut, before, after):
     seed = random.getrandbits(32)
@@ -45,7 +46,7 @@ async def frames_stay_whole_and_in_order(dut, before, after):
     assert not sink.frames
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def always_valid_inputs_get_equal_shares_without_idle_beats(dut):
     sources, sink = await begin(dut)
     keep, n = parameter("WIDTH") // 8, parameter("N")
@@ -61,7 +62,7 @@ async def always_valid_inputs_get_equal_shares_without_idle_beats(dut):
         assert b.first == a.last + 1, "idle beat"
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def one_input_alone_gets_every_beat(dut):
     sources, sink = await begin(dut)
     keep = parameter("WIDTH") // 8
@@ -71,7 +72,7 @@ async def one_input_alone_gets_every_beat(dut):
     assert got[-1].last - got[0].first + 1 == 90
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def a_late_input_waits_for_one_frame_of_each_other_at_most(dut):
     sources, sink = await begin(dut)
     keep, n = parameter("WIDTH") // 8, parameter("N")

@@ -9,6 +9,7 @@ import zlib
 import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
+
 from simulation import parameter, simulate
 from streams import Sink, Source, randomly, start
 
@@ -17,7 +18,9 @@ PREAMBLE = bytes([START, *[0x55] * 6, 0xD5])
 Line = list[tuple[int, bool]]  # bytes with their control bits
 
 
-def coded(frame: bytes, *, fcs: bytes | None = None, preamble: bytes = PREAMBLE, end: int = TERMINATE, gap: int = 12) -> Line:
+def coded(
+    frame: bytes, *, fcs: bytes | None = None, preamble: bytes = PREAMBLE, end: int = TERMINATE, gap: int = 12
+) -> Line:
     """Code a frame as the line carries it."""
     fcs = zlib.crc32(frame).to_bytes(4, "little") if fcs is None else fcs
     start = [(b, n == 0) for n, b in enumerate(preamble)]
@@ -107,11 +110,13 @@ async def put(dut, line: Line, every: int = 1):
     dut.wire_rx_valid.value = 1
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def the_line_carries_padded_frames_with_fcs_and_gaps(dut):
     rng = random.Random(1)
     source, decoder, _ = await begin(dut)
-    frames = [rng.randbytes(n) for n in [1, 2, 59, 60, 61, 64, 67, 1514, 9042] + [rng.randint(1, 400) for _ in range(150)]]
+    frames = [
+        rng.randbytes(n) for n in [1, 2, 59, 60, 61, 64, 67, 1514, 9042] + [rng.randint(1, 400) for _ in range(150)]
+    ]
     for frame in frames:
         source.send(frame)
     await source.idle()
@@ -126,7 +131,7 @@ async def the_line_carries_padded_frames_with_fcs_and_gaps(dut):
         assert abs(sum(gaps) - 12 * len(gaps)) <= 7, f"{sum(gaps) / len(gaps)} bytes a gap"
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def the_deficit_makes_12_bytes_of_gap_on_average(dut):
     source, decoder, _ = await begin(dut)
     for length in (61, 62, 63, 64, 65, 66, 67, 68):
@@ -141,7 +146,7 @@ async def the_deficit_makes_12_bytes_of_gap_on_average(dut):
         assert min(gaps) >= 5
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def a_mac_pause_holds_everything(dut):
     source, decoder, _ = await begin(dut)
     frames = [random.Random(n).randbytes(300 + n) for n in range(30)]
@@ -154,7 +159,7 @@ async def a_mac_pause_holds_everything(dut):
     assert [f[:-4] for f in decoder.frames] == frames and not decoder.broken
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def a_frame_that_runs_dry_is_poisoned(dut):
     source, decoder, _ = await begin(dut)
     underflows = 0
@@ -178,12 +183,15 @@ async def a_frame_that_runs_dry_is_poisoned(dut):
     assert len(decoder.frames) == 1, "only the frame before it is whole"
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def received_frames_are_the_line_s_without_fcs(dut):
     rng = random.Random(2)
     _, _, sink = await begin(dut)
     size = parameter("WIDTH") // 8
-    frames = [rng.randbytes(n) for n in [60, 61, 124, 125, 127, 128, 129, 132, 252, 9600] + [rng.randint(60, 700) for _ in range(120)]]
+    frames = [
+        rng.randbytes(n)
+        for n in [60, 61, 124, 125, 127, 128, 129, 132, 252, 9600] + [rng.randint(60, 700) for _ in range(120)]
+    ]
     line: Line = []
     for frame in frames:
         line = filled(line + coded(frame, gap=rng.choice([5, 8, 12, 13, 40])))
@@ -194,7 +202,7 @@ async def received_frames_are_the_line_s_without_fcs(dut):
         assert got.last - got.first == -(-len(frame) // size) - 1 or size == 8
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def broken_frames_are_marked_and_the_next_one_is_not(dut):
     _, _, sink = await begin(dut)
     good = bytes(range(100))
@@ -218,7 +226,7 @@ async def broken_frames_are_marked_and_the_next_one_is_not(dut):
     assert (await sink.receive()).data == good, "a fragment of 4 bytes vanishes"
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def faults_come_and_go(dut):
     _, decoder, _ = await begin(dut)
     status = lambda: (int(dut.link_up.value), int(dut.local_fault.value), int(dut.remote_fault.value))  # noqa: E731
@@ -242,7 +250,7 @@ async def faults_come_and_go(dut):
     assert status() == (1, 0, 0)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def the_line_rate_is_exact(dut):
     source, decoder, _ = await begin(dut)
     for _ in range(40):

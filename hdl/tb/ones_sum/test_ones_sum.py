@@ -9,13 +9,14 @@ import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
 from scapy.utils import checksum
+
 from simulation import parameter, simulate
 from streams import start
 
 LATENCY = 4
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def sums_are_scapys_while_enable_pauses(dut):
     rng = random.Random(cocotb.RANDOM_SEED if hasattr(cocotb, "RANDOM_SEED") else None)
     keep = parameter("WIDTH") // 8
@@ -46,7 +47,9 @@ async def sums_are_scapys_while_enable_pauses(dut):
             # What is seen here is from before the edge.
             if int(dut.sum_valid.value):
                 got.append(int(dut.sum.value))
-                assert step >= LATENCY and lasts[step - LATENCY], "the sum comes LATENCY enabled cycles after its last beat"
+                assert step >= LATENCY and lasts[step - LATENCY], (
+                    "the sum comes LATENCY enabled cycles after its last beat"
+                )
             lasts.append(valid and last)
             step += 1
     # ffff and 0000 are the same number.

@@ -8,6 +8,7 @@ import random
 import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
+
 from simulation import parameter, simulate
 from slices import Ports
 from streams import Sink, Source, never, pauses, start
@@ -60,7 +61,7 @@ def clocks_to_try(dut) -> tuple[float, float]:
     return (random.uniform(1, 6), random.uniform(1, 6))
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(before=["never", "half", "bursts"], after=["never", "seldom", "mostly"])
 async def frames_come_out_whole_or_are_counted(dut, before, after):
     seed = random.getrandbits(32)
@@ -87,14 +88,16 @@ async def frames_come_out_whole_or_are_counted(dut, before, after):
         assert source.waited == 0, "it never holds the writer up"
         remaining = iter(good)
         for frame in got:  # in order, none twice
-            assert any(g[0] == frame.data and g[2] == frame.sideband["meta"] for g in remaining), "not a frame that was sent"
+            assert any(g[0] == frame.data and g[2] == frame.sideband["meta"] for g in remaining), (
+                "not a frame that was sent"
+            )
     else:
         assert events("dropped_full") == 0
         assert [(f.data, f.sideband["meta"]) for f in got] == [(g[0], g[2]) for g in good]
         assert events("dropped_bad") + events("dropped_oversize") == len(sent) - len(good)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def a_frame_begun_has_no_idle_beat_however_slow_the_writer(dut):
     source, sink, _ = await begin(dut, pauses(3)["mostly"], never, (6.0, 1.3))
     keep = len(dut.s_axis_tdata) // 8
@@ -105,7 +108,7 @@ async def a_frame_begun_has_no_idle_beat_however_slow_the_writer(dut):
         assert got.last - got.first + 1 == -(-MAX_BYTES // keep)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def a_frame_is_not_seen_before_its_last_beat(dut):
     source, sink, _ = await begin(dut)
     keep = len(dut.s_axis_tdata) // 8
@@ -128,7 +131,7 @@ async def a_frame_is_not_seen_before_its_last_beat(dut):
     assert len((await sink.receive()).data) == MAX_BYTES
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def full_throughput_and_room_for_what_is_promised(dut):
     source, sink, events = await begin(dut, periods=(2.0, 2.0))
     keep = len(dut.s_axis_tdata) // 8
@@ -154,11 +157,22 @@ async def full_throughput_and_room_for_what_is_promised(dut):
 @pytest.mark.parametrize("width", [64, 1024])
 def test_packet_fifo(width, drop):
     depth = 32 if width == 1024 else 256
-    simulate("packet_fifo", __file__, WIDTH=width, DEPTH=depth, FRAMES=16, META=8, MAX_BYTES=MAX_BYTES, DROP_WHEN_FULL=drop)
+    simulate(
+        "packet_fifo", __file__, WIDTH=width, DEPTH=depth, FRAMES=16, META=8, MAX_BYTES=MAX_BYTES, DROP_WHEN_FULL=drop
+    )
 
 
 @pytest.mark.parametrize("drop", [0, 1])
 @pytest.mark.parametrize("width", [128, 512])
 def test_async_packet_fifo(width, drop):
     depth = 32 if width == 512 else 128
-    simulate("async_packet_fifo", __file__, WIDTH=width, DEPTH=depth, FRAMES=16, META=8, MAX_BYTES=MAX_BYTES, DROP_WHEN_FULL=drop)
+    simulate(
+        "async_packet_fifo",
+        __file__,
+        WIDTH=width,
+        DEPTH=depth,
+        FRAMES=16,
+        META=8,
+        MAX_BYTES=MAX_BYTES,
+        DROP_WHEN_FULL=drop,
+    )

@@ -9,11 +9,12 @@ import cocotb
 import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
+
 from simulation import simulate
 from streams import pauses, start
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(before=["never", "half", "bursts"], after=["never", "half", "bursts", "mostly"])
 async def words_keep_their_order_and_wait_unchanged(dut, before, after):
     seed = random.getrandbits(32)
@@ -48,7 +49,7 @@ def sent_or(sent, place):
     return sent[place] if place < len(sent) else None
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def frames_are_measured(dut):
     keep = len(dut.tkeep)
     lengths = [1, keep, keep + 1, 3 * keep - 1] + [random.randint(1, 9000) for _ in range(40)]
@@ -78,7 +79,7 @@ async def frames_are_measured(dut):
     assert got == lengths
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(app_ns=[0.8, 2.56, 31.0])
 @cocotb.parametrize(pulse=[1, 3, 60])
 async def one_reset_takes_all_clocks_with_it(dut, app_ns, pulse):

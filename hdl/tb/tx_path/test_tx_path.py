@@ -10,6 +10,7 @@ import pytest
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import ARP, Ether
+
 from simulation import WIDTHS, parameter, simulate
 from slices import Ports
 from streams import Sink, Source, never, randomly, start
@@ -116,27 +117,29 @@ async def traffic(dut, lengths, seed, **settings):
 def lengths_for(width: int, seed: int) -> list[int]:
     """Around each number of beats, with and without header, then random ones."""
     rng, keep = random.Random(seed), width // 8
-    edges = {n * keep + d for n in (0, 1, 2, 3) for d in (-1, 0, 1)} | {n * keep - 42 + d for n in (1, 2, 6) for d in (-1, 0, 1)}
+    edges = {n * keep + d for n in (0, 1, 2, 3) for d in (-1, 0, 1)} | {
+        n * keep - 42 + d for n in (1, 2, 6) for d in (-1, 0, 1)
+    }
     return sorted(n for n in edges if n > 0) + [rng.randint(1, 600) for _ in range(40)] + [8192, 9000, 1, 8972]
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def frames_are_scapys_without_udp_checksum(dut):
     await traffic(dut, lengths_for(parameter("WIDTH"), 1), 1)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def frames_are_scapys_with_udp_checksum(dut):
     await traffic(dut, lengths_for(parameter("WIDTH"), 2), 2, checksum=1)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def pauses_of_user_and_mac_change_nothing(dut):
     lengths = lengths_for(parameter("WIDTH"), 3)[:-3]
     await traffic(dut, lengths, 3, checksum=1, pause=randomly(0.6, 5), sink_pause=randomly(0.7, 6), app_period=2.0)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def a_udp_checksum_that_computes_to_zero_is_sent_as_ones(dut):
     source, sink = await begin(dut, checksum=1)
     # Two bytes that bring the sum to ffff, whose complement is 0: RFC 768 has ffff sent.
@@ -148,7 +151,7 @@ async def a_udp_checksum_that_computes_to_zero_is_sent_as_ones(dut):
     assert got.data == expected(payload, "10.1.2.4", 1, 2, True)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def an_empty_datagram_is_one_beat_without_bytes(dut):
     source, sink = await begin(dut, checksum=1)
     await source.idle()
@@ -160,7 +163,7 @@ async def an_empty_datagram_is_one_beat_without_bytes(dut):
     assert (await sink.receive()).data == expected(b"", "10.1.2.4", 8, 9, True)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def a_missing_mac_drops_that_packet_alone(dut):
     source, sink = await begin(dut)
     counter = Counter(dut.clk, dut.no_mac)
@@ -173,11 +176,13 @@ async def a_missing_mac_drops_that_packet_alone(dut):
     assert not sink.frames and counter.count == 4
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def oversize_and_bad_packets_are_dropped_whole_and_counted(dut):
     source, sink = await begin(dut, sink_pause=randomly(0.3, 1))
     counter = Counter(dut.clk, dut.dropped)
-    for n, (length, bad) in enumerate([(9000, 0), (9001, 0), (70, 1), (71, 0), (20000, 0), (5, 1), (1, 1), (5, 0), (9100, 1), (300, 0)]):
+    for n, (length, bad) in enumerate(
+        [(9000, 0), (9001, 0), (70, 1), (71, 0), (20000, 0), (5, 1), (1, 1), (5, 0), (9100, 1), (300, 0)]
+    ):
         send(source, bytes([n]) * length, "10.1.2.4", bad=bool(bad))
     for n, length in ((0, 9000), (3, 71), (7, 5), (9, 300)):
         assert (await sink.receive()).data[42:] == bytes([n]) * length
@@ -185,7 +190,7 @@ async def oversize_and_bad_packets_are_dropped_whole_and_counted(dut):
     assert not sink.frames and counter.count == 6
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def while_disabled_packets_vanish(dut):
     source, sink = await begin(dut)
     dut.enable.value = 0
@@ -197,10 +202,12 @@ async def while_disabled_packets_vanish(dut):
     assert (await sink.receive()).data[42:] == b"new"
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def cpu_frames_share_the_line(dut):
     source, sink = await begin(dut)
-    frame = bytes(Ether(dst="ff:ff:ff:ff:ff:ff", src=OWN_MAC) / ARP(op=1, psrc=OWN_IP, pdst="10.1.2.4")) + bytes(range(101))
+    frame = bytes(Ether(dst="ff:ff:ff:ff:ff:ff", src=OWN_MAC) / ARP(op=1, psrc=OWN_IP, pdst="10.1.2.4")) + bytes(
+        range(101)
+    )
     for at in range(0, len(frame), 4):
         dut.cpu_write.value, dut.cpu_address.value = 1, at // 4
         dut.cpu_write_data.value = int.from_bytes(frame[at : at + 4], "little")
@@ -225,7 +232,7 @@ async def cpu_frames_share_the_line(dut):
     assert [g[42:] for g in got if g not in cpu] == [bytes([n]) * 1000 for n in range(20)]
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def defect_2_an_off_subnet_destination_ip_is_not_replaced(dut):
     source, sink = await begin(dut)
     send(source, b"far", "192.0.2.77")
@@ -235,13 +242,13 @@ async def defect_2_an_off_subnet_destination_ip_is_not_replaced(dut):
     assert frame.dst == mac_of(number("192.0.2.77"))
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def defect_4_single_beat_packets_keep_their_boundaries(dut):
     keep = parameter("WIDTH") // 8
     await traffic(dut, [n % keep + 1 for n in range(150)], 4, app_period=2.56)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def defect_6_a_full_ring_loses_nothing(dut):
     source, sink = await begin(dut, sink_pause=never, app_period=2.0)
     stalls = Counter(dut.clk, dut.stalled)
@@ -257,7 +264,7 @@ async def defect_6_a_full_ring_loses_nothing(dut):
     assert stalls.count >= 1
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def defect_7_no_idle_beat_between_packets(dut):
     keep = parameter("WIDTH") // 8
     source, sink = await begin(dut, app_period=2.0)  # the user is faster than the line
