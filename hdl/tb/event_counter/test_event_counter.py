@@ -8,6 +8,7 @@ from typing import Any
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
+
 from simulation import simulate
 from streams import start
 
