@@ -15,7 +15,7 @@ from simulation import BUILD, ROOT, RTL
 FORMAL = ROOT / "hdl" / "formal"
 
 
-def tool(name: str, *arguments: str, cwd: Path, seconds: float = 280) -> subprocess.CompletedProcess[str]:
+def tool(name: str, *arguments: str, cwd: Path, seconds: float = 3000) -> subprocess.CompletedProcess[str]:
     """Run a program of the environment; it finds the others of the environment."""
     folder = Path(sys.executable).parent
     env = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
