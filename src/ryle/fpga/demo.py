@@ -97,8 +97,9 @@ def capture_counter(output: Path, width: int, packets: int, console: Console) ->
                 streams = [Stream(_HOST, port), Stream(_HOST, port + 1)]
                 core.start(Generate(streams, packets=packets // 2))
                 core.wait(600)
-                sent = core.read("tx_packets")
             receiver.wait(300)
+        with fpga.core() as core:  # now that nothing is on its way any more
+            sent = core.read("tx_packets")
         statistics = fpga.statistics()
     last = json.loads(figures.read_text().splitlines()[-1])
     account, verified = last["account"], last["verified"]
