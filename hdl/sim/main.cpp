@@ -22,6 +22,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -147,6 +148,7 @@ class Network {
         sockaddr_in to = to_;
         std::memcpy(&to.sin_port, &frame[36], 2);
         if ((frame[30] & 0xf0) == 0xe0) std::memcpy(&to.sin_addr, &frame[30], 4);  // a group stays a group
+        wait_for_room(be16(&frame[36]), bytes);
         // A receiver that is not there yet says so at the next packet: that one is sent again.
         for (int attempt = 0; attempt < 2; ++attempt)
             if (::sendto(udp_, &frame[42], bytes - 8, 0, reinterpret_cast<sockaddr*>(&to), sizeof to) >= 0) {
@@ -167,6 +169,31 @@ class Network {
     std::uint64_t frames = 0, payloads = 0, failed = 0;
 
   private:
+    // UDP has no flow control, but simulated time can wait: until the receiver on this host, if there is one, has
+    // emptied its socket to a fill that every socket has room for; ten seconds at most, should it be dead.
+    void wait_for_room(unsigned port, std::size_t bytes) {
+        constexpr std::size_t kBurst = 32 << 10;  // between two looks
+        constexpr unsigned long kRoom = 64 << 10;
+        if ((since_look_ += bytes) < kBurst) return;
+        since_look_ = 0;
+        for (int i = 0; i < 20'000 && fill(port) > kRoom && !stop; ++i) ::usleep(500);
+    }
+
+    static unsigned long fill(unsigned port) {
+        unsigned long most = 0;
+        if (std::FILE* table = std::fopen("/proc/net/udp", "r")) {
+            char line[512];
+            while (std::fgets(line, sizeof line, table)) {
+                unsigned local = 0;
+                unsigned long queued = 0;
+                if (std::sscanf(line, " %*[^:]: %*x:%x %*x:%*x %*x %*x:%lx", &local, &queued) == 2 && local == port)
+                    most = std::max(most, queued);
+            }
+            std::fclose(table);
+        }
+        return most;
+    }
+
     void answer_arp(const Frame& request) {
         Frame reply(60);
         std::memcpy(&reply[0], &request[6], 6);
@@ -181,6 +208,7 @@ class Network {
 
     std::FILE* pcap_ = nullptr;
     int udp_ = -1, tap_ = -1;
+    std::size_t since_look_ = 0;
     sockaddr_in to_{};
 };
 

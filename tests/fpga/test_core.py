@@ -245,7 +245,7 @@ def test_a_tap_and_a_socket_exclude_each_other():
 
 @pytest.fixture(scope="module", autouse=True)
 def _commands():
-    if not any(group.name == "fpga" for group in app.registered_groups):
+    if not app.registered_commands:
         _register()
 
 

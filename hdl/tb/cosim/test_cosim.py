@@ -2,6 +2,9 @@
 """The simulated FPGA as a whole, from the host's side: registers by name, and its packets in the real receivers."""
 
 import io
+import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -17,9 +20,53 @@ from ryle.net.pcap import PcapFile
 WIDTH = 64
 
 
+@pytest.mark.timeout(900)
 def test_real_receivers_take_every_packet_and_make_the_right_visibilities(tmp_path):
     said = io.StringIO()
     assert run(tmp_path, WIDTH, Console(file=said), packets=200, integrations=2), said.getvalue()
+
+
+TAP = """
+import json, socket, subprocess, time
+from ryle.fpga.core import Generate, Stream
+from ryle.fpga.pattern import counter_packet
+from ryle.fpga.simulator import Network, SimulatedFpga
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True)
+
+with SimulatedFpga(Network(tap="ryle0"), width=WIDTH, quiet=True) as fpga:
+    ip("address", "add", "10.77.0.1/24", "dev", "ryle0")
+    ip("link", "set", "ryle0", "mtu", "9000", "up")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s, fpga.core() as core:
+        s.settimeout(60)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        s.bind(("10.77.0.1", 7148))
+        core.set_addresses(mac="02:00:00:00:00:05", ip="10.77.0.5/24", gateway="10.77.0.1", port=4000)
+        core.enable(udp_checksum=True)
+        core.write("checker_enable.enable", 1)
+        shown = subprocess.run(["ip", "-json", "link", "show", "ryle0"], check=True, capture_output=True).stdout
+        assert core.resolve("10.77.0.1") == json.loads(shown)[0]["address"]
+        core.start(Generate([Stream("10.77.0.1", 7148, sequence=5)], length=1500, packets=30, source_port=4000))
+        for n in range(30):
+            assert s.recvfrom(9000) == (counter_packet(5 + n, 1500), ("10.77.0.5", 4000))
+        for n in range(20):  # the kernel asks for the core's address first, and the core answers by itself
+            s.sendto(counter_packet(70 + n, 1000 + n), ("10.77.0.5", 4000))
+        end = time.monotonic() + 60
+        while core.read("checker_packets") < 20 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert core.status().checker == dict(packets=20, bytes=20 * 1000 + 190, lost=0, late=0, wrong=0, short=0)
+        print("the kernel and the core understand each other")
+"""
+
+
+@pytest.mark.timeout(600)
+def test_kernel_at_the_other_end_of_the_line(tmp_path):
+    if os.geteuid() or not os.path.exists("/dev/net/tun"):
+        pytest.skip("a TAP interface in a network namespace of its own takes root and /dev/net/tun")
+    (script := tmp_path / "tap.py").write_text(f"WIDTH = {WIDTH}\n{TAP}")
+    done = subprocess.run(["unshare", "-n", sys.executable, str(script)], capture_output=True, text=True, timeout=500)
+    assert "understand each other" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.fixture

@@ -241,7 +241,7 @@ async def requests_and_replies_to_us_teach_others_do_not(dut: Any) -> None:
 
 @cocotb.test()
 async def a_probe_is_answered_and_teaches_nothing(dut: Any) -> None:
-    await start(dut)
+    bench = await start(dut)
     source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "arp_axis", dut.clk)
     probe = Ether(src="02:00:00:00:00:07", dst="ff:ff:ff:ff:ff:ff") / ARP(
         op=1, hwsrc="02:00:00:00:00:07", psrc="0.0.0.0", pdst=ip_text(OWN.ip)
@@ -249,6 +249,9 @@ async def a_probe_is_answered_and_teaches_nothing(dut: Any) -> None:
     source.send(bytes(probe))
     got = Ether((await sink.receive()).data)
     assert (got.dst, got[ARP].op, got[ARP].pdst, got[ARP].psrc) == ("02:00:00:00:00:07", 2, "0.0.0.0", ip_text(OWN.ip))
+    await bench.axi.write("arp_ip", 0)
+    await bench.axi.write("arp_command", 2)
+    assert await bench.axi.read("arp_status") == 0
 
 
 @cocotb.test()

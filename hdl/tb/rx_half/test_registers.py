@@ -277,6 +277,7 @@ async def sending_does_not_free_a_received_frame(dut: Any) -> None:
     await bench.set(Settings())
     source = Source(dut, "s_axis", dut.clk)
     make = Frames(bench.settings, random.getrandbits(32))
+    await bench.axi.write("bytes_ready", 0)  # there is nothing to free yet
     frames = [make.kind_ping(n).frame for n in (50, 70)]
     for f in frames:
         source.send(f)

@@ -203,6 +203,18 @@ async def defect_3_multicast_is_received(dut: Any) -> None:
 
 
 @cocotb.test()
+async def a_subnet_of_one_host_has_no_broadcast_address(dut: Any) -> None:
+    bench = await Bench(dut).start()
+    await bench.set(Settings(netmask=0xFFFFFFFF))
+    source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "m_axis", dut.app_clk, sideband=SIDEBAND)
+    make = Frames(bench.settings, random.getrandbits(32))
+    source.send(make.kind_subnet_broadcast(50).frame)
+    source.send((case := make.kind_broadcast(50)).frame)
+    assert (await sink.receive()).data == expected([case], bench.settings)[0].payload
+    assert await bench.axi.read("drop_ip") == 1
+
+
+@cocotb.test()
 async def lengths_are_checked_to_the_byte(dut: Any) -> None:
     """Without a UDP checksum that would find out: one byte too few is too few, and one UDP byte too many too many."""
     bench = await Bench(dut).start()

@@ -127,6 +127,38 @@ async def digitizer_packets_carry_the_pattern(dut, pause):
 
 
 @cocotb.test()
+async def defect_6_the_generator_keeps_tvalid_until_tready(dut):
+    """Whatever tready does, a beat that is offered stays, unchanged, and none is lost: looked at in every clock."""
+    rng = random.Random(random.getrandbits(32))
+    bus = ExtensionBus(dut, dut.clk)
+    dut.s_axis_tvalid.value = 0
+    dut.m_axis_tready.value = 0
+    await start(dut)
+    await bus.write("generator_length", length := rng.randint(9, 900))
+    await bus.write("generator_limit", 5)
+    await bus.write("generator_enable", 1)
+    keep, waiting, waits, got, packets = len(dut.m_axis_tdata) // 8, None, 0, bytearray(), []
+    while len(packets) < 5:
+        ready = rng.random() < 0.3
+        dut.m_axis_tready.value = ready
+        await RisingEdge(dut.clk)
+        valid = int(dut.m_axis_tvalid.value)
+        assert valid or waiting is None, "tvalid fell before tready"
+        if valid:
+            beat = int(dut.m_axis_tdata.value), int(dut.m_axis_tkeep.value), int(dut.m_axis_tlast.value)
+            assert waiting in (None, beat), "the beat that was offered changed"
+            waiting = None if ready else beat
+            waits += not ready
+            if ready:
+                got += beat[0].to_bytes(keep, "little")[: beat[1].bit_length()]
+                if beat[2]:
+                    packets.append(bytes(got))
+                    got.clear()
+    assert waits
+    assert packets == [counter_packet(n, length) for n in range(5)]
+
+
+@cocotb.test()
 async def rate_is_beats_per_period(dut):
     rng = random.Random(random.getrandbits(32))
     bench = Bench(dut)

@@ -151,6 +151,13 @@ def arp_set(
         core.arp_set(ip, mac)
 
 
+@arp.command("ask")
+def arp_ask(ip: Annotated[str, typer.Argument(help="Where packets are to go.")], at: At = NO_FPGA) -> None:
+    """Find out the MAC address of the next hop to an address, so that the first packet to it is not lost."""
+    with _opened(at) as core:
+        typer.echo(core.resolve(ip))
+
+
 @arp.command("clear")
 def arp_clear(at: At = NO_FPGA) -> None:
     """Forget all entries."""

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from ..config import load
+from ..net.pacing import LocalQueues
 from ..net.pcap import PcapFile, PcapWriter
 from .core import Generate, Stream
 from .pattern import DIGITIZER_HEADER, Pattern, digitizer_packet
@@ -97,7 +98,7 @@ def capture_counter(output: Path, width: int, packets: int, console: Console) ->
                 core.start(Generate(streams, packets=packets // 2))
                 core.wait(600)
                 sent = core.read("tx_packets")
-            receiver.wait(120)
+            receiver.wait(300)
         statistics = fpga.statistics()
     last = json.loads(figures.read_text().splitlines()[-1])
     account, verified = last["account"], last["verified"]
@@ -135,9 +136,12 @@ def correlate_digitizer(output: Path, width: int, integrations: int, console: Co
             with fpga.core() as core:
                 core.start(Generate(streams, length, packets=heaps, digitizer=PATTERN))
                 core.wait(600)
-            time.sleep(2.0)
+            queues = LocalQueues([observation.digitizer_endpoint(a) for a in range(3)])
+            while queues.fill() and receiver.poll() is None:
+                time.sleep(0.1)
+            time.sleep(1.0)  # what was read last passes on
             receiver.send_signal(signal.SIGINT)
-            receiver.wait(120)
+            receiver.wait(300)
     live = output / "fpga.live.uvh5"
     (output / "fpga.uvh5").replace(live)
 
