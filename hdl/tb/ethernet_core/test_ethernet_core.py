@@ -137,19 +137,23 @@ async def a_missing_entry_is_asked_for_and_learned(dut):
 async def two_applications_the_cpu_and_pauses_share_the_line(dut):
     bench = Bench(dut)
     await bench.begin()
-    await bench.learn(PEER, PEER_MAC)
+    peers = [(PEER, PEER_MAC, 7148), ("10.1.2.77", "06:77:77:77:77:77", 7149)]
+    for ip, mac, _ in peers:
+        await bench.learn(ip, mac)
     bench.network_out.pause = randomly(0.3, 1)
     want: list[list[bytes]] = [[], []]
     for _ in range(40):
         for app in (0, 1):
             payload = random.randbytes(random.randint(1, 900))
-            bench.send(app, payload, PEER, sport=5000 + app)
-            want[app].append(udp(payload, PEER, PEER_MAC, sport=5000 + app))
+            ip, mac, port = peers[app]
+            bench.send(app, payload, ip, sport=5000 + app, dport=port)
+            want[app].append(udp(payload, ip, mac, sport=5000 + app, dport=port))
     bench.apps[0].pause, bench.apps[1].pause = randomly(0.5, 2), randomly(0.1, 3)
     ping = bytes(Ether(dst=PEER_MAC, src=OWN_MAC) / IP(src=OWN_IP, dst=PEER) / ICMP() / b"ping of the CPU")
     r = bench.registers
     for at in range(0, len(ping), 4):
         await r.write_at(MEMORIES["cpu_tx"]["address"] + at, int.from_bytes(ping[at : at + 4], "little"))
+    await r.write_at(MEMORIES["cpu_tx"]["address"] + 2048, 0xFFFFFFFF)  # behind the buffer: nowhere
     await r.write("bytes_ready", len(ping))
     while await r.read("bytes_ready") & 0xFFFF:
         pass

@@ -153,6 +153,27 @@ async def full_throughput_and_room_for_what_is_promised(dut):
     assert int(dut.almost_full.value) == 0
 
 
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def as_many_frames_wait_as_the_list_holds(dut):
+    source, sink, events = await begin(dut, periods=(2.0, 2.0))
+    sink.pause = lambda: True
+    await ClockCycles(sink._clock, 3)
+    frames = parameter("FRAMES")
+    sent = [bytes([n + 1]) for n in range(frames + 8)]
+    for n, data in enumerate(sent):
+        source.send(data, meta=n)
+    await ClockCycles(sink._clock, 3 * frames + 40)
+    assert events("stored") == frames + 1, "one frame is at the output, and FRAMES wait"
+    assert int(dut.almost_full.value) == 1
+    sink.pause = never
+    await source.idle()
+    await ClockCycles(sink._clock, 3 * frames + 40)
+    got = [(f.data, f.sideband["meta"]) for f in sink.frames]
+    want = [(data, n) for n, data in enumerate(sent)]
+    assert got == (want[: frames + 1] if parameter("DROP_WHEN_FULL") else want)
+    assert events("dropped_full") == len(want) - len(got)
+
+
 @pytest.mark.parametrize("drop", [0, 1])
 @pytest.mark.parametrize("width", [64, 1024])
 def test_packet_fifo(width, drop):
