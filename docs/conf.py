@@ -8,6 +8,7 @@ import ryle
 sys.path.insert(0, str(Path(__file__).parent))
 import command_line
 import packet_formats
+import register_map
 
 project = "Ryle"
 author = "The Ryle developers"
@@ -37,3 +38,4 @@ generated = Path(__file__).parent / "reference" / "generated"
 generated.mkdir(exist_ok=True)
 (generated / "commands.md").write_text(command_line.page())
 (generated / "formats.md").write_text(packet_formats.page())
+(generated / "registers.md").write_text(register_map.page())

@@ -50,8 +50,12 @@ def mistakes(command):
     words = shlex.split(command.split(">")[0])[1:]
     if words[:1] in (["--version"], ["COMMAND"]):
         return []
-    groups = {name.split()[0] for name in COMMANDS if " " in name}
-    name = " ".join(words[:2]) if words[0] in groups and len(words) > 1 and words[1][0] != "-" else words[0]
+    groups = {" ".join(name.split()[:n]) for name in COMMANDS for n in range(1, len(name.split()))}
+    name = words[0]
+    for word in words[1:]:
+        if name not in groups or word[0] == "-":
+            break
+        name += f" {word}"
     if name in groups and name not in COMMANDS:
         return []
     if name not in COMMANDS:

@@ -19,7 +19,22 @@ app = typer.Typer(
 
 
 def _register() -> None:
-    from . import bench, capture, check, correlate, demo, engine, example, files, run, send, simulate, status, wire
+    from . import (
+        bench,
+        capture,
+        check,
+        correlate,
+        demo,
+        engine,
+        example,
+        files,
+        fpga,
+        run,
+        send,
+        simulate,
+        status,
+        wire,
+    )
 
     app.command()(check.check)
     app.command()(run.run)
@@ -36,6 +51,7 @@ def _register() -> None:
     app.command()(files.image)
     app.add_typer(wire.app, name="wire")
     app.add_typer(status.app, name="status")
+    app.add_typer(fpga.app, name="fpga")
     app.add_typer(engine.app, name="engine", hidden=True)
 
 
@@ -54,12 +70,14 @@ def main() -> None:
 
     from ..config import ConfigError
     from ..engines.supervisor import RunError
+    from ..fpga.transport import FpgaError
+    from ..fpga.verilate import BuildError
     from ..gpu import GpuError, GpuUnavailable
     from ..gpu.compile import CompileError
     from ..monitor.controls import StatusError
 
     _register()
-    plain = (ConfigError, RunError, StatusError, GpuUnavailable)
+    plain = (ConfigError, RunError, StatusError, GpuUnavailable, FpgaError, BuildError)
     try:
         app()
     except (*plain, GpuError, CompileError, MemoryError, OSError, ValueError) as error:

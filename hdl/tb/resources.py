@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What yosys makes of the core: `python hdl/tb/resources.py` writes hdl/SYNTHESIS.md."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+from prove import read, relative, yosys
+from simulation import BUILD, ROOT
+
+LATCHES = "t:$dlatch t:$adlatch t:$dlatchsr t:$sr t:$_DLATCH*"
+
+
+def sane(top: str, also: list[Path] | None = None, **parameters: int) -> str:
+    """Elaborate `top` whole and raise AssertionError for a latch, a combinational loop or a wire of two drivers."""
+    command = read(top, *(f"-G {k}={v}" for k, v in parameters.items()), also=also or [])
+    return yosys(
+        f"{command}; proc; flatten; opt_clean; check -assert; select -assert-none {LATCHES}", f"{top} {parameters}"
+    )
+
+
+def resources(top: str, **parameters: int) -> dict[str, Counter[str]]:
+    """Flip-flops, memory bits, adders and multiplexers of each module and all instances under it, by path."""
+    (folder := BUILD / "synthesis").mkdir(parents=True, exist_ok=True)
+    out = folder / f"{top}.json"
+    command = read(top, "--keep-hierarchy", *(f"-G {k}={v}" for k, v in parameters.items()))
+    yosys(
+        f"{command}; proc; opt; tee -o {relative([out])} stat -json -width",
+        f"resources of {top}",
+    )
+    text = out.read_text()
+    found: dict[str, Counter[str]] = {}
+    for name, module in json.loads(text[text.index("{") :])["modules"].items():
+        path = name.lstrip("\\").partition("$")[2] or top
+        counts: Counter[str] = Counter(memory=module["num_memory_bits"])
+        for cell, number in module["num_cells_by_type"].items():
+            kind, _, width = cell.rpartition("_")
+            if not width.isdigit():
+                continue
+            if re.fullmatch(r"\$\w*dff\w*", kind):
+                counts["flip_flops"] += number * int(width)
+            elif kind in ("$add", "$sub", "$alu", "$lt", "$le", "$gt", "$ge", "$eq", "$ne"):
+                counts["arithmetic"] += number * int(width)
+            elif kind in ("$mux", "$pmux", "$bmux", "$shr", "$shl", "$shiftx", "$shift", "$sshr"):
+                counts["multiplexers"] += number * int(width)
+            elif kind in ("$and", "$or", "$xor", "$not"):
+                counts["logic"] += number * int(width)
+            elif kind == "$mul":
+                counts["multipliers"] += number
+        found[path] = counts
+    # A module's own and all below it.
+    return {
+        path: sum((c for p, c in found.items() if p == path or p.startswith(path + ".") or path == top), Counter())
+        for path in found
+    }
+
+
+def table(top: str, **parameters: int) -> list[str]:
+    rows = resources(top, **parameters)
+    lines = [
+        f"| instance of `{top}` | flip-flops | memory, bits | arithmetic | multiplexers | logic |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for path, c in sorted(rows.items()):
+        if path.count(".") <= 2:
+            name = "all" if path == top else path.partition(".")[2]
+            cells = [c[k] for k in ("flip_flops", "memory", "arithmetic", "multiplexers", "logic")]
+            lines.append(f"| {name} | {' | '.join(f'{n:,}' for n in cells)} |")
+    return lines
+
+
+TEXT = """# What synthesis makes of the core
+
+Written by `python hdl/tb/resources.py`: yosys 0.70 (PyPI) with its slang front end, words, after optimization and
+before mapping to an FPGA. Columns are bits: of registers, of memories (also arrays of registers), and of the outputs of adders and
+comparators, of multiplexers and shifters, and of bitwise logic. No latch, no combinational loop and no wire with two drivers is in
+it, at any width: `hdl/tb/synthesis` fails otherwise. Rows include what is below them.
+
+**Not done**: no mapping to LUTs at 1024 bits, no placement, no timing. Whether 390.625 MHz is reached in some FPGA is not
+known; likely critical paths are the 1024-bit multiplexers (header insertion and removal) and the pipelines that stand still together
+in the packet generator.
+"""
+
+
+def main() -> None:
+    parts = [TEXT]
+    for width in (64, 1024):
+        parts.append(f"## {width} bits\n")
+        for top in ("ethernet_core", "traffic"):
+            parts.append("\n".join(table(top, WIDTH=width)) + "\n")
+    (ROOT / "hdl" / "SYNTHESIS.md").write_text("\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""A simulated FPGA as a process: the core in Verilator, its registers at a socket, its frames in the real world."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from .core import Core
+from .transport import FpgaError, Simulated
+from .verilate import ROOT, build
+
+#: Clocks that make a second for the core's rates: a simulation is some thousand times slower than an FPGA.
+CLOCK_HZ = 250_000
+
+
+@dataclass(frozen=True)
+class Network:
+    """Where the simulated core's frames go.
+
+    Attributes
+    ----------
+    pcap : path, optional
+        Every frame, as it came over the wire, into this file.
+    udp : str
+        Payloads of UDP packets are sent on to this address, port by port; to multicast groups as they are.
+    tap : str
+        Frames pass to and from this TAP interface: the kernel is at the other end. Takes root.
+    loopback : bool
+        The core receives what it sends.
+    """
+
+    pcap: Path | None = None
+    udp: str = ""
+    tap: str = ""
+    loopback: bool = False
+
+    def arguments(self) -> list[str]:
+        """Arguments of the simulation's program."""
+        if self.udp and self.tap:
+            raise FpgaError("--udp and --tap exclude each other: with a TAP the kernel takes the packets itself")
+        named = {"--pcap": self.pcap, "--udp": self.udp, "--tap": self.tap}
+        found = [part for key, value in named.items() if value for part in (key, str(value))]
+        return [*found, "--loopback"] if self.loopback else found
+
+
+def program(width: int = 1024, clock_hz: int = CLOCK_HZ) -> Path:
+    """Build the simulation (half a minute, once) and say where its program is.
+
+    Raises
+    ------
+    BuildError
+        If Verilator is not there, or fails.
+    """
+    sim = ROOT / "hdl" / "sim"
+    made = build(
+        "ethernet_core_sim",
+        also=[sim],
+        main=sim / "main.cpp",
+        options=["-CFLAGS", f"-DCLOCK_HZ={clock_hz}"],
+        WIDTH=width,
+        CLOCK_HZ=clock_hz,
+    )
+    return made.program
+
+
+class SimulatedFpga:
+    """A running simulation; ends with the ``with`` block.
+
+    Parameters
+    ----------
+    network : Network
+        Where its frames go.
+    width : int
+        Bits of a beat: 64, 128, 256, 512 or 1024.
+    socket : path, optional
+        Where its registers are reached; a temporary one if absent.
+    quiet : bool
+        Do not let it say every few seconds how far it is.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        width: int = 1024,
+        socket: Path | None = None,
+        quiet: bool = False,
+        clock_hz: int = CLOCK_HZ,
+    ) -> None:
+        arguments = network.arguments()
+        executable = program(width, clock_hz)
+        self._folder = tempfile.TemporaryDirectory(prefix="ryle-fpga-") if socket is None else None
+        self.socket = Path(self._folder.name) / "registers" if self._folder else Path(str(socket))
+        self.process = subprocess.Popen(
+            [str(executable), "--socket", str(self.socket), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if quiet else None,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        if not self.process.stdout.readline().startswith("ready"):
+            raise FpgaError(f"the simulated FPGA ended at once with {self.process.wait()}; it says why above")
+
+    @property
+    def where(self) -> str:
+        """What `Core` opens."""
+        return f"sim:{self.socket}"
+
+    def core(self) -> Core:
+        """Open the core."""
+        return Core(self.where)
+
+    def statistics(self) -> dict[str, int]:
+        """Ask the simulation what it did."""
+        transport = Simulated(self.socket)
+        try:
+            return transport.statistics()
+        finally:
+            transport.close()
+
+    def close(self) -> None:
+        """End it, and wait until its files are whole."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def __enter__(self) -> SimulatedFpga:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
