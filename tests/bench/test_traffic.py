@@ -83,8 +83,9 @@ def test_sending_can_be_ended():
 
 
 def test_a_process_that_fails_is_told():
-    with pytest.raises(RuntimeError, match="ended by itself"):
-        Traffic(Setting(send_cores=[4096 + os.cpu_count()])).run(1.0, 1.0)
+    absent = Setting(send_cores=[4096 + os.cpu_count()])
+    with pytest.raises(RuntimeError, match="ended by itself"), Traffic(absent) as traffic:
+        traffic.run(1.0, 1.0)
     with pytest.raises(RuntimeError, match="ended by itself"):
         Traffic(Setting(format="no_such_format"))
 
