@@ -314,7 +314,7 @@ def test_bad_chunks(rng):
         correlator.accumulate(chunk)
 
 
-@pytest.mark.parametrize(("inputs", "pols"), [(2, 2), (64, 2), (129, 1), (160, 2), (255, 1), (272, 2)])
+@pytest.mark.parametrize(("inputs", "pols"), [(2, 2), (64, 2), (129, 1), (160, 2), (255, 1), (272, 2), (386, 2)])
 def test_tiles_of_gpus(make_cuda, inputs, pols, rng):
     """Sizes that the kernels cut in other ways than those above."""
     chunk = random_chunk(rng, 3, 3, inputs)
@@ -378,7 +378,7 @@ def test_kernels_of_gpus():
         kernel_for(Ada(), "abacus")
 
 
-@pytest.mark.parametrize(("inputs", "pols"), [(1, 1), (38, 2), (128, 2), (144, 2), (255, 1)])
+@pytest.mark.parametrize(("inputs", "pols"), [(1, 1), (38, 2), (128, 2), (144, 2), (255, 1), (272, 2)])
 @pytest.mark.parametrize("kernel", CUDA_KERNELS)
 def test_four_bits(kernel, inputs, pols, rng):
     """Packed rows are multiplied as they are, by kernels of their own."""

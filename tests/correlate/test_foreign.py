@@ -119,7 +119,7 @@ def test_packed_blocks_as_they_are(rng, kernel):
         CudaCorrelator(config, gpu=gpu, kernel=kernel, bits=2)
 
 
-SIZES = [(8, 2, 1), (24, 1, 2), (64, 2, 4), (72, 1, 1), (128, 2, 2), (144, 2, 1), (160, 1, 2), (256, 2, 1), (272, 2, 4)]
+SIZES = [(8, 2, 1), (40, 1, 2), (64, 2, 4), (72, 1, 1), (128, 2, 2), (144, 2, 1), (160, 1, 2), (256, 2, 1), (272, 2, 4)]
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_samples_in_the_kernel(gpu, rng, order, inputs, pols, groups):
     np.testing.assert_array_equal(result.counts, counts)
     assert correlator.clamped == clamped > 0
     now, mended = device.get(), ordered(expected)
-    np.testing.assert_array_equal(now[now != -128], mended[now != -128])
-    assert inputs <= 160 or not (now == -128).any()
+    np.testing.assert_array_equal(np.maximum(now, -127), mended)
+    assert np.count_nonzero(now == -128) == clamped  # only missing spectra have changed there
     # Others that are clean need no look.
     correlator.reset()
     device.set(mended)

@@ -194,7 +194,7 @@ class CudaCorrelator:
         first_block, blocks
             As of `accumulate`, blocks of 64 spectra.
         clamp : bool
-            Take -128 as -127, there, too, and count it. Without it there must be none.
+            Take -128 as -127 and count it. Without it there must be none.
 
         Raises
         ------

@@ -15,13 +15,13 @@
 // -M of groups 1 and 3. Then -Im = X - X^T, too. One step does two groups: [re_r(0) | -im_r(1)] · [im_c(0) | re_c(1)],
 // for im(0) and re(1) are neighbours in a row.
 //
-// PACKED rows have 64 bytes of two four-bit parts each. Idle warps of the last warpgroups expand the columns, times 16,
-// beside them; rows are expanded in registers. Sums are then 256 times too large until written.
+// PACKED rows have 64 bytes of two four-bit parts each. Warps beside expand the columns, times 16; rows are expanded in
+// registers. Sums are then 256 times too large until written.
 //
 // A warpgroup's sums leave from registers while the other multiplies.
 //
-// hopper_shape.cuh has the sizes of all this, hopper_ring.cuh the thread that fetches, hopper_columns.cuh the idle
-// warps, hopper_outlet.cuh the way out; here is the multiplication.
+// hopper_shape.cuh has the sizes of all this, hopper_ring.cuh the thread that fetches, hopper_columns.cuh the warps
+// beside, hopper_outlet.cuh the way out; here is the multiplication.
 #include "ryle/correlate/hopper_columns.cuh"
 #include "ryle/correlate/hopper_outlet.cuh"
 
@@ -51,7 +51,7 @@ DEVICE void load_rows(uint32_t (&a)[4], const unsigned char* stages, int at, int
     if constexpr (SAMPLED) {
         uint32_t words[4];
         load_words(words, stages + group_offset(at, group));
-        separate(a, words);
+        separate<true>(a, words);
         return;
     }
     if constexpr (PACKED) {
@@ -209,14 +209,14 @@ DEVICE void consume(const Ring& ring, int* scratch, int* sums, int channels, int
 // [channel][block][input][128] that `maps` describe (boxes of FIRST and of 128 rows), to sums
 // [integration][channel][product][re, im]. `tiles` are `works` and one that is none; `counter` is 0, and 0 again after.
 //
-// SAMPLES lie in the order of others, without -128 or, with `clamp`, where all tiles are of a run with itself, to be
-// mended in place. `maps` describes boxes of 64 inputs.
+// SAMPLES lie in the order of others, and `maps` describes boxes of 64 inputs. With `clamp` their -128 are taken as
+// -127 and counted in `clamped`; without it there must be none.
 KERNEL(THREADS, 1)
 correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter, int works, int channels,
           int first_block, int blocks, int add
 #if TIME_MAJOR || HEAPS
           ,
-          unsigned char* samples, uint64_t* clamped, int clamp, int spectra
+          uint64_t* clamped, int clamp
 #endif
 ) {
     SHARED_BYTES(shared);
@@ -229,7 +229,7 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
         for (int i = 0; i < TEAMS * STAGES; ++i) {
             barrier_init(barriers + i, 1);
             barrier_init(barriers + TEAMS * STAGES + i, 4 * WARPGROUPS);
-            if (BESIDE) barrier_init(barriers + 2 * TEAMS * STAGES + i, EXPANDERS);
+            if (BESIDE) barrier_init(barriers + 2 * TEAMS * STAGES + i, HELPERS);
         }
         barrier_init_done();
     }
@@ -239,28 +239,25 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
         return Ring{shared + team * STAGES * STAGE, fetched, fetched + (BESIDE ? 2 * TEAMS * STAGES : 0),
                     fetched + TEAMS * STAGES, coming + team * STAGES};
     };
-    if (SAMPLES && warpgroup == 3) {
-#if TIME_MAJOR || HEAPS
-        registers_give<EXPANDER_REGISTERS>();
-        const int team = TEAMS == 1 ? 0 : (threadIdx.x / 32 - 12) / TOGETHER;
+    if (BESIDE && warpgroup == 3) {
+        registers_give<REGISTERS.beside>();
+        const int team = TEAMS == 1 ? 0 : (threadIdx.x / 32 - 12) / HELPERS;
         const Ring own = ring(team);
-        const Clamping clamping{samples, clamped, channels, spectra, clamp != 0};
-        Transposer{own, clamping, team}.all(first_block, blocks);
+#if TIME_MAJOR || HEAPS
+        Transposer{own, clamped, clamp != 0, team}.all(blocks);
+#else
+        expand(own, threadIdx.x - 32 * (12 + team * HELPERS), blocks);
 #endif
-    } else if (warpgroup >= 2) {
-        if constexpr (!EQUAL) registers_give<PRODUCER_REGISTERS>();
-        const int warp = threadIdx.x / 32 - 8;
-        if (warp < TEAMS) {
-            if (threadIdx.x % 32 == 0) produce(ring(warp), maps, tiles, counter, works, first_block, blocks);
-        } else if (PACKED && warp < TEAMS * (1 + EXPANDERS)) {
-            const int team = (warp - TEAMS) / (EXPANDERS ? EXPANDERS : 1);
-            expand(ring(team), threadIdx.x - 32 * (8 + TEAMS + team * EXPANDERS), blocks);
-        }
+    } else if (warpgroup == 2) {
+        registers_give<REGISTERS.fetch>();
+        const int team = threadIdx.x / 32 - 8;
+        if (team < TEAMS && threadIdx.x % 32 == 0)
+            produce(ring(team), maps, tiles, counter, works, first_block, blocks);
     } else if (warpgroup == 0) {
-        if constexpr (!EQUAL) registers_take<CONSUMER_0_REGISTERS>();
+        registers_take<REGISTERS.first>();
         consume<0>(ring(0), scratch, sums, channels, blocks, add);
     } else {
-        if constexpr (!EQUAL) registers_take<CONSUMER_1_REGISTERS>();
+        registers_take<REGISTERS.second>();
         consume<1>(ring(TEAMS - 1), scratch + TURN, sums, channels, blocks, add);
     }
 }

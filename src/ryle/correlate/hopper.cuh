@@ -67,6 +67,13 @@ DEVICE int4 load_first(const void* from) {
 // The least of each half of three words, as signed 16 bits.
 DEVICE uint32_t least_halves(uint32_t a, uint32_t b, uint32_t c) { return __vimin3_s16x2(a, b, c); }
 
+// The greater of each half of two words, as signed 16 bits.
+DEVICE uint32_t greater_halves(uint32_t a, uint32_t b) {
+    uint32_t d;
+    asm("max.s16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+
 // Let the matrix units and the copy engine see what this thread has written to shared memory.
 DEVICE void shared_writes_done() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

@@ -1,14 +1,21 @@
-// What idle warps do beside those that multiply: they make columns, as the matrix instructions read them, of what was
+// What warps do beside those that multiply: they make columns, as the matrix instructions read them, of what was
 // fetched.
 #pragma once
 #include "ryle/correlate/hopper_ring.cuh"
 
 namespace ryle {
 
-// Expand the columns that were fetched to what is multiplied; `thread` of the team's expanding warps.
+// Tell of the K-block that a warp wrote before; late, when it has arrived.
+DEVICE void tell(const Ring& ring, const Place& place) {
+    shared_writes_done();
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) barrier_arrive(ring.full + place.before());
+}
+
+// Expand the columns that were fetched to what is multiplied; `thread` of the team's warps beside.
 DEVICE void expand(const Ring& ring, int thread, int blocks) {
     // A thread's rows are a multiple of 8 apart, so that their chunks are exchanged alike.
-    constexpr int STEP = 32 * EXPANDERS / GROUPS, AT_ONCE = 4;
+    constexpr int STEP = 32 * HELPERS / GROUPS, SHARE = (FIRST + STEP - 1) / STEP;
     static_assert(STEP % 8 == 0);
     const int first = thread / GROUPS, group = thread % GROUPS ^ first / 2 % 4;
     Place place;
@@ -22,115 +29,118 @@ DEVICE void expand(const Ring& ring, int thread, int blocks) {
             const unsigned char* packed = stage + FETCHED + skipped * FETCH_ROW + thread * 16;
             unsigned char* re = stage + chunk_offset(first, group * 2);
             unsigned char* im = stage + chunk_offset(first, group * 2 + 1);
-            for (int row = first; row < rows; row += AT_ONCE * STEP) {
-                uint4 both[AT_ONCE];  // read before any is written: the compiler may not exchange the two
+            uint4 both[SHARE];  // read before any is written: the compiler may not exchange the two
 #pragma unroll
-                for (int i = 0; i < AT_ONCE; ++i)
-                    if (row + i * STEP < rows) both[i] = *reinterpret_cast<const uint4*>(packed + i * STEP * FETCH_ROW);
+            for (int i = 0; i < SHARE; ++i)
+                if (first + i * STEP < rows) both[i] = *reinterpret_cast<const uint4*>(packed + i * STEP * FETCH_ROW);
+            if (block > 0) tell(ring, place);
 #pragma unroll
-                for (int i = 0; i < AT_ONCE; ++i)
-                    if (row + i * STEP < rows) {
-                        const uint4 b = both[i];
-                        *reinterpret_cast<uint4*>(re + i * STEP * ROW) =
-                            make_uint4(b.x & HIGH_PARTS, b.y & HIGH_PARTS, b.z & HIGH_PARTS, b.w & HIGH_PARTS);
-                        *reinterpret_cast<uint4*>(im + i * STEP * ROW) = make_uint4(
-                            b.x << 4 & HIGH_PARTS, b.y << 4 & HIGH_PARTS, b.z << 4 & HIGH_PARTS, b.w << 4 & HIGH_PARTS);
-                    }
-                packed += AT_ONCE * STEP * FETCH_ROW;
-                re += AT_ONCE * STEP * ROW;
-                im += AT_ONCE * STEP * ROW;
-            }
-            shared_writes_done();
-            __syncwarp();
-            if (thread % 32 == 0) barrier_arrive(ring.full + place.stage);
+            for (int i = 0; i < SHARE; ++i)
+                if (first + i * STEP < rows) {
+                    const uint4 b = both[i];
+                    *reinterpret_cast<uint4*>(re + i * STEP * ROW) =
+                        make_uint4(b.x & HIGH_PARTS, b.y & HIGH_PARTS, b.z & HIGH_PARTS, b.w & HIGH_PARTS);
+                    *reinterpret_cast<uint4*>(im + i * STEP * ROW) = make_uint4(
+                        b.x << 4 & HIGH_PARTS, b.y << 4 & HIGH_PARTS, b.z << 4 & HIGH_PARTS, b.w << 4 & HIGH_PARTS);
+                }
             place.advance();
         }
+        tell(ring, place);
     }
 }
 
-// Transpose the columns that were fetched where they lie, box by box, and mend -128 before, in tiles of a run with
-// itself: each input is in one such tile. A team's transposing warps share each box, all have read it before any
-// writes, and read the next one before, too, so that nobody waits for what is read.
+// Transpose the columns that were fetched where they lie, box by box. A team's transposing warps share each box, all
+// have read it before any writes, and read the next one before, too, so that nobody waits for what is read. In
+// tiles of a run with itself they look for -128, to mend and count it: each input is in one such tile. In others they
+// mend without looking.
 struct Transposer {
-    static constexpr int OWN = 4 / TOGETHER;  // sixteens of a box that a warp has
+    static constexpr int SIXTEENS = (RUNS == 1 ? FIRST : 128) / 16;  // that have inputs
+    static constexpr int MOST = 4 * GROUPS / HELPERS;                // groups of a box that a warp has
     struct Part {
-        Sixteen sixteens[OWN];
+        uint32_t words[MOST][4];
     };
     const Ring& ring;
-    const Clamping& clamping;
+    uint64_t* const clamped;
+    const bool looking;
     const int team;
     Place place = {};
-    Tile tile = {};
     int columns = 0;  // where in a stage
-    bool wanted = false;
+    int mended = 0;   // of this thread
 
-    // A warp's nth sixteen of a box, and whether it has inputs.
-    DEVICE static int sixteen(int n) { return n * TOGETHER + threadIdx.x / 32 % TOGETHER; }
-    DEVICE static bool live(int box, int n) {
-        constexpr int COUNT = (RUNS == 1 ? FIRST : 128) / 16;
-        return COUNT % 4 == 0 || 4 * box + sixteen(n) < COUNT;
+    // The sixteens of a box are shared out by groups: visit those of this warp, with their sixteen and group there.
+    template <typename Visit>
+    DEVICE static void share(int box, Visit visit) {
+        const int count = min(4, SIXTEENS - 4 * box) * GROUPS / HELPERS, warp = threadIdx.x / 32 % HELPERS;
+#pragma unroll
+        for (int n = 0; n < MOST; ++n) {
+            if (n >= count) continue;
+            if (count % GROUPS == 0)  // whole ones, said so that the compiler sees it
+                visit(n, warp * (count / GROUPS) + n / GROUPS, n % GROUPS);
+            else
+                visit(n, (warp * count + n) / GROUPS, (warp * count + n) % GROUPS);
+        }
     }
     DEVICE void read(Part& part, int box) const {
         if (box == 0) barrier_wait(ring.fetched + place.stage, place.parity);
-        const unsigned char* boxes = ring.stages + place.stage * STAGE + columns;
-#pragma unroll
-        for (int n = 0; n < OWN; ++n)
-            if (live(box, n)) part.sixteens[n].read(boxes + box * BOX, sixteen(n));
+        const unsigned char* from = ring.stages + place.stage * STAGE + columns + box * BOX;
+        share(box, [&](int n, int sixteen, int group) {
+            load_words(part.words[n], from + group_offset(sample_offset(sixteen), group));
+        });
     }
-    // Look for -128 in what was read, and mend it.
-    DEVICE void look(Part& part, const unsigned char* from, int box, int spectrum) const {
-        bool suspect = false;
-#pragma unroll
-        for (int n = 0; n < OWN; ++n)
-            if (live(box, n)) suspect |= part.sixteens[n].suspect();
-        if (!__any_sync(~0u, suspect)) return;
-        const int input = (RUNS == 1 ? 0 : 128 * tile.columns) + BOX_INPUTS * box;
-#pragma unroll
-        for (int n = 0; n < OWN; ++n) {
-            if (!live(box, n)) continue;
-            clamping.mend(from, sixteen(n), tile.channel, input, spectrum);
-            part.sixteens[n].mend();
-        }
+    DEVICE void look(Part& part, int box) {
+        Least least;
+        share(box, [&](int n, int, int) { least.take(part.words[n]); });
+        if (__any_sync(~0u, least.lowest())) share(box, [&](int n, int, int) { mended += mend(part.words[n]); });
     }
-    // Tell of the K-block that was written before; late, when it has arrived.
-    DEVICE void tell() const {
-        shared_writes_done();
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) barrier_arrive(ring.full + place.before());
+    template <bool MEND>
+    DEVICE void write(const Part& part, unsigned char* box_at, int box) const {
+        int own = row_offset();
+        anchor(own);  // or one for each group would be held
+        share(box, [&](int n, int sixteen, int group) {
+            uint32_t a[4];
+            separate<MEND>(a, part.words[n]);
+            store_matrices(box_at + sixteen * 16 * ROW + (own ^ group << 5), a);
+        });
     }
     // Write a K-block whose first box is in `even`, and read the first box of the next into the part that is free.
-    DEVICE void block(Part& even, Part& odd, int spectrum, bool first, bool last) {
-        if (!first) tell();
+    template <bool SAME>
+    DEVICE void block(Part& even, Part& odd, bool first, bool last) {
+        if (!first) tell(ring, place);
         unsigned char* boxes = ring.stages + place.stage * STAGE + columns;
 #pragma unroll
         for (int box = 0; box < RUN_BOXES; ++box) {
             Part &own = box % 2 ? odd : even, &free = box % 2 ? even : odd;
             if (box == RUN_BOXES - 1) place.advance();
             if (box < RUN_BOXES - 1 || !last) read(free, (box + 1) % RUN_BOXES);
-            if (wanted) look(own, boxes + box * BOX, box, spectrum);
-            barrier(5 + team, 32 * TOGETHER);
-#pragma unroll
-            for (int n = 0; n < OWN; ++n)
-                if (live(box, n)) own.sixteens[n].write(boxes + box * BOX + sixteen(n) * 16 * ROW);
+            if (SAME && looking) look(own, box);
+            barrier(5 + team, 32 * HELPERS);
+            write<!SAME>(own, boxes + box * BOX, box);
         }
     }
-    DEVICE void all(int first_block, int blocks) {
-        while (next_tile(tile, ring, place)) {
-            const bool same = RUNS == 1 || tile.rows == tile.columns;
-            columns = same ? 0 : COLUMNS;
-            wanted = clamping.wanted && same;
-            const int spectrum = (first_block + tile.integration * blocks) * BLOCK;
-            Part one, other;
-            read(one, 0);
+    template <bool SAME>
+    DEVICE void tile(int blocks) {
+        columns = SAME ? 0 : COLUMNS;
+        Part one, other;
+        read(one, 0);
 #pragma unroll 1
-            for (int i = 0; i < blocks; ++i) {
-                block(one, other, spectrum + i * BLOCK, i == 0, i == blocks - 1);
-                if (RUN_BOXES % 2 == 0) continue;
-                if (++i == blocks) break;
-                block(other, one, spectrum + i * BLOCK, false, i == blocks - 1);
-            }
-            tell();
+        for (int i = 0; i < blocks; ++i) {
+            block<SAME>(one, other, i == 0, i == blocks - 1);
+            if (RUN_BOXES % 2 == 0) continue;
+            if (++i == blocks) break;
+            block<SAME>(other, one, false, i == blocks - 1);
         }
+        tell(ring, place);
+    }
+    DEVICE void all(int blocks) {
+        Tile next;
+        while (next_tile(next, ring, place))
+            if (RUNS == 1 || next.rows == next.columns)
+                tile<true>(blocks);
+            else
+                tile<false>(blocks);
+        mended = __reduce_add_sync(~0u, mended);
+        if (mended && threadIdx.x % 32 == 0)
+            atomicAdd(reinterpret_cast<unsigned long long*>(clamped), static_cast<unsigned long long>(mended));
     }
 };
 

@@ -18,23 +18,22 @@ constexpr bool HALF = RUNS > 1 && INPUTS - SPARE - 128 * (RUNS - 1) <= 64;
 
 constexpr int TEAMS = SMALL ? 2 : 1;        // that have a ring each
 constexpr int WARPGROUPS = 2 / TEAMS;       // of a team
-constexpr bool BESIDE = PACKED || SAMPLES;  // columns are expanded or transposed by warps beside
-// Warps of a team beside; 3 more that expand would take registers from those who multiply. Those who transpose are a
-// warpgroup of their own and share each box.
-constexpr int TOGETHER = 4 / TEAMS;
-constexpr int EXPANDERS = SAMPLES ? TOGETHER : PACKED ? 3 : 0;
-constexpr int THREADS = SAMPLES ? 512 : 32 * (8 + round_up(TEAMS * (1 + EXPANDERS), 4));
-// Of a thread, after the launch with as many each as there are: no more than that.
-constexpr bool EQUAL = PACKED && THREADS > 384;
-// Of several runs' rectangles both warpgroups need the same, of one run warpgroup 1 the more columns. What is enough
-// without spilling anything was found by trying.
-constexpr int PRODUCER_REGISTERS = SAMPLES ? 24 : 40;
-constexpr int EXPANDER_REGISTERS = SMALL ? 128 : RUNS > 1 ? 72 : 80;
-constexpr int CONSUMER_0_REGISTERS = !SAMPLES ? 232 : SMALL ? 168 : RUNS > 1 ? 208 : 192;
-constexpr int CONSUMER_1_REGISTERS = !SAMPLES ? 232 : SMALL ? 168 : RUNS > 1 ? 208 : 216;
-static_assert(EQUAL ||
-              PRODUCER_REGISTERS + CONSUMER_0_REGISTERS + CONSUMER_1_REGISTERS + (SAMPLES ? EXPANDER_REGISTERS : 0) <=
-                  (SAMPLES ? 4 * 128 : 3 * 168));
+constexpr bool BESIDE = PACKED || SAMPLES;  // columns are expanded or transposed by a warpgroup of their own
+constexpr int HELPERS = 4 / TEAMS;          // warps of it that a team has
+constexpr int THREADS = BESIDE ? 512 : 384;
+// Registers of a thread that fetches, that works beside and of the warpgroups that multiply. Of several runs'
+// rectangles both of them need the same, of one run the second the more columns. What is enough for all numbers of
+// inputs, so that no loop spills anything, was found by trying.
+struct Registers {
+    int fetch, beside, first, second;
+};
+constexpr Registers REGISTERS = !BESIDE     ? Registers{24, 0, 240, 240}
+                                : SMALL     ? Registers{24, 128, 168, 168}
+                                : PACKED    ? (RUNS == 2 ? Registers{24, 48, 224, 216} : Registers{24, 40, 224, 224})
+                                : RUNS > 1  ? Registers{24, 72, 208, 208}
+                                : POLS == 1 ? Registers{24, 72, 200, 216}
+                                            : Registers{24, 80, 192, 216};
+static_assert(REGISTERS.fetch + REGISTERS.beside + REGISTERS.first + REGISTERS.second <= (BESIDE ? 4 * 128 : 3 * 168));
 
 constexpr int FETCH_ROW = PACKED ? ROW / 2 : ROW;             // bytes, as fetched
 constexpr int FETCHED = PACKED ? FIRST * ROW : 0;             // where in a stage; before are the expanded columns

@@ -219,14 +219,14 @@ class HopperMultiply:
         # As in the kernel: a first run of inputs with the few that would be left over, then runs of 128.
         self._first = -(-inputs // 16) * 16 if inputs <= 64 else 128 + self.spare(inputs)
         self._runs = 1 + max(0, -(-(inputs - self._first) // 128))
-        self._threads = 512 if bits == 4 and inputs <= 64 else 384
+        self._threads = 512 if bits == 4 else 384
         self._shared = gpu.shared_bytes
         defines = self.defines(inputs, polarizations, bits, self._shared)
         self._kernel = gpu.kernel(_FOLDER / "hopper.cu", "correlate", defines)
         self._counter = gpu.array(np.zeros(1, np.int32))
         gpu.default_stream.synchronize()  # launches may come on other streams
         self._maps: OrderedDict[tuple[int, tuple[int, ...]], DeviceArray] = OrderedDict()
-        self._tiles: OrderedDict[tuple[int, int, bool | None], DeviceArray] = OrderedDict()
+        self._tiles: OrderedDict[tuple[int, int], DeviceArray] = OrderedDict()
 
     @staticmethod
     def spare(inputs: int) -> int:
@@ -275,27 +275,20 @@ class HopperMultiply:
 
         return self._kept(self._maps, (data.pointer, data.shape), make, stream)
 
-    def _tiles_of(
-        self, channels: int, integrations: int, stream: Stream | None, same: bool | None = None
-    ) -> DeviceArray:
-        """List the tiles (integration, channel, rows, columns) in the order in which they are drawn, and an end.
-
-        Only those of a run with itself if `same` is True, only others if it is False.
-        """
+    def _tiles_of(self, channels: int, integrations: int, stream: Stream | None) -> DeviceArray:
+        """List the tiles (integration, channel, rows, columns) in the order in which they are drawn, and an end."""
 
         def make() -> NDArray[np.int32]:
             shape = np.column_stack(np.tril_indices(self._runs))
-            diagonal = shape[:, 0] == shape[:, 1]
             # The long ones of a channel first; all of a channel one after the other, for the cache.
-            order = np.argsort(diagonal, kind="stable")
-            shape = shape[order if same is None else diagonal == same]
+            shape = shape[np.argsort(shape[:, 0] == shape[:, 1], kind="stable")]
             tiles = np.empty((integrations, channels, len(shape), 4), np.int32)
             tiles[..., 0] = np.arange(integrations)[:, None, None]
             tiles[..., 1] = np.arange(channels)[:, None]
             tiles[..., 2:] = shape
             return np.append(tiles.reshape(-1, 4), np.full((1, 4), -1, np.int32), 0)
 
-        return self._kept(self._tiles, (channels, integrations, same), make, stream)
+        return self._kept(self._tiles, (channels, integrations), make, stream)
 
     def _kept(
         self, kept: OrderedDict[Any, DeviceArray], key: object, make: Callable[[], NDArray[Any]], stream: Stream | None
@@ -361,7 +354,7 @@ def compile_variants() -> list[tuple[Any, ...]]:
     """List what the tests compile: sources, macros and, for Hopper's, the architecture."""
     variants: list[tuple[Any, ...]] = []
     # A size of each way that the inputs are cut.
-    for inputs, pols in ((1, 1), (64, 2), (128, 2), (144, 2), (160, 2), (256, 2), (272, 2), (511, 1)):
+    for inputs, pols in ((1, 1), (64, 2), (128, 2), (144, 2), (160, 2), (256, 2), (272, 2), (400, 2), (511, 1)):
         for bits in (8, 4):
             variants.append((_FOLDER / "hopper.cu", HopperMultiply.defines(inputs, pols, bits), ("sm_90a",)))
     for inputs, pols in ((1, 1), (64, 2), (144, 2), (160, 2), (192, 2), (1024, 2)):

@@ -56,97 +56,67 @@ DEVICE void load_words(uint32_t (&words)[4], const unsigned char* from) {
     }
 }
 
-// What a matrix step wants of two rows: four real parts of either, then their imaginary parts.
+// What a matrix step wants of two rows: four real parts of either, then their imaginary parts; with MEND -127 for -128.
+template <bool MEND>
 DEVICE void separate(uint32_t (&a)[4], const uint32_t (&words)[4]) {
-    if constexpr (HEAPS) {
-        const uint32_t even[2] = {__byte_perm(words[0], words[1], 0x5140), __byte_perm(words[2], words[3], 0x5140)};
-        const uint32_t odd[2] = {__byte_perm(words[0], words[1], 0x7362), __byte_perm(words[2], words[3], 0x7362)};
-        a[0] = __byte_perm(even[0], even[1], 0x5410);
-        a[1] = __byte_perm(odd[0], odd[1], 0x5410);
-        a[2] = __byte_perm(even[0], even[1], 0x7632);
-        a[3] = __byte_perm(odd[0], odd[1], 0x7632);
+    const auto gather = [](uint32_t& first, uint32_t& second, const uint32_t (&from)[4], bool high) {
+        if constexpr (HEAPS) {
+            const int pairs = high ? 0x7351 : 0x6240;
+            const uint32_t two[2] = {__byte_perm(from[0], from[1], pairs), __byte_perm(from[2], from[3], pairs)};
+            first = __byte_perm(two[0], two[1], 0x5410);
+            second = __byte_perm(two[0], two[1], 0x7632);
+        } else {
+            const int bytes = high ? 0x7531 : 0x6420;
+            first = __byte_perm(from[0], from[1], bytes);
+            second = __byte_perm(from[2], from[3], bytes);
+        }
+    };
+    if constexpr (MEND) {
+        constexpr uint32_t LEAST = 0x81008100;  // -127 in the high byte of either half, whatever is in the low one
+        uint32_t re[4], im[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            re[i] = greater_halves(words[i] << 8, LEAST);
+            im[i] = greater_halves(words[i], LEAST);
+        }
+        gather(a[0], a[1], re, true);
+        gather(a[2], a[3], im, true);
     } else {
-        a[0] = __byte_perm(words[0], words[1], 0x6420);
-        a[1] = __byte_perm(words[2], words[3], 0x6420);
-        a[2] = __byte_perm(words[0], words[1], 0x7531);
-        a[3] = __byte_perm(words[2], words[3], 0x7531);
+        gather(a[0], a[1], words, false);
+        gather(a[2], a[3], words, true);
     }
 }
 
-// The bytes that are -128 of a word, by their highest bits, and the word with -127 in their place.
-DEVICE uint32_t lowest(uint32_t word) { return word & ~((word & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) & 0x80808080u; }
-DEVICE uint32_t mended(uint32_t word) { return word | lowest(word) >> 7; }
-
-// Where samples of -128 are counted, and become -127.
-struct Clamping {
-    unsigned char* samples;
-    uint64_t* clamped;
-    int channels, spectra;  // of all
-    bool wanted;
-
-    // Count those of a sixteen of a box of a channel, whose inputs begin with `input` and spectra with `spectrum`, and
-    // mend them where they came from; a warp does.
-    DEVICE void mend(const unsigned char* box, int sixteen, int channel, int input, int spectrum) const {
-#pragma unroll 1
-        for (int i = threadIdx.x % 32; i < 16 * ROW / 16; i += 32) {
-            const int row = HEAPS ? i / 64 * 32 + 8 * sixteen + i / 8 % 8 : i / 2;
-            const int chunk = HEAPS ? i % 8 : 2 * sixteen + i % 2;
-            const uint4 bytes = *reinterpret_cast<const uint4*>(box + row * ROW + (chunk ^ row % 8) * 16);
-            const int count =
-                __popc(lowest(bytes.x)) + __popc(lowest(bytes.y)) + __popc(lowest(bytes.z)) + __popc(lowest(bytes.w));
-            if (!count) continue;
-            int64_t to;  // in inputs of a spectrum
-            if constexpr (HEAPS)
-                to = 2 * ((int64_t(input / 2 + row % 32) * channels + channel) * spectra + spectrum + row / 32 * 32 +
-                          chunk * 4);
-            else
-                to = (int64_t(spectrum + row) * channels + channel) * INPUTS + input + chunk * 8;
-            *reinterpret_cast<uint4*>(samples + 2 * to) =
-                make_uint4(mended(bytes.x), mended(bytes.y), mended(bytes.z), mended(bytes.w));
-            atomicAdd(reinterpret_cast<unsigned long long*>(clamped), static_cast<unsigned long long>(count));
-        }
-    }
-};
-
-// 16 inputs of a K-block in a warp's registers, on their way from a box to rows of K-blocks.
-struct Sixteen {
-    uint32_t words[GROUPS][4];
-
-    // Read one of a box.
-    DEVICE void read(const unsigned char* box, int sixteen) {
-        const int at = sample_offset(sixteen);
+// Whether -128 is among samples: then the least half of their words, or of the words shifted by a byte, begins with it.
+// Every sample is looked at, so each word takes but two operations, in units of their own.
+struct Least {
+    uint32_t halves[2] = {};
+    DEVICE void take(const uint32_t (&words)[4]) {
 #pragma unroll
-        for (int group = 0; group < GROUPS; ++group) load_words(words[group], box + group_offset(at, group));
+        for (int i = 0; i < 4; ++i) halves[i % 2] = least_halves(halves[i % 2], words[i], words[i] << 8);
     }
-    // Whether this thread has -128: then the least half of a word, or of a word shifted by a byte, begins with it.
-    // Every sample is looked at, so each word takes but two operations, in units of their own.
-    DEVICE bool suspect() const {
-        uint32_t least[2] = {};
-#pragma unroll
-        for (int n = 0; n < 4 * GROUPS; ++n)
-            least[n % 2] = least_halves(least[n % 2], words[n / 4][n % 4], words[n / 4][n % 4] << 8);
-        const uint32_t all = least_halves(least[0], least[1], 0);
+    DEVICE bool lowest() const {
+        const uint32_t all = least_halves(halves[0], halves[1], 0);
         return (all & 0xFF00) == 0x8000 || all >> 24 == 0x80;
     }
-    // Mend what was read.
-    DEVICE void mend() {
-#pragma unroll
-        for (int n = 0; n < 4 * GROUPS; ++n) words[n / 4][n % 4] = mended(words[n / 4][n % 4]);
-    }
-    // Write them to rows from `to` on.
-    DEVICE void write(unsigned char* to) const {
-        const int lane = threadIdx.x % 32;
-        // Of HEAPS the first 8 rows written are the even inputs of pairs 0, 4, 1, 5, ..., the others the odd ones.
-        const int row = HEAPS ? 2 * own_pair(lane % 8) + lane / 8 % 2 : lane % 16;
-        int own = chunk_offset(row, lane / 16);
-        anchor(own);  // or one for each group would be held
-#pragma unroll
-        for (int group = 0; group < GROUPS; ++group) {
-            uint32_t a[4];
-            separate(a, words[group]);
-            store_matrices(to + (own ^ group << 5), a);
-        }
-    }
 };
+// Make -127 of each -128; how many there were.
+DEVICE int mend(uint32_t (&words)[4]) {
+    int count = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const uint32_t found = words[i] & ~((words[i] & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) & 0x80808080u;
+        count += __popc(found);
+        words[i] += found >> 7;
+    }
+    return count;
+}
+// Where a lane writes its row of a sixteen of a K-block, group 0; the rows of group g are at this ^ g << 5.
+DEVICE int row_offset() {
+    const int lane = threadIdx.x % 32;
+    // Of HEAPS the first 8 rows written are the even inputs of pairs 0, 4, 1, 5, ..., the others the odd ones.
+    const int row = HEAPS ? 2 * own_pair(lane % 8) + lane / 8 % 2 : lane % 16;
+    return chunk_offset(row, lane / 16);
+}
 
 }  // namespace ryle

@@ -130,7 +130,7 @@ class SamplesMultiply(HopperMultiply):
         samples : DeviceArray of int8, shape as of `shape`
             With zeros where spectra are invalid.
         clamped : DeviceArray of uint64, shape (1,), optional
-            Parts of -128 become -127, in `samples`, too, and are counted here. Without it there must be none.
+            Parts of -128 are taken as -127 and counted here. Without it there must be none.
         sums, first_block, blocks, integrations, add, stream
             As of `Multiply`; a block is 64 spectra.
         """
@@ -142,25 +142,21 @@ class SamplesMultiply(HopperMultiply):
             )
         rows = samples.view((channels, spectra // BLOCK, self._inputs, 2 * BLOCK), np.int8)
         check_run(rows, sums, first_block, blocks, integrations, self._inputs, 8)
-        # Tiles of a run with itself mend what others read after them.
-        for mending in (True, False) if clamped is not None and self._runs > 1 else (None,):
-            tiles = self._tiles_of(channels, integrations, stream, mending)
-            works = tiles.shape[0] - 1
-            self._kernel.launch(
-                min(works, self._gpu.multiprocessors),
-                self._threads,
-                self._maps_of(samples, stream),
-                tiles,
-                sums,
-                self._counter,
-                *(np.int32(n) for n in (works, channels, first_block, blocks, add)),
-                samples,
-                self._none if clamped is None else clamped,
-                np.int32(clamped is not None and mending is not False),
-                np.int32(spectra),
-                shared=self._shared,
-                stream=stream,
-            )
+        tiles = self._tiles_of(channels, integrations, stream)
+        works = tiles.shape[0] - 1
+        self._kernel.launch(
+            min(works, self._gpu.multiprocessors),
+            self._threads,
+            self._maps_of(samples, stream),
+            tiles,
+            sums,
+            self._counter,
+            *(np.int32(n) for n in (works, channels, first_block, blocks, add)),
+            self._none if clamped is None else clamped,
+            np.int32(clamped is not None),
+            shared=self._shared,
+            stream=stream,
+        )
 
     def _maps_of(self, data: DeviceArray, stream: Stream | None) -> DeviceArray:
         """Describe the samples to the copy engine: boxes of 64 inputs."""

@@ -87,6 +87,13 @@ DEVICE uint32_t least_halves(uint32_t a, uint32_t b, uint32_t c) {
     return least(0) | least(16);
 }
 
+DEVICE uint32_t greater_halves(uint32_t a, uint32_t b) {
+    const auto greater = [&](int shift) {
+        return uint32_t(max(static_cast<int16_t>(a >> shift), static_cast<int16_t>(b >> shift)) & 0xFFFF) << shift;
+    };
+    return greater(0) | greater(16);
+}
+
 DEVICE void load_matrices_transposed(uint32_t (&d)[4], const void* row, EMULATED_PLACE) {
     uint32_t rows[4];  // as they are: word q of row g
     load_matrices(rows, row, place);
