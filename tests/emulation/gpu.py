@@ -4,7 +4,7 @@ import ctypes
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -223,15 +223,6 @@ class EmulatedGpu:
         if name not in self._built[key]:
             raise ValueError(f"{source} has no kernel {name!r}; it has {', '.join(self._built[key]) or 'none'}")
         return self._built[key][name]
-
-    def array_map(
-        self, data: DeviceArray, extents: Sequence[int], strides: Sequence[int], box: Sequence[int], *, swizzled: bool
-    ) -> DeviceArray:
-        """What stands for a tensor map in the emulated ``ryle/gpu/device.cuh``."""
-        assert len(extents) == len(strides) == len(box) == 5 and strides[0] == 1
-        assert max(box) <= 256 and box[0] % 16 == 0 and not any(n % 16 for n in strides[1:])
-        assert not swizzled or box[0] in (32, 64, 128)
-        return self.array(np.array([data.pointer, *extents, *strides, *box, swizzled], np.uint64))
 
     def encode_rows(self, data: DeviceArray, rows: int) -> NDArray[np.uint8]:
         """What stands for a tensor map in the emulated ``ryle/correlate/hopper.cuh``."""

@@ -77,6 +77,10 @@ DEVICE uint32_t greater_halves(uint32_t a, uint32_t b) {
 // Let the matrix units and the copy engine see what this thread has written to shared memory.
 DEVICE void shared_writes_done() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// Let this thread fetch by a CUtensorMap in global memory that the host has written.
+DEVICE void map_acquire(const void* map) {
+    asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;" ::"l"(map) : "memory");
+}
 // Fetch the box at (bytes, row, block, channel) of the array that `map` describes, a CUtensorMap in global memory; its
 // bytes count for the barrier, those of rows that do not exist, which become zero, included.
 DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel) {

@@ -126,33 +126,16 @@ DEVICE void copy_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// A word of shared memory that the copy engine reports to: one thread makes it ready, others wait for what was asked
-// for, alternating `parity` from 0.
-DEVICE void boxes_init(uint64_t* arrival) {
-#if __CUDA_ARCH__ >= 900
-    const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
-    asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(at) : "memory");
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-#endif
-}
-DEVICE void boxes_wait(uint64_t* arrival, uint32_t parity) {
-#if __CUDA_ARCH__ >= 900
-    const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
-    uint32_t done;
-    do {
-        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                     : "=r"(done)
-                     : "r"(at), "r"(parity)
-                     : "memory");
-    } while (!done);
-#endif
-}
-
 // Fill N pieces of shared memory from global memory without waiting (16-byte aligned, `bytes` multiples of 16), called
 // by all threads of a block; nobody may read it before fill_wait, which all threads call, alternating `parity` from 0.
 // `arrival` is a word of shared memory that fill_init has prepared. The copy engine does it where there is one.
 DEVICE void fill_init(uint64_t* arrival) {
-    if (threadIdx.x == 0) boxes_init(arrival);
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x != 0) return;
+    const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(at) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
 }
 template <int N>
 DEVICE void fill(void* const (&shared)[N], const void* const (&global)[N], const uint32_t (&bytes)[N],
@@ -179,8 +162,16 @@ DEVICE void fill(void* const (&shared)[N], const void* const (&global)[N], const
 #endif
 }
 DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
-    boxes_wait(arrival, parity);
-#if __CUDA_ARCH__ < 900
+#if __CUDA_ARCH__ >= 900
+    const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+    uint32_t done;
+    do {
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done)
+                     : "r"(at), "r"(parity)
+                     : "memory");
+    } while (!done);
+#else
     copy_async_wait<0>();
     __syncthreads();
 #endif
@@ -197,30 +188,6 @@ DEVICE float2 floats_from_u16_pair(uint32_t pair) {
 
 // Values of memory read before this are not kept in registers to be used again behind it.
 DEVICE void forget() { asm volatile("" ::: "memory"); }
-
-// Fetch two boxes of `bytes` each, at `at` (bytes first, a multiple of 16) in the array of five dimensions that `map`
-// describes, a CUtensorMap in global memory that a thread has acquired, to shared memory (1024-byte aligned if
-// swizzled, else 128). One thread asks, others wait with boxes_wait. For the copy engine only.
-DEVICE void map_acquire(const void* map) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;" ::"l"(map) : "memory");
-#endif
-}
-DEVICE void fetch_boxes(void* const (&shared)[2], const void* map, const int (&at)[2][5], uint32_t bytes,
-                        uint64_t* arrival) {
-#if __CUDA_ARCH__ >= 900
-    const uint32_t barrier = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // earlier reads come before
-    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(2 * bytes) : "memory");
-    for (int i = 0; i < 2; ++i)
-        asm volatile(
-            "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-            " [%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(
-                static_cast<uint32_t>(__cvta_generic_to_shared(shared[i]))),
-            "l"(map), "r"(at[i][0]), "r"(at[i][1]), "r"(at[i][2]), "r"(at[i][3]), "r"(at[i][4]), "r"(barrier)
-            : "memory");
-#endif
-}
 
 // Two halves in one register.
 DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {

@@ -11,7 +11,7 @@ import ctypes
 import math
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -233,28 +233,6 @@ class CudaGpu:
         array = self.empty(host.shape, host.dtype)
         array.set(host, stream)
         return array
-
-    def array_map(
-        self, data: DeviceArray, extents: Sequence[int], strides: Sequence[int], box: Sequence[int], *, swizzled: bool
-    ) -> CudaArray:
-        """Describe an array of bytes to the copy engine; see `ryle.gpu.interface.Gpu.array_map`."""
-        swizzle = f"CU_TENSOR_MAP_SWIZZLE_{box[0]}B" if swizzled else "CU_TENSOR_MAP_SWIZZLE_NONE"
-        with self.using(f"describing an array of {tuple(extents)} bytes to the copy engine"):
-            made = _call(
-                driver.cuTensorMapEncodeTiled,
-                driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT8,
-                len(extents),
-                data.pointer,
-                [driver.cuuint64_t(n) for n in extents],
-                [driver.cuuint64_t(n) for n in strides[1:]],
-                [driver.cuuint32_t(n) for n in box],
-                [driver.cuuint32_t(1)] * len(box),
-                driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-                getattr(driver.CUtensorMapSwizzle, swizzle),
-                driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-            )
-        return self.array(np.frombuffer(ctypes.string_at(made.getPtr(), 128), np.uint8))
 
     def pinned(self, shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
         shape, element = _shape(shape), np.dtype(dtype)

@@ -8,7 +8,7 @@ any order unless one waits for an event of the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -197,35 +197,6 @@ class Gpu(Protocol):
 
     def array(self, host: NDArray[Any], stream: Stream | None = None) -> DeviceArray:
         """Allocate an array and enqueue a copy of a host array to it, as `DeviceArray.set` does."""
-
-    def array_map(
-        self, data: DeviceArray, extents: Sequence[int], strides: Sequence[int], box: Sequence[int], *, swizzled: bool
-    ) -> DeviceArray:
-        """Describe an array of bytes to the copy engine of devices from Hopper on (`fill_boxes` in device.cuh).
-
-        Parameters
-        ----------
-        data : DeviceArray
-            Memory whose first byte is the array's first.
-        extents, strides : sequence of five int
-            Elements of each dimension, fastest first, and their distances in bytes: 1 for the first, multiples of 16
-            for the others. Dimensions may overlap. What is fetched must be memory of the device.
-        box : sequence of five int
-            Size of a box, at most 256 each, the first a multiple of 16.
-        swizzled : bool
-            Whether pieces of 16 bytes change places in shared memory, so that a column of them lies in all banks; for
-            rows of 32, 64 or 128 bytes.
-
-        Returns
-        -------
-        DeviceArray
-            uint8 (128,), for kernels.
-
-        Raises
-        ------
-        GpuError
-            If the driver refuses it.
-        """
 
     def pinned(self, shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
         """Allocate a page-locked host array with undefined contents; freed with the last array that refers to it."""

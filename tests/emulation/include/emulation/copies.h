@@ -47,47 +47,6 @@ static inline void issue_copy(void* to, const void* from, unsigned bytes, bool w
     push(pending.copies, pending.count, pending.room, {shared, from, bytes, wanted});
 }
 
-// What the host makes in place of a CUtensorMap of five dimensions, bytes first; strides[0] is 1.
-struct ArrayMap {
-    const unsigned char* data;
-    uint64_t extents[5], strides[5], box[5], swizzled;
-};
-
-static inline void issue_box(void* to, const ArrayMap& map, const int (&at)[5], unsigned bytes, const Place& place) {
-    unsigned char* shared = static_cast<unsigned char*>(to);
-    const uint64_t width = map.box[0];
-    uint64_t size = 1;
-    for (const uint64_t n : map.box) size *= n;
-    if (size != bytes)
-        fail("fetch_boxes, line %d: told %u bytes, the box has %llu", place.line, bytes, static_cast<unsigned long long>(size));
-    if ((shared - state.shared) % (map.swizzled ? 8 * width : 128))
-        fail("fetch_boxes, line %d: at shared byte %td", place.line, shared - state.shared);
-    if (shared < state.shared || shared + size > state.shared + state.shared_bytes)
-        fail("fetch_boxes, line %d: to byte %td of %llu bytes of shared memory", place.line, shared - state.shared,
-             static_cast<unsigned long long>(state.shared_bytes));
-    if (at[0] % 16 || at[0] < 0 || static_cast<uint64_t>(at[0]) + width > map.extents[0])
-        fail("fetch_boxes, line %d: bytes %d on of a row", place.line, at[0]);
-    memset(shared, POISON, size);
-    Copies& pending = state.current->pending;
-    for (uint64_t row = 0; row < size / width; ++row) {
-        uint64_t rest = row;
-        bool wanted = true;
-        int64_t from = at[0];
-        for (int d = 1; d < 5; rest /= map.box[d], ++d) {
-            const int64_t index = at[d] + static_cast<int64_t>(rest % map.box[d]);
-            wanted = wanted && index >= 0 && index < static_cast<int64_t>(map.extents[d]);
-            from += index * static_cast<int64_t>(map.strides[d]);
-        }
-        if (wanted && !in_allocation(map.data + from, static_cast<unsigned>(width)))
-            fail("fetch_boxes, line %d: byte %lld is in no device array", place.line, static_cast<long long>(from));
-        for (uint64_t piece = 0; piece < width; piece += 16) {
-            uint64_t byte = row * width + piece;
-            if (map.swizzled) byte ^= byte / 128 % (width / 16) * 16; // as the swizzle of 32, 64 and 128 bytes
-            push(pending.copies, pending.count, pending.room, {shared + byte, map.data + from + piece, 16u, wanted});
-        }
-    }
-}
-
 static inline void commit_copies() {
     Copies& pending = state.current->pending;
     push(pending.groups, pending.group_count, pending.group_room, pending.count);

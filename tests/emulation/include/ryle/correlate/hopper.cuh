@@ -135,6 +135,7 @@ DEVICE void store_matrices(void* row, const uint32_t (&d)[4], EMULATED_PLACE) {
 }
 
 DEVICE void shared_writes_done() {}
+DEVICE void map_acquire(const void* map) { (void)map; }
 DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel,
                       EMULATED_PLACE) {
     const emulation::Boxes& boxes = *static_cast<const emulation::Boxes*>(map);

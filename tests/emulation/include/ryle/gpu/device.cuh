@@ -169,21 +169,6 @@ DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
 DEVICE void anchor(int& value) { (void)value; }
 DEVICE void count_at_least(int& count, float value, float limit) { count += value >= limit; }
 
-DEVICE void map_acquire(const void* map) { (void)map; }
-DEVICE void boxes_init(uint64_t* arrival) { (void)arrival; }
-DEVICE void fetch_boxes(void* const (&shared)[2], const void* map, const int (&at)[2][5], uint32_t bytes,
-                        uint64_t* arrival, EMULATED_PLACE) {
-    (void)arrival;
-    for (int i = 0; i < 2; ++i)
-        emulation::issue_box(shared[i], *static_cast<const emulation::ArrayMap*>(map), at[i], bytes, place);
-    copy_async_commit();
-}
-// Only the thread that asked has anything to wait for; a barrier follows.
-DEVICE void boxes_wait(uint64_t* arrival, uint32_t parity) {
-    (void)arrival, (void)parity;
-    copy_async_wait<0>();
-}
-
 DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {
     _Float16 x[2], y[2];
     memcpy(x, &a, 4);
