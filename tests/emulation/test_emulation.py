@@ -29,26 +29,15 @@ def test_barriers_and_shuffles_add_up(gpu, random):
     assert out.get() == values.sum(dtype=np.int64)
 
 
-@pytest.mark.parametrize(("kind", "k"), [(16, 16), (8, 8), (32, 32)])
-def test_matrix_products(gpu, random, kind, k):
-    if kind == 32:
-        a, b = (random.integers(-128, 128, (n, k)).astype(np.int8) for n in (16, 8))
-        start = random.integers(-(1 << 31), 1 << 31, (16, 8)).astype(np.int32)
-        expected = (start.astype(np.int64) + a.astype(np.int64) @ b.astype(np.int64).T).astype(np.int32)
-        start[0, 0] = 0x7FFFFFFF  # wraps
-        expected[0, 0] = np.array(0x7FFFFFFF + a[0].astype(np.int64) @ b[0].astype(np.int64)).astype(np.int32)
-    else:
-        a, b = (random.normal(size=(n, k)).astype(np.float16) for n in (16, 8))
-        start = random.normal(size=(16, 8)).astype(np.float32)
-        expected = (start + a.astype(np.float64) @ b.astype(np.float64).T).astype(np.float32)
-    words = k * a.itemsize // 4
-    defines = {"KIND": kind, "WORDS": words, "TYPE": "int" if kind == 32 else "float"}
+def test_matrix_products(gpu, random):
+    a, b = (random.integers(-128, 128, (n, 32)).astype(np.int8) for n in (16, 8))
+    start = random.integers(-(1 << 31), 1 << 31, (16, 8)).astype(np.int32)
+    expected = (start.astype(np.int64) + a.astype(np.int64) @ b.astype(np.int64).T).astype(np.int32)
+    start[0, 0] = 0x7FFFFFFF  # wraps
+    expected[0, 0] = np.array(0x7FFFFFFF + a[0].astype(np.int64) @ b[0].astype(np.int64)).astype(np.int32)
     out = gpu.array(start)
-    gpu.kernel(KERNELS, "multiply", defines).launch(1, 32, gpu.array(a), gpu.array(b), out)
-    if kind == 32:
-        np.testing.assert_array_equal(out.get(), expected)
-    else:  # the order of a float64 sum is free
-        np.testing.assert_allclose(out.get(), expected, rtol=0, atol=2e-6)
+    gpu.kernel(KERNELS, "multiply", {}).launch(1, 32, gpu.array(a), gpu.array(b), out)
+    np.testing.assert_array_equal(out.get(), expected)
 
 
 def copy_kernel(gpu, pending, offset=0):
@@ -183,7 +172,7 @@ def test_endless_loops_end():
 
 def test_language(gpu, random):
     x, y = random.integers(0, 1 << 32, (2, 32), dtype=np.uint32)
-    out = gpu.empty((27, 32), np.uint32)
+    out = gpu.empty((25, 32), np.uint32)
     gpu.kernel(KERNELS, "language", {}).launch(1, 32, gpu.array(x), gpu.array(y), out)
     results = iter(out.get())
     a, b, lane = x.astype(object), y.astype(object), np.arange(32)
@@ -216,11 +205,6 @@ def test_language(gpu, random):
     check([sum((v & 1) << i for i, v in enumerate(a))] * 32)
     check([1] * 32)
     check([a.sum()] * 32)
-    halves = (x & 0x3FFF3FFF).view(np.float16) + (y & 0x3FFF3FFF).view(np.float16)
-    check(halves.view(np.uint32))
-    with np.errstate(over="ignore", divide="ignore"):
-        pairs = np.stack([x.astype(np.float32), np.float32(1) / y.astype(np.float32)], 1).astype(np.float16)
-    check(pairs.view(np.uint32)[:, 0])
     rounded = np.clip(np.rint((a % 1024 - 512).astype(float) * 0.5), -128, 127).astype(int)
     check(rounded)
     check(rounded & 0xFF)
@@ -248,7 +232,7 @@ def test_arguments_must_be_what_the_kernel_takes(gpu):
     with pytest.raises(ValueError, match="has no kernel 'no_such'; it has total"):
         gpu.kernel(KERNELS, "no_such", {})
     with pytest.raises(CompilationError, match="does not compile for the CPU:"):
-        gpu.kernel(KERNELS, "multiply", {"KIND": 8, "WORDS": 4, "TYPE": "no_type"})
+        gpu.kernel(KERNELS, "copy", {"UNDER_WAY": "no_number", "OFFSET": 0})
 
 
 def test_kernels_are_found_with_their_launch_bounds():

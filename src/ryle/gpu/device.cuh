@@ -36,39 +36,10 @@ DEVICE void unrolled(F&& f) {
     }
 }
 
-// d[16 x 8] += a[16 x 16] · b[16 x 8]; halves in, float accumulators. Lane l = 4g + q holds
-// a: rows g, g+8 (a[0], a[1]) of k = 2q, 2q+1 and the same rows (a[2], a[3]) of k + 8;
-// b: column g of k = 2q, 2q+1 (b[0]) and k + 8 (b[1]); d: row g columns 2q, 2q+1 (d[0], d[1]) and row g + 8 (d[2],
+// d[16 x 8] += a[16 x 32] · b[32 x 8]; bytes in, int32 accumulators. Lane l = 4g + q holds
+// a: rows g, g+8 (a[0], a[1]) of k = 4q .. 4q+3 and the same rows (a[2], a[3]) of k + 16;
+// b: column g of k = 4q .. 4q+3 (b0) and k + 16 (b1); d: row g columns 2q, 2q+1 (d[0], d[1]) and row g + 8 (d[2],
 // d[3]).
-DEVICE void mma_16x8x16_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// The same with d = a · b.
-DEVICE void mma_16x8x16_f16_first(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
-        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
-}
-
-// d[16 x 8] += a[16 x 8] · b[8 x 8], held as above with k below 8 only.
-DEVICE void mma_16x8x8_f16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a0), "r"(a1), "r"(b));
-}
-
-// The same with d = a · b.
-DEVICE void mma_16x8x8_f16_first(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
-        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a0), "r"(a1), "r"(b), "f"(0.0f));
-}
-
-// d[16 x 8] += a[16 x 32] · b[32 x 8]; bytes in, int32 accumulators. As mma_16x8x16_f16 with four bytes where that has
-// two halves: a[0], a[1] hold k = 4q .. 4q+3 of rows g, g+8, a[2], a[3] the same rows of k + 16.
 DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
@@ -188,24 +159,6 @@ DEVICE float2 floats_from_u16_pair(uint32_t pair) {
 
 // Values of memory read before this are not kept in registers to be used again behind it.
 DEVICE void forget() { asm volatile("" ::: "memory"); }
-
-// Two halves in one register.
-DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {
-    uint32_t sum;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return sum;
-}
-DEVICE uint32_t half2_fma(uint32_t a, uint32_t b, uint32_t c) {
-    uint32_t sum;
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
-    return sum;
-}
-DEVICE constexpr uint32_t half2_negative(uint32_t a) { return a ^ 0x80008000u; }
-DEVICE uint32_t half2_from_floats(float low, float high) {
-    uint32_t packed;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-    return packed;
-}
 
 // Nearest integer, ties to even, clamped to [-128, 127].
 DEVICE int round_to_int8(float value) {

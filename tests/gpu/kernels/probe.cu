@@ -56,20 +56,15 @@ KERNEL(1, 1) hold(const volatile int *flag, int *out, int64_t cycles) {
     *out = *flag == 0 ? 2 : 1;
 }
 
-// Two matrix products of one warp each, one of halves and one of bytes, of operands laid out by the host.
-KERNEL(32, 1) matrix(const uint32_t *a, const uint32_t *b, float *halves, int *bytes) {
+// A matrix product of one warp, of operands laid out by the host.
+KERNEL(32, 1) matrix(const uint32_t *a, const uint32_t *b, int *bytes) {
     const int lane = threadIdx.x, g = lane / 4, q = lane % 4;
-    // a: [2][16 rows][8 words], b: [2][8 columns][8 words], k along a row
-    uint32_t x[4] = {a[g * 8 + q], a[(g + 8) * 8 + q], a[g * 8 + q + 4], a[(g + 8) * 8 + q + 4]};
-    float f[4] = {};
-    ryle::mma_16x8x16_f16(f, x, b[g * 8 + q], b[g * 8 + q + 4]);
-    a += 128, b += 64;
+    // a: [16 rows][8 words], b: [8 columns][8 words], k along a row
     uint32_t y[4] = {a[g * 8 + q], a[(g + 8) * 8 + q], a[g * 8 + q + 4], a[(g + 8) * 8 + q + 4]};
     int s[4] = {};
     ryle::mma_16x8x32_s8(s, y, b[g * 8 + q], b[g * 8 + q + 4]);
     for (int i = 0; i < 4; i++) {
         const int at = (g + i / 2 * 8) * 8 + 2 * q + i % 2;
-        halves[at] = f[i];
         bytes[at] = s[i];
     }
 }
@@ -88,10 +83,10 @@ KERNEL(32, 1) matrices(const uint4 *in, const int *order, uint32_t *out) {
     for (int i = 0; i < 2; i++) out[(4 + i) * 32 + lane] = two[i];
 }
 
-// 16-byte asynchronous copies, zeros where not wanted; then conversions: two halves of two floats, sums of halves,
-// rounding to bytes, one and two at a time, halves of a word.
-KERNEL(64, 1) copies(const unsigned char *in, unsigned char *out, int wanted, const float *values, uint32_t *halves,
-                     int *rounded, uint16_t *both, float *numbers) {
+// 16-byte asynchronous copies, zeros where not wanted; then conversions: rounding to bytes, one and two at a time, halves
+// of a word.
+KERNEL(64, 1) copies(const unsigned char *in, unsigned char *out, int wanted, const float *values, int *rounded,
+                     uint16_t *both, float *numbers) {
     SHARED_BYTES(memory);
     const int t = threadIdx.x;
     ryle::copy_async<16>(memory + 16 * t, in + 16 * t, t < wanted);
@@ -99,13 +94,10 @@ KERNEL(64, 1) copies(const unsigned char *in, unsigned char *out, int wanted, co
     ryle::copy_async_wait<0>();
     ryle::barrier(1, 64);
     for (int i = 0; i < 16; i++) out[16 * t + i] = memory[16 * (63 - t) + i];
-    const uint32_t pair = ryle::half2_from_floats(values[2 * t], values[2 * t + 1]);
-    halves[2 * t] = pair;
-    halves[2 * t + 1] = ryle::half2_add(pair, pair);
     rounded[2 * t] = ryle::round_to_int8(values[2 * t]);
     rounded[2 * t + 1] = ryle::round_to_int8(values[2 * t + 1]);
     both[t] = ryle::int8_pair(values[2 * t], t == 0 ? __uint_as_float(0x7fc00000) : values[2 * t + 1]); // not a number
-    const float2 high_first = ryle::floats_from_u16_pair(pair);
+    const float2 high_first = ryle::floats_from_u16_pair(__float_as_uint(values[t]));
     numbers[2 * t] = high_first.y;
     numbers[2 * t + 1] = high_first.x;
 }

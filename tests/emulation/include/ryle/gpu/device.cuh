@@ -19,77 +19,51 @@ struct Fragments {
 };
 
 // The values that lane l = 4g + q holds are elements (row, k) of a and (k, column) of b as the real device.cuh tells,
-// PER elements along k in each register. Makes a[16][K] b[K][8] of them, which takes the lanes' place. Half of the time
-// that kernels take is spent here, hence the attributes.
-template <typename Element, int PER, int REGISTERS, typename Sum>
+// four along k in each register. Makes a[16][32] b[32][8] of them, which takes the lanes' place. Half of the time that
+// kernels take is spent here, hence the attributes.
 __attribute__((noinline, optimize("O3"), no_sanitize("undefined"))) static void multiply_fragments(Values values) {
-    constexpr int K = 4 * PER * (REGISTERS / 2);
-    // Products are exact in either: 22 bits of two halves, 15 of two bytes.
-    using Factor = std::conditional_t<std::is_same_v<Element, _Float16>, float, int>;
-    Factor a[16][K], b[K][8];
+    constexpr int K = 32;
+    int a[16][K], b[K][8];
     for (int g = 0; g < 8; ++g) {
         for (int q = 0; q < 4; ++q) {
             Fragments mine;
             memcpy(&mine, values[4 * g + q], sizeof mine);
-            for (int r = 0; r < REGISTERS; ++r) {
-                Element elements[PER];
+            signed char elements[4];
+            for (int r = 0; r < 4; ++r) {
                 memcpy(elements, &mine.a[r], 4);
-                for (int i = 0; i < PER; ++i)
-                    a[g + 8 * (r % 2)][PER * (q + 4 * (r / 2)) + i] = static_cast<Factor>(elements[i]);
+                for (int i = 0; i < 4; ++i) a[g + 8 * (r % 2)][4 * (q + 4 * (r / 2)) + i] = elements[i];
             }
-            for (int r = 0; r < REGISTERS / 2; ++r) {
-                Element elements[PER];
+            for (int r = 0; r < 2; ++r) {
                 memcpy(elements, &mine.b[r], 4);
-                for (int i = 0; i < PER; ++i) b[PER * (q + 4 * r) + i][g] = static_cast<Factor>(elements[i]);
+                for (int i = 0; i < 4; ++i) b[4 * (q + 4 * r) + i][g] = elements[i];
             }
         }
     }
     for (int row = 0; row < 16; ++row) {
-        Sum d[8] = {};
+        int d[8] = {};
         for (int k = 0; k < K; ++k)
-            for (int column = 0; column < 8; ++column) d[column] += static_cast<Sum>(a[row][k] * b[k][column]);
-        for (int q = 0; q < 4; ++q)
-            memcpy(values[row % 8 * 4 + q] + row / 8 * 2 * sizeof(Sum), d + 2 * q, 2 * sizeof(Sum));
+            for (int column = 0; column < 8; ++column) d[column] += a[row][k] * b[k][column];
+        for (int q = 0; q < 4; ++q) memcpy(values[row % 8 * 4 + q] + row / 8 * 2 * sizeof(int), d + 2 * q, 2 * sizeof(int));
     }
-}
-
-template <typename Element, int PER, int REGISTERS, typename Sum, typename T>
-static inline void multiply(const char* what, const Place& place, T (&d)[4], const Fragments& mine) {
-    const unsigned lane = state.current->lane;
-    struct Four {
-        Sum sum[4];
-    };
-    const Four four =
-        meet(what, place, true, ALL, mine, multiply_fragments<Element, PER, REGISTERS, Sum>, [&](Values values) {
-            Four taken;
-            memcpy(&taken, values[lane], sizeof taken);
-            return taken;
-        });
-    for (int i = 0; i < 4; ++i) d[i] = static_cast<T>(static_cast<Sum>(d[i]) + four.sum[i]);
 }
 
 }  // namespace emulation
 
 namespace ryle {
 
-DEVICE void mma_16x8x16_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMULATED_PLACE) {
-    emulation::multiply<_Float16, 2, 4, double>("mma_16x8x16_f16", place, d, {{a[0], a[1], a[2], a[3]}, {b0, b1}});
-}
-
-DEVICE void mma_16x8x8_f16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, EMULATED_PLACE) {
-    emulation::multiply<_Float16, 2, 2, double>("mma_16x8x8_f16", place, d, {{a0, a1}, {b}});
-}
-
-DEVICE void mma_16x8x16_f16_first(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMULATED_PLACE) {
-    for (float& value : d) value = 0;
-    mma_16x8x16_f16(d, a, b0, b1, place);
-}
-DEVICE void mma_16x8x8_f16_first(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, EMULATED_PLACE) {
-    for (float& value : d) value = 0;
-    mma_16x8x8_f16(d, a0, a1, b, place);
-}
 DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMULATED_PLACE) {
-    emulation::multiply<signed char, 4, 4, uint32_t>("mma_16x8x32_s8", place, d, {{a[0], a[1], a[2], a[3]}, {b0, b1}});
+    struct Four {
+        int sum[4];
+    };
+    const emulation::Fragments mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
+    const Four four = emulation::meet("mma_16x8x32_s8", place, true, emulation::ALL, mine,
+                                      emulation::multiply_fragments, [&](auto values) {
+                                          Four taken;
+                                          memcpy(&taken, values[emulation::state.current->lane], sizeof taken);
+                                          return taken;
+                                      });
+    // Sums wrap, as they do there.
+    for (int i = 0; i < 4; ++i) d[i] = static_cast<int>(static_cast<uint32_t>(d[i]) + static_cast<uint32_t>(four.sum[i]));
 }
 
 template <int COUNT>
@@ -168,37 +142,6 @@ DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
 
 DEVICE void anchor(int& value) { (void)value; }
 DEVICE void count_at_least(int& count, float value, float limit) { count += value >= limit; }
-
-DEVICE uint32_t half2_add(uint32_t a, uint32_t b) {
-    _Float16 x[2], y[2];
-    memcpy(x, &a, 4);
-    memcpy(y, &b, 4);
-    const _Float16 sum[2] = {static_cast<_Float16>(static_cast<float>(x[0]) + static_cast<float>(y[0])),
-                             static_cast<_Float16>(static_cast<float>(x[1]) + static_cast<float>(y[1]))};
-    uint32_t bits;
-    memcpy(&bits, sum, 4);
-    return bits;
-}
-DEVICE uint32_t half2_fma(uint32_t a, uint32_t b, uint32_t c) {
-    _Float16 x[2], y[2], z[2];
-    memcpy(x, &a, 4);
-    memcpy(y, &b, 4);
-    memcpy(z, &c, 4);
-    _Float16 sum[2];  // exact in double precision, then rounded once
-    for (int i = 0; i < 2; ++i)
-        sum[i] =
-            static_cast<_Float16>(static_cast<double>(x[i]) * static_cast<double>(y[i]) + static_cast<double>(z[i]));
-    uint32_t bits;
-    memcpy(&bits, sum, 4);
-    return bits;
-}
-DEVICE constexpr uint32_t half2_negative(uint32_t a) { return a ^ 0x80008000u; }
-DEVICE uint32_t half2_from_floats(float low, float high) {
-    const _Float16 packed[2] = {static_cast<_Float16>(low), static_cast<_Float16>(high)};
-    uint32_t bits;
-    memcpy(&bits, packed, 4);
-    return bits;
-}
 
 DEVICE int round_to_int8(float value) {
     const float rounded = rintf(value);
