@@ -14,8 +14,10 @@ DEVICE void tell(const Ring& ring, const Place& place) {
 
 // Expand the columns that were fetched to what is multiplied; `thread` of the team's warps beside.
 DEVICE void expand(const Ring& ring, int thread, int blocks) {
-    // A thread's rows are a multiple of 8 apart, so that their chunks are exchanged alike.
+    // A thread's rows are a multiple of 8 apart, so that their chunks are exchanged alike. They are read before any is
+    // written, as many as there are registers for: the compiler may not exchange the two.
     constexpr int STEP = 32 * HELPERS / GROUPS, SHARE = (FIRST + STEP - 1) / STEP;
+    constexpr int AT_ONCE = REGISTERS.beside < 40 ? 3 : SHARE;
     static_assert(STEP % 8 == 0);
     const int first = thread / GROUPS, group = thread % GROUPS ^ first / 2 % 4;
     Place place;
@@ -29,20 +31,24 @@ DEVICE void expand(const Ring& ring, int thread, int blocks) {
             const unsigned char* packed = stage + FETCHED + skipped * FETCH_ROW + thread * 16;
             unsigned char* re = stage + chunk_offset(first, group * 2);
             unsigned char* im = stage + chunk_offset(first, group * 2 + 1);
-            uint4 both[SHARE];  // read before any is written: the compiler may not exchange the two
 #pragma unroll
-            for (int i = 0; i < SHARE; ++i)
-                if (first + i * STEP < rows) both[i] = *reinterpret_cast<const uint4*>(packed + i * STEP * FETCH_ROW);
-            if (block > 0) tell(ring, place);
+            for (int begin = 0; begin < SHARE; begin += AT_ONCE) {
+                uint4 both[AT_ONCE];
 #pragma unroll
-            for (int i = 0; i < SHARE; ++i)
-                if (first + i * STEP < rows) {
-                    const uint4 b = both[i];
-                    *reinterpret_cast<uint4*>(re + i * STEP * ROW) =
-                        make_uint4(b.x & HIGH_PARTS, b.y & HIGH_PARTS, b.z & HIGH_PARTS, b.w & HIGH_PARTS);
-                    *reinterpret_cast<uint4*>(im + i * STEP * ROW) = make_uint4(
-                        b.x << 4 & HIGH_PARTS, b.y << 4 & HIGH_PARTS, b.z << 4 & HIGH_PARTS, b.w << 4 & HIGH_PARTS);
-                }
+                for (int i = 0; i < AT_ONCE; ++i)
+                    if (first + (begin + i) * STEP < rows)
+                        both[i] = *reinterpret_cast<const uint4*>(packed + (begin + i) * STEP * FETCH_ROW);
+                if (begin == 0 && block > 0) tell(ring, place);
+#pragma unroll
+                for (int i = 0; i < AT_ONCE; ++i)
+                    if (first + (begin + i) * STEP < rows) {
+                        const uint4 b = both[i];
+                        *reinterpret_cast<uint4*>(re + (begin + i) * STEP * ROW) =
+                            make_uint4(b.x & HIGH_PARTS, b.y & HIGH_PARTS, b.z & HIGH_PARTS, b.w & HIGH_PARTS);
+                        *reinterpret_cast<uint4*>(im + (begin + i) * STEP * ROW) = make_uint4(
+                            b.x << 4 & HIGH_PARTS, b.y << 4 & HIGH_PARTS, b.z << 4 & HIGH_PARTS, b.w << 4 & HIGH_PARTS);
+                    }
+            }
             place.advance();
         }
         tell(ring, place);
