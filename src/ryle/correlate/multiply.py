@@ -251,7 +251,20 @@ class HopperMultiply:
     ) -> None:
         """Enqueue the sums; see `Multiply`. Calls on several streams must not overlap."""
         check_run(data, sums, first_block, blocks, integrations, self._inputs, self._bits)
-        channels = data.shape[0]
+        self._launch(data, sums, first_block, blocks, add, stream)
+
+    def _launch(
+        self,
+        data: DeviceArray,
+        sums: DeviceArray,
+        first_block: int,
+        blocks: int,
+        add: bool,
+        stream: Stream | None,
+        *more: DeviceArray | np.int32,
+    ) -> None:
+        """Enqueue the kernel, with what more arguments it takes."""
+        integrations, channels = sums.shape[:2]
         tiles = self._tiles_of(channels, integrations, stream)
         works = tiles.shape[0] - 1
         self._kernel.launch(
@@ -262,6 +275,7 @@ class HopperMultiply:
             sums,
             self._counter,
             *(np.int32(n) for n in (works, channels, first_block, blocks, add)),
+            *more,
             shared=self._shared,
             stream=stream,
         )

@@ -142,21 +142,8 @@ class SamplesMultiply(HopperMultiply):
             )
         rows = samples.view((channels, spectra // BLOCK, self._inputs, 2 * BLOCK), np.int8)
         check_run(rows, sums, first_block, blocks, integrations, self._inputs, 8)
-        tiles = self._tiles_of(channels, integrations, stream)
-        works = tiles.shape[0] - 1
-        self._kernel.launch(
-            min(works, self._gpu.multiprocessors),
-            self._threads,
-            self._maps_of(samples, stream),
-            tiles,
-            sums,
-            self._counter,
-            *(np.int32(n) for n in (works, channels, first_block, blocks, add)),
-            self._none if clamped is None else clamped,
-            np.int32(clamped is not None),
-            shared=self._shared,
-            stream=stream,
-        )
+        counter = self._none if clamped is None else clamped
+        self._launch(samples, sums, first_block, blocks, add, stream, counter, np.int32(clamped is not None))
 
     def _maps_of(self, data: DeviceArray, stream: Stream | None) -> DeviceArray:
         """Describe the samples to the copy engine: boxes of 64 inputs."""
