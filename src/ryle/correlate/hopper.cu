@@ -76,16 +76,22 @@ DEVICE void load_rows(uint32_t (&a)[4], const unsigned char* stages, int at, int
 template <int FULL, int X, int CORNER>
 struct Sums {
     static constexpr int SIZE = (FULL + X) / 2;
-    int re[SIZE] = {}, im[FULL ? FULL / 2 : 1] = {}, x[X ? X / 2 : 1] = {};
-    int corner_re[CORNER ? CORNER / 2 : 1] = {}, corner_x[CORNER ? CORNER / 2 : 1] = {};
+    int re[SIZE], im[FULL ? FULL / 2 : 1], x[X ? X / 2 : 1];
+    int corner_re[CORNER ? CORNER / 2 : 1], corner_x[CORNER ? CORNER / 2 : 1];
 
+    template <class F>
+    DEVICE void each(F&& f) {
+        f(re), f(im), f(x), f(corner_re), f(corner_x);
+    }
+    DEVICE Sums() {
+        each([](auto& sums) {
+#pragma unroll
+            for (int& sum : sums) sum = static_cast<int>(START);
+        });
+    }
     // Nothing may take or give them beyond this point.
     DEVICE void settled() {
-        settle(re);
-        settle(im);
-        settle(x);
-        settle(corner_re);
-        settle(corner_x);
+        each([](auto& sums) { settle(sums); });
     }
 };
 

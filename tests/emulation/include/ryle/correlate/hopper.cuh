@@ -224,7 +224,7 @@ DEVICE void wgmma(int (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, EMULATED_
                 const uint32_t at = emulation::swizzled(static_cast<uint32_t>(b) + column * 128 + k);
                 sum += all.a[row][k] * static_cast<signed char>(emulation::state.shared[at]);
             }
-            d[4 * n + i] += sum;
+            d[4 * n + i] = static_cast<int>(static_cast<uint32_t>(d[4 * n + i]) + static_cast<uint32_t>(sum));
         }
 }
 
