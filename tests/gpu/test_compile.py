@@ -1,4 +1,6 @@
 import re
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -31,9 +33,23 @@ def check(compiled):
         assert used.spill_stores == used.spill_loads == 0, f"{name} spills: {used}"
 
 
+@pytest.fixture(scope="module")
+def compiling(request):
+    """Compilations that the chosen tests want, under way on all cores."""
+    pool = ProcessPoolExecutor(mp_context=get_context("spawn"))
+    under_way = {}
+    for item in request.session.items:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        if item.path == request.path and "variant" in params:
+            variant, arch = params["variant"], params["arch"]
+            under_way[id(variant), arch] = pool.submit(compile_source, variant.source, dict(variant.defines), arch)
+    yield under_way
+    pool.shutdown(cancel_futures=True)
+
+
 @pytest.mark.parametrize("variant, arch", VARIANTS, ids=title)
-def test_every_kernel_compiles_for_every_architecture(variant, arch):
-    check(compile_source(variant.source, variant.defines, arch))
+def test_every_kernel_compiles_for_every_architecture(compiling, variant, arch):
+    check(compiling[id(variant), arch].result())
 
 
 def test_every_source_is_compiled_by_some_module():
