@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -88,6 +90,35 @@ def test_an_error_shows_file_line_and_text(tmp_path):
     message = str(caught.value)
     assert "wrong.cu for sm_80 with A=1, B=x does not compile" in message
     assert f'{source}(4): error: identifier "undeclared" is undefined' in message
+
+
+FIRST_USE = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from ryle.gpu.compile import compile_source
+
+sys.setswitchinterval(1e-6)
+barrier = Barrier(8)
+
+def compile_nothing(_):
+    barrier.wait()
+    try:
+        compile_source(Path("nowhere.cu"), {}, "sm_80")
+    except FileNotFoundError:
+        return
+    raise AssertionError
+
+with ThreadPoolExecutor(8) as threads:
+    list(threads.map(compile_nothing, range(8)))
+"""
+
+
+def test_threads_may_be_the_first_to_compile_at_once():
+    for _ in range(12):  # without a lock one in five fails
+        run = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, timeout=60, check=False)
+        assert run.returncode == 0, run.stderr
 
 
 def test_an_unknown_architecture_is_an_error():

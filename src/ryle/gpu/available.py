@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ryle.gpu.interface import GpuUnavailable
+from ryle.gpu.interface import IMPORTING, GpuUnavailable
 
 if TYPE_CHECKING:
     from ryle.gpu.device import CudaGpu
@@ -59,8 +59,9 @@ def gpu_problem(ordinal: int = 0) -> str | None:
         What is missing and how to mend it; None if nothing is.
     """
     try:
-        import cuda.core
-        from cuda.bindings import driver
+        with IMPORTING:
+            import cuda.core
+            from cuda.bindings import driver
     except ImportError as error:
         return f"cuda-core or cuda-bindings is not installed ({error}); {INSTALL}"
     version = cuda.core.__version__

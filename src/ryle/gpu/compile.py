@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import ryle
-from ryle.gpu.interface import GpuUnavailable
+from ryle.gpu.interface import IMPORTING, GpuUnavailable
 
 __all__ = ["ARCHITECTURES", "INCLUDE_ROOT", "CompileError", "Compiled", "Resources", "compile_source", "included_files"]
 
@@ -240,9 +240,10 @@ class _Nvrtc:
 def _nvrtc() -> _Nvrtc:
     """Import the compiler when it is first asked for: the rest of Ryle runs without it."""
     try:
-        from cuda.bindings import nvrtc
-        from cuda.core import Program, ProgramOptions
-        from cuda.core._utils.cuda_utils import NVRTCError
+        with IMPORTING:
+            from cuda.bindings import nvrtc
+            from cuda.core import Program, ProgramOptions
+            from cuda.core._utils.cuda_utils import NVRTCError
     except ImportError as error:
         raise GpuUnavailable(f"cuda-core 1.2 and cuda-bindings 13 are not installed ({error}); {INSTALL}") from error
     try:

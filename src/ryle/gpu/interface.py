@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -21,6 +22,9 @@ __all__ = ["DeviceArray", "Event", "Gpu", "GpuError", "GpuUnavailable", "Kernel"
 #: What a kernel takes beside arrays: a scalar of exactly the type that its parameter has.
 Scalar: TypeAlias = np.int32 | np.uint32 | np.int64 | np.uint64 | np.float32 | np.float64
 Shape: TypeAlias = int | tuple[int, ...]
+
+#: Held where cuda-core is first imported: another thread that imports it meanwhile may find it half made.
+IMPORTING = Lock()
 
 
 class GpuUnavailable(RuntimeError):  # noqa: N818 - a state of the computer, not a mistake
