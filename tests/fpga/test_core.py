@@ -13,18 +13,9 @@ from typer.testing import CliRunner
 
 from ryle.cli import _register, app
 from ryle.fpga import registers
-from ryle.fpga.core import (
-    MAGIC,
-    Core,
-    Generate,
-    Stream,
-    beats_in_period,
-    ip_number,
-    ip_text,
-    mac_number,
-    mac_text,
-    streams_to,
-)
+from ryle.fpga.addresses import ip_number, ip_text, mac_number, mac_text
+from ryle.fpga.core import MAGIC, Core
+from ryle.fpga.generate import Generate, Stream, beats_in_period, streams_to
 from ryle.fpga.pattern import Pattern
 from ryle.fpga.simulator import Network
 from ryle.fpga.transport import FpgaError, Simulated, opened

@@ -10,8 +10,8 @@ import time
 import pytest
 from rich.console import Console
 
-from ryle.fpga.core import Generate, Stream
 from ryle.fpga.demo import run
+from ryle.fpga.generate import Generate, Stream
 from ryle.fpga.pattern import counter_packet
 from ryle.fpga.simulator import Network, SimulatedFpga
 from ryle.fpga.transport import FpgaError
@@ -28,7 +28,7 @@ def test_real_receivers_take_every_packet_and_make_the_right_visibilities(tmp_pa
 
 TAP = """
 import json, socket, subprocess, time
-from ryle.fpga.core import Generate, Stream
+from ryle.fpga.generate import Generate, Stream
 from ryle.fpga.pattern import counter_packet
 from ryle.fpga.simulator import Network, SimulatedFpga
 

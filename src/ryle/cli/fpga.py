@@ -192,7 +192,7 @@ def generator_start(
     seed: Annotated[int, typer.Option(help="Of the noise.", min=0, rich_help_panel=_SAMPLES)] = 1,
 ) -> None:
     """Start the packet generator."""
-    from ..fpga.core import Generate, Stream
+    from ..fpga.generate import Generate, Stream
     from ..fpga.pattern import OFF, Pattern
     from ..net.addresses import endpoints
     from .arguments import numbers

@@ -5,77 +5,20 @@ from __future__ import annotations
 import ipaddress
 import struct
 import time
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from fractions import Fraction
-from math import ceil, floor
 from types import TracebackType
-from typing import TypeVar
 
 from . import registers
-from .pattern import COUNTER_HEADER, DIGITIZER_HEADER, Pattern
+from .addresses import ip_number, ip_text, mac_number, mac_text, parsed
+from .generate import Generate, beats_in_period
+from .pattern import COUNTER_HEADER, DIGITIZER_HEADER
 from .registers import Register, RegisterMap
 from .transport import FpgaError, Transport, opened
 
 _ARP_WRITE, _ARP_READ, _ARP_CLEAR = 1, 2, 3
-T = TypeVar("T")
 
 #: What ryle_version's upper half says if there is such a core at all.
 MAGIC = 0x5279
-
-
-@dataclass(frozen=True)
-class Stream:
-    """One of the packet generator's streams.
-
-    Attributes
-    ----------
-    ip, port : str, int
-        Destination.
-    id : int
-        digitiser_id.
-    delay : int
-        Samples by which it lags.
-    sequence : int
-        First packet's number, or timestamp.
-    """
-
-    ip: str
-    port: int
-    id: int = 0
-    delay: int = 0
-    sequence: int = 0
-
-
-@dataclass(frozen=True)
-class Generate:
-    """What the packet generator is to send.
-
-    Attributes
-    ----------
-    streams : list of Stream
-        They take turns, packet by packet.
-    length : int
-        Bytes of a UDP payload.
-    gbps : float
-        Gb/s of payload; as fast as it goes if 0.
-    packets : int
-        Of each stream; without end if 0.
-    digitizer : Pattern or None
-        Send SPEAD heaps of these samples, not counted packets.
-    shared : bool
-        All streams share one sequence number.
-    source_port : int
-        Of all packets.
-    """
-
-    streams: list[Stream]
-    length: int = 8192
-    gbps: float = 0.0
-    packets: int = 0
-    digitizer: Pattern | None = None
-    shared: bool = False
-    source_port: int = 10000
 
 
 @dataclass
@@ -187,7 +130,7 @@ class Core:
     ) -> None:
         """Set what is given. `ip` may carry the prefix (10.0.0.5/24), `multicast` too (239.1.2.0/24)."""
         if ip is not None and "/" in ip:
-            interface = _parsed(ipaddress.IPv4Interface, ip, "an address, such as 10.0.0.5/24")
+            interface = parsed(ipaddress.IPv4Interface, ip, "an address, such as 10.0.0.5/24")
             ip, netmask = str(interface.ip), netmask or str(interface.netmask)
         if mac is not None:
             number = mac_number(mac)
@@ -202,7 +145,7 @@ class Core:
         elif port_mask is not None:
             self.write("port.mask", port_mask)
         if multicast is not None:
-            groups = _parsed(ipaddress.IPv4Network, multicast, "a group or groups, such as 239.1.2.3 or 239.1.2.0/24")
+            groups = parsed(ipaddress.IPv4Network, multicast, "a group or groups, such as 239.1.2.3 or 239.1.2.0/24")
             if not groups.is_multicast:
                 raise FpgaError(f"{multicast} is no multicast group: those begin with 224 to 239")
             self.write("multicast_ip", int(groups.network_address))
@@ -406,81 +349,3 @@ class Core:
                     f"the generator still runs after {seconds:.0f} s: `ryle fpga status` shows whether it sends"
                 )
             time.sleep(0.01)
-
-
-def beats_in_period(gbps: float, length: int, beat: int, clock: int) -> tuple[int, int]:
-    """Find beats and period of a rate.
-
-    Parameters
-    ----------
-    gbps : float
-        Gb/s of payload; 0 is as fast as it goes.
-    length, beat : int
-        Bytes of a payload and of a beat.
-    clock : int
-        Hz.
-
-    Returns
-    -------
-    beats, period : int
-        The beats that may leave in so many clocks: never more than the rate, and less by 0.4 % at most.
-
-    Raises
-    ------
-    FpgaError
-        If the core cannot be so fast.
-    """
-    if not gbps:
-        return 0xFFFFFFFF, 1
-    beats = -(-length // beat)  # of a packet
-    share = Fraction(gbps) * 10**9 / 8 / length * beats / clock
-    if share > 1:
-        most = clock / beats * length * 8 / 1e9
-        raise FpgaError(f"{gbps:g} Gb/s is too much: packets of {length} B leave with {most:g} Gb/s at most")
-    # A short period spreads the beats evenly; of a low rate, beats come one by one.
-    if share < Fraction(1, 256):
-        return 1, min(0xFFFFFFFF, ceil(1 / share))
-    near = share.limit_denominator(4096)
-    if near > share:
-        near = Fraction(floor(share * 65535), 65535)
-    return near.numerator, near.denominator
-
-
-def mac_number(text: str) -> int:
-    """Read 02:00:00:00:00:01."""
-    parts = text.replace("-", ":").split(":")
-    try:
-        octets = [int(p, 16) for p in parts]
-        if len(octets) == 6 and all(0 <= o < 256 for o in octets):
-            return int.from_bytes(octets, "big")
-    except ValueError:
-        pass
-    raise FpgaError(f"{text!r} is no MAC address: write 02:00:00:00:00:01")
-
-
-def mac_text(number: int) -> str:
-    """Write a MAC address."""
-    return ":".join(f"{o:02x}" for o in number.to_bytes(6, "big"))
-
-
-def ip_number(text: str) -> int:
-    """Read 10.0.0.1."""
-    return int(_parsed(ipaddress.IPv4Address, text, "an address, such as 10.0.0.1"))
-
-
-def ip_text(number: int) -> str:
-    """Write an IPv4 address."""
-    return str(ipaddress.IPv4Address(number))
-
-
-def _parsed(kind: Callable[[str], T], text: str, what: str) -> T:
-    try:
-        return kind(text)
-    except ValueError:
-        raise FpgaError(f"{text!r} is not {what}") from None
-
-
-def streams_to(destinations: Iterable[tuple[str, int]], **common: int) -> list[Stream]:
-    """Make a stream for each destination, with IDs that count up."""
-    first = common.pop("id", 0)
-    return [Stream(ip, port, id=first + n, **common) for n, (ip, port) in enumerate(destinations)]

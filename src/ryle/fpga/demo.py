@@ -25,8 +25,9 @@ from rich.console import Console
 
 from ..config import load
 from ..net.pacing import LocalQueues
-from ..net.pcap import PcapFile, PcapWriter
-from .core import Generate, Stream
+from ..net.pcap import PcapFile
+from ..net.pcap_write import PcapWriter
+from .generate import Generate, Stream
 from .pattern import DIGITIZER_HEADER, Pattern, digitizer_packet
 from .simulator import Network, SimulatedFpga
 from .transport import FpgaError
