@@ -21,9 +21,11 @@ from ryle.config import ConfigError, changed, parse
 from ryle.engines.offline import correlate, run_in_process
 from ryle.engines.simulator import record
 from ryle.net.capture import DigitizerCapture
-from ryle.net.pcap import PcapFile, PcapWriter
+from ryle.net.pcap import PcapFile
+from ryle.net.pcap_write import PcapWriter
 from ryle.simulate import VoltageSimulator
-from ryle.wire.vdif import TWO_BIT_THRESHOLD, Header, Writer
+from ryle.wire.vdif import TWO_BIT_THRESHOLD, Header
+from ryle.wire.vdif_write import Writer
 
 RATE = 1_000_000
 # A second before the leap second at the end of 2016; VDIF counts from 2016-07-01 (epoch 33) or 2016-01-01 (32).

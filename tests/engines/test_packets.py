@@ -27,7 +27,7 @@ from ryle.engines.summing import Summing
 from ryle.engines.x import XEngine
 from ryle.net.packet_send import PacketMaker
 from ryle.net.packets import PacketCapture, PacketMap, PacketReceiver
-from ryle.net.pcap import PcapWriter
+from ryle.net.pcap_write import PcapWriter
 from ryle.products.deliver import deliver
 from ryle.wire.packets import Parser, build
 

@@ -17,7 +17,7 @@ from ryle.config import changed, load
 from ryle.correlate import product_inputs
 from ryle.engines.offline import correlate
 from ryle.net.casper import DumpAssembler, DumpReceiver, baseline_order, dump_products
-from ryle.net.pcap import PcapWriter
+from ryle.net.pcap_write import PcapWriter
 
 CHANNELS, ENGINES, SPECTRA = 32, 4, 4096
 SCALE = 256

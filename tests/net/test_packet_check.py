@@ -9,7 +9,7 @@ import pytest
 
 from ryle.net.addresses import endpoints
 from ryle.net.packet_check import PacketCheck
-from ryle.net.pcap import PcapWriter
+from ryle.net.pcap_write import PcapWriter
 from ryle.net.send import Sender
 from ryle.net.sending import InjectedFaults, Sending
 from ryle.wire.description import FORMATS, Format, names

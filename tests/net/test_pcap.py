@@ -6,7 +6,8 @@ import struct
 import numpy as np
 import pytest
 
-from ryle.net.pcap import PcapFile, PcapWriter
+from ryle.net.pcap import PcapFile
+from ryle.net.pcap_write import PcapWriter
 
 TIME = 1_700_000_000_123_456_789
 

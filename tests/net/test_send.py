@@ -17,7 +17,7 @@ import pytest
 
 from ryle.net import departure
 from ryle.net.addresses import endpoints, senders
-from ryle.net.pcap import PcapWriter
+from ryle.net.pcap_write import PcapWriter
 from ryle.net.send import FATES, Sender, expected_payload, send
 from ryle.net.sending import InjectedFaults, Sending, plan
 from ryle.wire.description import Format

@@ -15,7 +15,7 @@ import pytest
 from ports import free_ports
 from ryle.config.tables import Endpoint
 from ryle.net.assembly import Assembler, Plan, grid
-from ryle.net.pcap import PcapWriter
+from ryle.net.pcap_write import PcapWriter
 from ryle.net.replay import PcapSource
 from ryle.net.sources import Discard, RingSource, SyntheticSource, UdpSource
 from ryle.wire.description import Format, names

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ryle.net.vdif_files import VdifInput, VdifSource
-from ryle.wire.vdif import Header, Writer, levels
+from ryle.wire.vdif import Header, levels
+from ryle.wire.vdif_write import Writer
 
 RATE = 64000
 EPOCH = Header(epoch=40, seconds=1000, bits_minus_1=7, station=1)

@@ -15,7 +15,7 @@ from ..monitor.status import StatusReporter
 from ..net.digitizer import DigitizerSender
 from ..net.faults import Fault, FaultyLink, FaultyStream
 from ..net.packet_send import PacketSender
-from ..net.pcap import PcapWriter
+from ..net.pcap_write import PcapWriter
 from ..simulate import VoltageSimulator
 from ..wire.spead import digitizer_packet
 from .control import DrainControl

@@ -25,7 +25,7 @@ from ryle.config.tables import Endpoint
 
 from . import _native
 from .assembly import Assembler, Chunk
-from .pcap import headers
+from .pcap_write import headers
 from .sources import Discard
 from .stored import PAGE, Layout, file_header, pages, record_header
 
