@@ -29,7 +29,7 @@ def test_exact_sums(rng):
 
 
 @pytest.mark.parametrize("kernel", ["portable", "hopper"])
-@pytest.mark.parametrize("form", ["K-blocks", "packed", "time-major"])
+@pytest.mark.parametrize("form", ["K-blocks", "packed", "time-major", "heaps"])
 @pytest.mark.parametrize("inputs", [3, 20])
 def test_every_form_is_checked(kernel, form, inputs):
     """All are right; and with samples in another order than is said, none is."""

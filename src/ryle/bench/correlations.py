@@ -18,7 +18,7 @@ from ..correlate import multiply
 from ..correlate.correlator import CorrelatorConfig, product_inputs
 from ..correlate.foreign import Foreign, Order
 from ..correlate.multiply import HopperMultiply, Multiply, PortableMultiply, make_multiply
-from ..correlate.samples import SamplesMultiply, TimeMajorMultiply
+from ..correlate.samples import SAMPLES, SamplesMultiply
 from ..gpu import Gpu, Stream
 from ..gpu.interface import DeviceArray
 from .gpu_timing import Launch
@@ -38,8 +38,9 @@ class Case:
     inputs, times : int
         Inputs, and spectra of an integration, a multiple of 64.
     form : str
-        "K-blocks"; "packed": K-blocks of 4+4 bits; "time-major": samples [time][channel][input], in which -128 is
-        looked for, transposed inside the kernel where it can, else made into K-blocks first.
+        "K-blocks"; "packed": K-blocks of 4+4 bits; "time-major": samples [time][channel][input]; "heaps": samples
+        [antenna][channel][time][polarization]. In samples -128 is looked for; they are transposed inside the kernel
+        where it can, else made into K-blocks first.
     """
 
     kernel: str
@@ -68,10 +69,15 @@ class Case:
         return Case(self.kernel, self.inputs)
 
     @property
-    def transposes(self) -> bool:
-        """Whether the kernel transposes samples on their way."""
-        takes = TimeMajorMultiply.takes(self.inputs, self.polarizations)
-        return self.form == "time-major" and self.kernel == "hopper" and takes
+    def order(self) -> str:
+        """Order of samples, a key of `SAMPLES`; of K-blocks none."""
+        return self.form.replace("-", "_")
+
+    @property
+    def transposing(self) -> type[SamplesMultiply] | None:
+        """Give the kernel that transposes samples on their way; None if K-blocks are multiplied."""
+        form = SAMPLES.get(self.order) if self.kernel == "hopper" else None
+        return form if form is not None and form.takes(self.inputs, self.polarizations) else None
 
     def variant(self, gpu: Gpu) -> tuple[Path, Any]:
         """Give the source and the macros of its kernel, to be compiled beforehand."""
@@ -80,7 +86,7 @@ class Case:
             return folder / "portable.cu", PortableMultiply.defines(
                 self.inputs, self.polarizations, self.bits, gpu.shared_bytes
             )
-        form = TimeMajorMultiply if self.transposes else HopperMultiply
+        form = self.transposing or HopperMultiply
         macros = form.defines(self.inputs, self.polarizations, self.bits, gpu.shared_bytes)
         return folder / "hopper.cu", macros
 
@@ -90,7 +96,7 @@ def all_cases(kernel: str, inputs: Iterable[int] = INPUTS) -> list[Case]:
     cases = []
     for n in inputs:
         cases += [Case(kernel, n), Case(kernel, n, TIMES // 4), Case(kernel, n, form="packed")]
-        cases += [Case(kernel, n, form="time-major")]
+        cases += [Case(kernel, n, form=form) for form in ("time-major", "heaps")]
         cases += [Case("portable", n)] if kernel != "portable" else []
     # Integrations of other lengths, where one tile and where many do the work.
     return cases + [Case(kernel, n, times) for n in (128, 1024) for times in (256, 16384)]
@@ -138,6 +144,11 @@ def in_form(parts: NDArray[np.int8], form: str) -> NDArray[np.int8]:
         return packed
     if form == "time-major":
         return np.ascontiguousarray(parts.transpose(1, 3, 0, 2, 4))
+    if form == "heaps":
+        channels, blocks, inputs = parts.shape[:3]
+        pols = Case("", inputs).polarizations
+        of_antennas = parts.reshape(channels, blocks, inputs // pols, pols, BLOCK, 2)
+        return np.ascontiguousarray(of_antennas.transpose(2, 0, 1, 4, 3, 5))
     return rows_from_parts(parts)
 
 
@@ -182,16 +193,17 @@ class Work:
         self.sums = sums.view((1, channels, config.products, 2), np.int32)
         self.operations = useful_operations(case.inputs, channels * blocks * BLOCK)
         self.nbytes = float(self._data.nbytes + self.sums.nbytes)
-        if case.transposes:
-            self._samples = TimeMajorMultiply(gpu, case.inputs, case.polarizations)
-            shape = TimeMajorMultiply.shape(case.inputs, case.polarizations, channels, blocks * BLOCK)
+        if case.transposing is not None:
+            self._samples = case.transposing(gpu, case.inputs, case.polarizations)
+            shape = case.transposing.shape(case.inputs, case.polarizations, channels, blocks * BLOCK)
             self._data = self._data.view(shape, np.int8)
             return
         self._multiply = make_multiply(gpu, case.inputs, case.polarizations, case.kernel, case.bits)
-        if case.form == "time-major":
+        if case.order in SAMPLES:
             valid = gpu.array(np.full((1, blocks, case.inputs), ~np.uint64(0)))
             samples, self._data = self._data, room.view(rows, np.int8)
-            order, foreign = Order.time_major(config), Foreign(gpu, config)
+            heaps, foreign = case.form == "heaps", Foreign(gpu, config)
+            order = Order.heaps(config, blocks * BLOCK) if heaps else Order.time_major(config)
             self._arrange = lambda stream: foreign.arrange(samples, order, valid, self._data, stream)
             self.nbytes += 2 * samples.nbytes
 
