@@ -10,7 +10,8 @@ import pytest
 
 from emulation import EmulatedGpu
 from ryle.channelize import ChannelizerConfig, Delays, Heaps, cuda, make_channelizer
-from ryle.channelize.cuda import CudaChannelizer, filter_defines, transform_defines
+from ryle.channelize.cuda import CudaChannelizer
+from ryle.channelize.cuda_kernels import filter_defines, transform_defines
 from ryle.chunk import SampleChunk, parts_from_rows
 from ryle.gpu import gpu_problem, open_gpu
 from ryle.gpu.cache import cached_compile

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ryle.channelize.cuda import compile_variants
+from ryle.channelize.cuda_kernels import compile_variants
 from ryle.config import changed, example, gpu, load
 from ryle.config.cautions import cautions
 

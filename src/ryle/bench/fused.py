@@ -9,7 +9,7 @@ import numpy as np
 
 from ryle.bench.channelize import Arena, config_of, delays_of, gains_of
 from ryle.bench.measured import PACKET, Case, Prepared
-from ryle.channelize import cuda
+from ryle.channelize import cuda, cuda_kernels
 from ryle.channelize.channelizer import Blocks, Heaps, Layout, output_shape
 from ryle.channelize.cuda_plan import make_plan
 from ryle.chunk import BLOCK
@@ -39,14 +39,14 @@ class FusedMeasured:
 
     def variants(self, case: Case) -> list[tuple[Path, Mapping[str, int | str]]]:
         """List the sources and macros that a case compiles."""
-        config, folder = config_of(case), Path(cuda.__file__).parent
+        config, folder = config_of(case), cuda_kernels.FOLDER
         plan = make_plan(config, self.gpu.shared_bytes, self.gpu.arch)
         packet_bytes = PACKET * case.bits // 8 if case.policy == "table" else 0
-        middle = [(folder / "middle.cu", cuda.middle_defines(config, plan))] if plan.middle > 1 else []
+        middle = [(folder / "middle.cu", cuda_kernels.middle_defines(config, plan))] if plan.middle > 1 else []
         return [
             *middle,
-            (folder / "filter.cu", cuda.filter_defines(config, plan, packet_bytes)),
-            (folder / "transform.cu", cuda.transform_defines(config, plan, layout_of(case))),
+            (folder / "filter.cu", cuda_kernels.filter_defines(config, plan, packet_bytes)),
+            (folder / "transform.cu", cuda_kernels.transform_defines(config, plan, layout_of(case))),
             (folder / "windows.cu", {"STEP": config.step, "TAPS": config.taps, "PARTS": 1}),
         ]
 

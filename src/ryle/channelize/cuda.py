@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ryle.array.delays import Delays
 from ryle.channelize.channelizer import (
-    Blocks,
     ChannelizerConfig,
     Heaps,
     Layout,
@@ -33,6 +31,7 @@ from ryle.channelize.channelizer import (
     output_shape,
     prepared_output,
 )
+from ryle.channelize.cuda_kernels import FOLDER, filter_defines, middle_defines, transform_defines
 from ryle.channelize.cuda_plan import GROUP, TILE, Plan, make_plan
 from ryle.channelize.cuda_stream import CallQueue, Finished
 from ryle.channelize.cuda_tables import (
@@ -45,10 +44,9 @@ from ryle.channelize.cuda_tables import (
 )
 from ryle.channelize.payloads import Payloads
 from ryle.chunk import SampleChunk
-from ryle.gpu import DeviceArray, Gpu, Kernel, KernelVariant, Stream, open_gpu
+from ryle.gpu import DeviceArray, Gpu, Kernel, Stream, open_gpu
 from ryle.wire.samples import packed_bytes
 
-_HERE = Path(__file__).parent
 _ALIGN = 16  # spectra: groups begin at its multiples since sync
 _INTERMEDIATE = 1 << 30  # bytes of the intermediate array at most
 
@@ -322,7 +320,7 @@ class CudaChannelizer:
             )  # fmt: skip
 
     def _kernel(self, source: str, name: str, defines: dict[str, int | str]) -> Kernel:
-        return self.gpu.kernel(_HERE / source, name, defines)
+        return self.gpu.kernel(FOLDER / source, name, defines)
 
     def _check(self, chunk: SampleChunk | Payloads, first_spectrum: int, spectra: int, delays: Delays) -> None:
         if isinstance(chunk, Payloads):
@@ -373,75 +371,3 @@ def packet_bytes(config: ChannelizerConfig, work: Work) -> int:
     if work.samples.dtype != np.uint64:
         return 0
     return packed_bytes(work.packet_samples, config.bits, complex_samples=config.complex_input)
-
-
-def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0) -> dict[str, int | str]:
-    """Give the macros of filter.cu; with `packet_bytes`, samples are read through a table of payloads."""
-    pointers = {"POINTERS": 1, "PACKET_BYTES": packet_bytes} if packet_bytes else {}
-    return {
-        "CHANNELS": config.channels,
-        "RADIX": plan.radix,
-        "TAPS": config.taps,
-        "BITS": config.bits,
-        "COMPLEX": int(config.complex_input),
-        "THREADS": plan.filter_threads,
-        "BLOCKS_PER_SM": plan.filter_blocks,
-        "SHARED": plan.filter_shared(config),
-        **pointers,
-    }
-
-
-def middle_defines(config: ChannelizerConfig, plan: Plan) -> dict[str, int | str]:
-    """Give the macros of middle.cu."""
-    return {"CHANNELS": config.channels, "RADIX": plan.radix, "MIDDLE": plan.middle}
-
-
-def transform_defines(
-    config: ChannelizerConfig, plan: Plan, layout: Layout | None, *, dithered: bool = True
-) -> dict[str, int | str]:
-    """Definitions that transform.cu is compiled with; without a layout it writes complex floats."""
-    return {
-        "CHANNELS": config.channels,
-        "RADIX": plan.radix,
-        "MIDDLE": plan.middle,
-        "FIRST": plan.first,
-        "LAST": plan.passes[-1],
-        "THREADS": plan.transform_threads,
-        "BLOCKS_PER_SM": plan.transform_blocks,
-        "COMPLEX": int(config.complex_input),
-        "OUTPUT": 2 if layout is None else 0 if isinstance(layout, Blocks) else 1,
-        "OUTPUT_BITS": config.output_bits,
-        "DITHER": int(dithered and config.dither == "uniform"),
-        "SHARED": plan.transform_shared(config),
-    }
-
-
-#: Architectures that the tests compile for, and shared memory of a block there.
-_DEVICES = (
-    ("sm_80", 166912),
-    ("sm_86", 101376),
-    ("sm_89", 101376),
-    ("sm_90a", 232448),
-    ("sm_100", 232448),
-    ("sm_120", 101376),
-)
-
-
-def compile_variants() -> list[KernelVariant]:
-    """List the variants of the kernels that the tests compile (see `ryle.gpu.kernels`)."""
-    variants = [KernelVariant(_HERE / "windows.cu", {"STEP": 2048, "TAPS": 16, "PARTS": 1})]
-    for arch, shared in _DEVICES:
-        for channels in (64, 1024, 4096, 8192, 32768, 65536):
-            config = ChannelizerConfig(1, channels)
-            plan = make_plan(config, shared, arch)
-            variants.append(KernelVariant(_HERE / "transform.cu", transform_defines(config, plan, Blocks()), (arch,)))
-            if plan.middle > 1:
-                variants.append(KernelVariant(_HERE / "middle.cu", middle_defines(config, plan), (arch,)))
-        for channels, bits, taps in ((1024, 10, 16), (8192, 10, 16), (256, 12, 4), (512, 16, 8), (64, 32, 4)):
-            config = ChannelizerConfig(1, channels, bits=bits, taps=taps)
-            defines = filter_defines(config, make_plan(config, shared, arch))
-            variants.append(KernelVariant(_HERE / "filter.cu", defines, (arch,)))
-        config = ChannelizerConfig(1, 1024)
-        defines = filter_defines(config, make_plan(config, shared, arch), packet_bytes=5120)
-        variants.append(KernelVariant(_HERE / "filter.cu", defines, (arch,)))
-    return variants

@@ -1,0 +1,84 @@
+"""What the channelizer's kernels are compiled with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ryle.channelize.channelizer import Blocks, ChannelizerConfig, Layout
+from ryle.channelize.cuda_plan import Plan, make_plan
+from ryle.gpu import KernelVariant
+
+#: Where they are.
+FOLDER = Path(__file__).parent
+
+
+def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0) -> dict[str, int | str]:
+    """Give the macros of filter.cu; with `packet_bytes`, samples are read through a table of payloads."""
+    pointers = {"POINTERS": 1, "PACKET_BYTES": packet_bytes} if packet_bytes else {}
+    return {
+        "CHANNELS": config.channels,
+        "RADIX": plan.radix,
+        "TAPS": config.taps,
+        "BITS": config.bits,
+        "COMPLEX": int(config.complex_input),
+        "THREADS": plan.filter_threads,
+        "BLOCKS_PER_SM": plan.filter_blocks,
+        "SHARED": plan.filter_shared(config),
+        **pointers,
+    }
+
+
+def middle_defines(config: ChannelizerConfig, plan: Plan) -> dict[str, int | str]:
+    """Give the macros of middle.cu."""
+    return {"CHANNELS": config.channels, "RADIX": plan.radix, "MIDDLE": plan.middle}
+
+
+def transform_defines(
+    config: ChannelizerConfig, plan: Plan, layout: Layout | None, *, dithered: bool = True
+) -> dict[str, int | str]:
+    """Definitions that transform.cu is compiled with; without a layout it writes complex floats."""
+    return {
+        "CHANNELS": config.channels,
+        "RADIX": plan.radix,
+        "MIDDLE": plan.middle,
+        "FIRST": plan.first,
+        "LAST": plan.passes[-1],
+        "THREADS": plan.transform_threads,
+        "BLOCKS_PER_SM": plan.transform_blocks,
+        "COMPLEX": int(config.complex_input),
+        "OUTPUT": 2 if layout is None else 0 if isinstance(layout, Blocks) else 1,
+        "OUTPUT_BITS": config.output_bits,
+        "DITHER": int(dithered and config.dither == "uniform"),
+        "SHARED": plan.transform_shared(config),
+    }
+
+
+#: Architectures that the tests compile for, and shared memory of a block there.
+_DEVICES = (
+    ("sm_80", 166912),
+    ("sm_86", 101376),
+    ("sm_89", 101376),
+    ("sm_90a", 232448),
+    ("sm_100", 232448),
+    ("sm_120", 101376),
+)
+
+
+def compile_variants() -> list[KernelVariant]:
+    """List the variants of the kernels that the tests compile (see `ryle.gpu.kernels`)."""
+    variants = [KernelVariant(FOLDER / "windows.cu", {"STEP": 2048, "TAPS": 16, "PARTS": 1})]
+    for arch, shared in _DEVICES:
+        for channels in (64, 1024, 4096, 8192, 32768, 65536):
+            config = ChannelizerConfig(1, channels)
+            plan = make_plan(config, shared, arch)
+            variants.append(KernelVariant(FOLDER / "transform.cu", transform_defines(config, plan, Blocks()), (arch,)))
+            if plan.middle > 1:
+                variants.append(KernelVariant(FOLDER / "middle.cu", middle_defines(config, plan), (arch,)))
+        for channels, bits, taps in ((1024, 10, 16), (8192, 10, 16), (256, 12, 4), (512, 16, 8), (64, 32, 4)):
+            config = ChannelizerConfig(1, channels, bits=bits, taps=taps)
+            defines = filter_defines(config, make_plan(config, shared, arch))
+            variants.append(KernelVariant(FOLDER / "filter.cu", defines, (arch,)))
+        config = ChannelizerConfig(1, 1024)
+        defines = filter_defines(config, make_plan(config, shared, arch), packet_bytes=5120)
+        variants.append(KernelVariant(FOLDER / "filter.cu", defines, (arch,)))
+    return variants
