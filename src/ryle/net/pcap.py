@@ -13,6 +13,7 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from socket import IPPROTO_UDP
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,6 @@ _RAW = (RAW, 12, 14, IPV4, IPV6)
 _VLAN = (0x8100, 0x88A8, 0x9100)
 _ETHERTYPE_4, _ETHERTYPE_6 = 0x0800, 0x86DD
 _FAMILY_6 = (10, 24, 28, 30)  # AF_INET6 of Linux, NetBSD/OpenBSD, FreeBSD, macOS
-_UDP = 17
 _MOST = 4096  # datagrams in a batch
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -300,7 +300,7 @@ class PcapFile:
         else:
             account.other += 1
             return None
-        if protocol != _UDP:
+        if protocol != IPPROTO_UDP:
             account.other += 1
             return None
         if len(p) < udp + 8:

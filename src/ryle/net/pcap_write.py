@@ -8,14 +8,13 @@ from __future__ import annotations
 import ipaddress
 import os
 import struct
+from socket import IPPROTO_UDP
 from types import TracebackType
 from typing import BinaryIO, Self
 
 import numpy as np
 
 from .pcap import ETHERNET
-
-_UDP = 17
 
 
 class PcapWriter:
@@ -109,11 +108,11 @@ def _headers(address: str, port: int, source: str, source_port: int, size: int) 
     mac = group + b"\x02\x00" + sender.packed[-4:]
     udp = struct.pack("!HHHH", source_port, port, size + 8, 0)
     if to.version == 4:
-        ip = struct.pack("!BBHHHBBH", 0x45, 0, size + 28, 0, 0x4000, 64, _UDP, 0) + sender.packed + low
+        ip = struct.pack("!BBHHHBBH", 0x45, 0, size + 28, 0, 0x4000, 64, IPPROTO_UDP, 0) + sender.packed + low
         ip = ip[:10] + struct.pack("!H", _checksum(ip, 0)) + ip[12:]
         return mac + b"\x08\x00" + ip + udp, -1
-    ip = struct.pack("!IHBB", 6 << 28, size + 8, _UDP, 64) + sender.packed + low
-    pseudo = sender.packed + low + struct.pack("!IHH", size + 8, 0, _UDP) + udp
+    ip = struct.pack("!IHBB", 6 << 28, size + 8, IPPROTO_UDP, 64) + sender.packed + low
+    pseudo = sender.packed + low + struct.pack("!IHH", size + 8, 0, IPPROTO_UDP) + udp
     return mac + b"\x86\xdd" + ip + udp, int(np.frombuffer(pseudo, ">u2").sum(dtype=np.int64))
 
 
