@@ -1,15 +1,12 @@
-"""Fresh random numbers that can be had again, and patience with machines whose CPU time others take.
+"""Fresh random numbers (`fresh`, whose seed a failed test says), and patience where others take the CPU's time."""
 
-RYLE_TEST_RNG=n gives every test that asks for `rng` the seed that a failed one printed.
-"""
-
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+import fresh
 from ports import free_ports
 
 # How long an example takes is a matter of what else the machine does.
@@ -20,9 +17,15 @@ settings.load_profile("ryle")
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Random numbers, fresh in each test of each run."""
-    seed = int(os.environ.get("RYLE_TEST_RNG", np.random.SeedSequence().generate_state(1)[0]))
-    print(f"RYLE_TEST_RNG={seed}")  # pytest shows it when the test fails
-    return np.random.default_rng(seed)
+    return fresh.rng()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.failed:
+        report.sections.append(("Random numbers", f"RYLE_TEST_RNG={fresh.SEED} gives this test the same again"))
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

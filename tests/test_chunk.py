@@ -1,10 +1,9 @@
 """The order of a K-block's row."""
 
-import secrets
-
 import numpy as np
 import pytest
 
+import fresh
 from ryle.chunk import BLOCK, ROW_GROUP, parts_from_rows, rows_from_parts
 
 
@@ -20,9 +19,7 @@ def test_a_row_is_groups_of_real_and_imaginary_parts():
 
 @pytest.mark.parametrize("leading", [(), (3,), (2, 5, 3), (0, 4)])
 def test_rows_and_parts_are_each_others_inverse(leading):
-    seed = secrets.randbits(64)
-    print(f"random seed {seed}")
-    parts = np.random.default_rng(seed).integers(-127, 128, (*leading, 64, 2), dtype=np.int8)
+    parts = fresh.rng().integers(-127, 128, (*leading, 64, 2), dtype=np.int8)
     rows = rows_from_parts(parts)
     assert rows.shape == (*leading, 128) and rows.dtype == np.int8
     np.testing.assert_array_equal(parts_from_rows(rows), parts)

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import h5py
-import numpy as np
 import pytest
 
+import fresh
 from emulation import EmulatedGpu
 from ryle.bench.compare import backends, compare
 from ryle.chunk import SampleChunk
@@ -22,9 +22,8 @@ def run(tmp_path_factory):
     """Correlate the same samples, some of them missing, with another seed, cable delay or gain; give the file."""
     o = changed(load(SMALL), fengine={"channels": 256})
     size = o.digitizer.heap_samples
-    seed = int(np.random.default_rng().integers(1 << 31))
     made = VoltageSimulator(o).chunk(0, 100 * size)
-    made.present[:] = np.random.default_rng(seed).random(made.present.shape) > 0.02
+    made.present[:] = fresh.rng().random(made.present.shape) > 0.02
     made.present[PACKET] = 1
     folder = tmp_path_factory.mktemp("runs")
 

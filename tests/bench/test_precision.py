@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import fresh
 from emulation import EmulatedGpu
 from ryle.bench import precision
 from ryle.bench.precision import harmonics, response, tone, transform_half, transform_single
@@ -39,7 +40,7 @@ class Leaky(Coarse):
 
 @pytest.mark.parametrize("size", [2, 64, 2048])
 def test_half_precision_is_a_fourier_transform_to_three_digits(size):
-    frames = np.random.default_rng().standard_normal((3, 5, size))
+    frames = fresh.rng().standard_normal((3, 5, size))
     wanted = np.fft.rfft(frames)[..., :-1]
     error = np.abs(transform_half(frames) - wanted)
     assert error.shape == (3, 5, size // 2)
@@ -52,7 +53,7 @@ def test_the_tone_goes_on_from_batch_to_batch():
     whole = tone(frequency, 10_000, 5000, 30_000.0, None)
     parts = [tone(frequency, 10_000 + first, 2500, 30_000.0, None) for first in (0, 2500)]
     assert np.abs(whole - np.concatenate(parts)).max() < 0.01
-    dithered = tone(frequency, 10_000, 5000, 30_000.0, np.random.default_rng())
+    dithered = tone(frequency, 10_000, 5000, 30_000.0, fresh.rng())
     assert np.array_equal(dithered, np.rint(dithered))
     assert 0.3 < np.std(dithered - whole) < 0.5  # rounding and dither: the root of one sixth
 

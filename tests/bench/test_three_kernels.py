@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import fresh
 from emulation import EmulatedGpu
 from ryle.bench.cufft import Cufft, cufft_problem
 from ryle.bench.three_kernels import ThreeKernels, Tuning, kernel_order
@@ -80,7 +81,7 @@ def expected_blocks(values, interleaved):
 )
 def test_against_the_oracle(device, channels, taps, bits, inputs, blocks, interleaved, tuning):
     gpu, transforms = device
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     spectra, first = blocks * BLOCK, BLOCK * int(rng.integers(1 << 40))
     config = ChannelizerConfig(
         inputs,
@@ -126,7 +127,7 @@ def test_against_the_oracle(device, channels, taps, bits, inputs, blocks, interl
 
 def test_parts_together_are_the_launch(device):
     gpu, transforms = device
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     config = ChannelizerConfig(2, 64, 4, bits=8)
     kernels = ThreeKernels(gpu, config, BLOCK, transforms)
     samples = gpu.array(rng.integers(0, 256, (2, (BLOCK + 4) * config.step + 64), np.uint8))

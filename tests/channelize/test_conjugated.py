@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import fresh
 from ryle.channelize import Blocks, ChannelizerConfig, Delays, make_channelizer
 from ryle.chunk import SampleChunk
 from ryle.wire.samples import pack
@@ -19,7 +20,7 @@ def chunk(samples):
 def test_a_conjugated_input_gives_what_a_straight_one_does(backend):
     if backend == "cpu":
         pytest.importorskip("ryle.channelize.cpu", exc_type=ImportError)
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     parts = rng.integers(-127, 128, (2, 2, 70 * 32)).astype(np.float32)
     samples = (parts[0] + 1j * parts[1]).astype(np.complex64)
     crossed = samples.copy()

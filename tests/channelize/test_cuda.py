@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+import fresh
 from ryle.channelize import Blocks, ChannelizerConfig, Delays, Heaps, make_channelizer
 from ryle.channelize.cuda_plan import make_plan
 from ryle.channelize.dither import dither
@@ -110,7 +111,7 @@ def compare(cases, tested, case, layout):
 @pytest.fixture(scope="session")
 def families():
     """What the second half of the channelizer is compiled for, by form: few in emulation."""
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     random = [
         {
             "channels": int(rng.choice([64, 128, 256])),

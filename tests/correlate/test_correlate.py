@@ -1,12 +1,11 @@
 """The X-engine's arithmetic: every kernel against the integer oracle, and the oracle against the definition."""
 
-import secrets
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fresh
 from emulation import EmulatedGpu
 from ryle.chunk import BLOCK, SpectraChunk, parts_from_rows, rows_from_parts
 from ryle.correlate import BACKENDS, CorrelatorConfig, make_correlator, product_inputs
@@ -18,13 +17,6 @@ from ryle.correlate.reference import correlate
 from ryle.gpu import gpu_problem, open_gpu
 
 FULL = np.uint64(2**64 - 1)
-
-
-@pytest.fixture
-def rng():
-    seed = secrets.randbits(64)
-    print(f"random seed {seed}")
-    return np.random.default_rng(seed)
 
 
 CUDA_FORMS = [f"{where} {kernel}" for where in ("emulated", "cuda") for kernel in CUDA_KERNELS]
@@ -39,7 +31,7 @@ def maker(form):
         return lambda config, threads=1: CpuCorrelator(config, kernel=kernel, threads=threads)
     if where == "cuda" and (reason := gpu_problem()) is not None:
         pytest.skip(f"no GPU: {reason}")
-    gpu = EmulatedGpu(multiprocessors=3, seed=secrets.randbits(32)) if where == "emulated" else open_gpu()
+    gpu = EmulatedGpu(multiprocessors=3, seed=fresh.seed()) if where == "emulated" else open_gpu()
     if where == "cuda" and kernel != "portable" and kernel_for(gpu) != kernel:
         pytest.skip(f"{gpu.name} cannot run the kernel {kernel}")
     return lambda config, threads=1: CudaCorrelator(config, gpu=gpu, kernel=kernel)
@@ -382,7 +374,7 @@ def test_kernels_of_gpus():
 @pytest.mark.parametrize("kernel", CUDA_KERNELS)
 def test_four_bits(kernel, inputs, pols, rng):
     """Packed rows are multiplied as they are, by kernels of their own."""
-    gpu = EmulatedGpu(multiprocessors=3, seed=secrets.randbits(32))
+    gpu = EmulatedGpu(multiprocessors=3, seed=fresh.seed())
     channels, blocks = 3, 6
     parts = rng.integers(-7, 8, (channels, blocks, inputs, BLOCK, 2), dtype=np.int8)
     packed = (parts[..., 0] << 4 | parts[..., 1] & 15).astype(np.int8)

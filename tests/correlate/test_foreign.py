@@ -1,10 +1,9 @@
 """Others' spectra on the GPU: K-blocks equal to those made by numpy, and what the X-engine makes of them to the oracle."""
 
-import secrets
-
 import numpy as np
 import pytest
 
+import fresh
 from emulation import EmulatedGpu
 from ryle.chunk import SpectraChunk, parts_from_rows, rows_from_parts
 from ryle.correlate import CorrelatorConfig
@@ -24,14 +23,7 @@ def gpu(request):
         if (reason := gpu_problem()) is not None:
             pytest.skip(f"no GPU: {reason}")
         return open_gpu()
-    return EmulatedGpu(seed=secrets.randbits(32))
-
-
-@pytest.fixture
-def rng():
-    seed = secrets.randbits(64)
-    print(f"random seed {seed}")
-    return np.random.default_rng(seed)
+    return EmulatedGpu(seed=fresh.seed())
 
 
 def packed(parts):
@@ -101,7 +93,7 @@ def test_packed_blocks(gpu, rng):
 @pytest.mark.parametrize("kernel", ["portable", "hopper"])
 def test_packed_blocks_as_they_are(rng, kernel):
     """Multiplied without being unpacked to memory; missing ones zeroed, -8 taken as -7 and counted."""
-    gpu = EmulatedGpu(seed=secrets.randbits(32))
+    gpu = EmulatedGpu(seed=fresh.seed())
     config = CorrelatorConfig(14, 6, 2, 3)
     parts, valid = parts_of(rng, config, 4)
     expected, clamped = clamped_parts(parts, valid, config, 4)

@@ -1,10 +1,9 @@
 """Forms of sums that leave the GPU: equal to those that the host makes of exact ones."""
 
-import secrets
-
 import numpy as np
 import pytest
 
+import fresh
 from emulation import EmulatedGpu
 from ryle.chunk import Integration, SpectraChunk
 from ryle.correlate import CorrelatorConfig
@@ -20,14 +19,7 @@ def gpu(request):
         if (reason := gpu_problem()) is not None:
             pytest.skip(f"no GPU: {reason}")
         return open_gpu()
-    return EmulatedGpu(seed=secrets.randbits(32))
-
-
-@pytest.fixture
-def rng():
-    seed = secrets.randbits(64)
-    print(f"random seed {seed}")
-    return np.random.default_rng(seed)
+    return EmulatedGpu(seed=fresh.seed())
 
 
 def normalized(sums, counts):

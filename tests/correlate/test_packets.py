@@ -1,12 +1,11 @@
 """Packets of others' F-engines as K-blocks: what their bytes say, in any order of axes, on CPU and GPU."""
 
-import secrets
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fresh
 from emulation import EmulatedGpu
 from ryle.chunk import PacketChunk, parts_from_rows, rows_from_parts
 from ryle.correlate import CorrelatorConfig
@@ -183,7 +182,7 @@ def correlator(request):
 
     if request.param == "cuda" and (reason := gpu_problem()) is not None:
         pytest.skip(f"no GPU: {reason}")
-    gpu = open_gpu() if request.param == "cuda" else EmulatedGpu(seed=secrets.randbits(32))
+    gpu = open_gpu() if request.param == "cuda" else EmulatedGpu(seed=fresh.seed())
     return lambda config: CudaCorrelator(config, gpu=gpu, kernel="portable")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fresh
 from ryle.config import example, example_names, load
 from ryle.wire.description import Format
 from ryle.wire.packets import Parser, build
@@ -151,7 +152,7 @@ def test_packet_format_shown_is_valid(tmp_path):
     """The description of the how-to page is one, and is what the page says of it."""
     (block,) = [b for _, kind, b in _FENCE.findall((ROOT / FORMAT_PAGE).read_text()) if kind == "toml"]
     format = Format.parse(block)
-    samples = np.random.default_rng().integers(-128, 128, (128, 8, 2, 2))
+    samples = fresh.rng().integers(-128, 128, (128, 8, 2, 2))
     packet = build(format, {"ant": 3, "chan": 256, "spectrum": 8}, samples)
     parser = Parser(format)
     fields = parser.parse([packet])

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fresh
 from emulation import EmulatedGpu, EmulationError
 from emulation.build import INCLUDE, SOURCE, CompilationError, kernels_in
 
@@ -14,24 +15,19 @@ KERNELS = Path(__file__).with_name("kernels.cu")
 
 @pytest.fixture
 def gpu():
-    return EmulatedGpu(seed=int(np.random.default_rng().integers(1 << 30)))
+    return EmulatedGpu(seed=fresh.seed())
 
 
-@pytest.fixture
-def random():
-    return np.random.default_rng()
-
-
-def test_barriers_and_shuffles_add_up(gpu, random):
-    values = random.integers(-(1 << 20), 1 << 20, 12345).astype(np.int32)
+def test_barriers_and_shuffles_add_up(gpu, rng):
+    values = rng.integers(-(1 << 20), 1 << 20, 12345).astype(np.int32)
     out = gpu.array(np.zeros((), np.int64))
     gpu.kernel(KERNELS, "total", {}).launch(7, 256, gpu.array(values), out, np.int32(values.size), shared=32)
     assert out.get() == values.sum(dtype=np.int64)
 
 
-def test_matrix_products(gpu, random):
-    a, b = (random.integers(-128, 128, (n, 32)).astype(np.int8) for n in (16, 8))
-    start = random.integers(-(1 << 31), 1 << 31, (16, 8)).astype(np.int32)
+def test_matrix_products(gpu, rng):
+    a, b = (rng.integers(-128, 128, (n, 32)).astype(np.int8) for n in (16, 8))
+    start = rng.integers(-(1 << 31), 1 << 31, (16, 8)).astype(np.int32)
     expected = (start.astype(np.int64) + a.astype(np.int64) @ b.astype(np.int64).T).astype(np.int32)
     start[0, 0] = 0x7FFFFFFF  # wraps
     expected[0, 0] = np.array(0x7FFFFFFF + a[0].astype(np.int64) @ b[0].astype(np.int64)).astype(np.int32)
@@ -44,8 +40,8 @@ def copy_kernel(gpu, pending, offset=0):
     return gpu.kernel(KERNELS, "copy", {"UNDER_WAY": pending, "OFFSET": offset})
 
 
-def test_waited_copies_arrive_and_unwanted_ones_are_zero(gpu, random):
-    values = random.integers(1, 1 << 31, (128, 4)).astype(np.uint32)
+def test_waited_copies_arrive_and_unwanted_ones_are_zero(gpu, rng):
+    values = rng.integers(1, 1 << 31, (128, 4)).astype(np.uint32)
     out = gpu.empty((128, 4), np.uint32)
     copy_kernel(gpu, 0).launch(1, 64, gpu.array(values), out, np.int32(100), shared=2048)
     expected = values.copy()
@@ -54,8 +50,8 @@ def test_waited_copies_arrive_and_unwanted_ones_are_zero(gpu, random):
     np.testing.assert_array_equal(out.get(), np.concatenate([expected[t], expected[64 + t]]))
 
 
-def test_a_copy_not_waited_for_is_poison(gpu, random):
-    values = random.integers(1, 1 << 31, (128, 4)).astype(np.uint32)
+def test_a_copy_not_waited_for_is_poison(gpu, rng):
+    values = rng.integers(1, 1 << 31, (128, 4)).astype(np.uint32)
     out = gpu.empty((128, 4), np.uint32)
     copy_kernel(gpu, 1).launch(1, 64, gpu.array(values), out, np.int32(128), shared=2048)
     np.testing.assert_array_equal(out.get()[:64], values[np.arange(64) ^ 33])
@@ -170,8 +166,8 @@ def test_endless_loops_end():
         gpu.kernel(KERNELS, "never_ends", {}).launch(1, 32, gpu.array(np.ones(1, np.int32)))
 
 
-def test_language(gpu, random):
-    x, y = random.integers(0, 1 << 32, (2, 32), dtype=np.uint32)
+def test_language(gpu, rng):
+    x, y = rng.integers(0, 1 << 32, (2, 32), dtype=np.uint32)
     out = gpu.empty((25, 32), np.uint32)
     gpu.kernel(KERNELS, "language", {}).launch(1, 32, gpu.array(x), gpu.array(y), out)
     results = iter(out.get())

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+import fresh
 from emulation.deferred import DeferredGpu
 from ryle.channelize import Blocks, Heaps, cuda
 from ryle.chunk import SampleChunk, parts_from_rows
@@ -21,7 +22,7 @@ from ryle.simulate import VoltageSimulator
 @pytest.fixture
 def gpu(monkeypatch):
     """An emulated GPU where engines look for one, and batches that it can do in reasonable time."""
-    monkeypatch.setattr(cuda, "open_gpu", lambda: DeferredGpu(int(np.random.default_rng().integers(1 << 30))))
+    monkeypatch.setattr(cuda, "open_gpu", lambda: DeferredGpu(fresh.seed()))
     monkeypatch.setattr(window, "_LEAST_SAMPLES", 1 << 14)
     monkeypatch.setattr(window, "_BATCH_SPECTRA", 64)
 
@@ -31,7 +32,7 @@ def case(observe):
     """An observation for the GPU, and samples in uneven chunks with holes and a jump."""
     o = changed(observe(antennas=2, bits=10, heap_samples=512), fengine={"backend": "cuda"})
     made = VoltageSimulator(o).chunk(0, 80 * 1024)
-    random = np.random.default_rng()
+    random = fresh.rng()
     present = (random.random(made.present.shape) > 0.05).astype(np.uint8)
     edges = [0, *np.sort(random.choice(np.arange(1, 160), 5, replace=False)), 160]
     pieces = [

@@ -17,6 +17,7 @@ from astropy.time import Time, TimeDelta
 from baseband import vdif as oracle
 from rich.console import Console
 
+import fresh
 from ryle.config import ConfigError, changed, parse
 from ryle.engines.offline import correlate, run_in_process
 from ryle.engines.simulator import record
@@ -148,7 +149,7 @@ def read(path):
 
 @pytest.mark.parametrize(("complex_samples", "bits", "sideband"), [(False, (2, 8), "lower"), (True, (8, 2), "upper")])
 def test_two_stations_fringe_where_they_should(tmp_path, complex_samples, bits, sideband):
-    seed = int(np.random.default_rng().integers(1 << 31))
+    seed = fresh.seed()
     print(f"seed = {seed}")
     o = two_stations(complex_samples, sideband, seed)
     waves = voltages(o)
@@ -198,7 +199,7 @@ def test_two_stations_fringe_where_they_should(tmp_path, complex_samples, bits, 
 
 
 def test_a_clock_that_is_not_corrected_shows_as_a_lag(tmp_path):
-    o = two_stations(False, seed=int(np.random.default_rng().integers(1 << 31)))
+    o = two_stations(False, seed=fresh.seed())
     waves = voltages(o)[:, :, : 500 * 1600]
     a = write(tmp_path / "a.vdif", waves[:, :2], 8, 33, 563, 1600, (3, 700))
     b = write(tmp_path / "b.vdif", late(waves[:, 2:], CLOCK)[:, ::-1], 8, 33, 1140, 800, (0, 1))
@@ -277,7 +278,7 @@ integration = "0.05 s"
 ra = "07h00m00s"
 dec = "-30d00m00s"
 [simulate]
-seed = {np.random.default_rng().integers(1 << 31)}
+seed = {fresh.seed()}
 sources = [{{ ra = "07h00m20s", dec = "-29d58m00s", flux = "120 Jy" }}]
 """)
     result = run_in_process(o, directory / "direct", quiet())
@@ -325,7 +326,7 @@ def test_vlan_nanoseconds_and_microseconds(simulated, tmp_path):
 def test_loss_duplicates_disorder_and_damage(simulated, tmp_path):
     """What is wrong with a capture is counted, and costs only what it touches."""
     o, _, capture = simulated
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     good = packets(capture)
     count, draw = len(good), rng.uniform(size=len(good))
     fate = np.select([draw < 0.02, draw < 0.04, draw < 0.05, draw < 0.06], [1, 2, 3, 4], 0)  # lost, twice, cut, garbled
@@ -451,7 +452,7 @@ def test_interrupt_leaves_what_came_before(simulated, tmp_path, monkeypatch):
 
 def test_mistakes_say_what_to_do(tmp_path):
     o = two_stations(False)
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     waves = rng.standard_normal((2, 2, 200 * 1600))
     a = write(tmp_path / "a.vdif", waves, 2, 33, 563, 1600, (3, 700))
     b = write(tmp_path / "b.vdif", waves, 8, 33, 1130, 800, (0, 1))
@@ -499,7 +500,7 @@ def test_mistakes_say_what_to_do(tmp_path):
 
 def test_recording_that_began_before_sync_is_read_from_there(tmp_path):
     o = two_stations(False)
-    waves = np.random.default_rng().standard_normal((2, 2, 300_000))
+    waves = fresh.rng().standard_normal((2, 2, 300_000))
     a = write(tmp_path / "a.vdif", waves, 2, 33, 563, 1600, (3, 700))
     b = write(tmp_path / "b.vdif", waves, 8, 33, 1130, 800, (0, 1))
     later = changed(o, observation={"sync_time": "2016-12-31T23:59:60.0005Z", "duration": "0.15 s"})

@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 
+import fresh
 from ryle.fpga.pattern import OFF, Pattern, counter_packet, digitizer_packet
 from ryle.wire import spead
 
@@ -33,7 +34,7 @@ def sample(index, tone_step, tone_shift, noise_shift, seed):
 
 
 def test_samples_are_those_of_plain_integers():
-    rng = random.Random()
+    rng = random.Random(fresh.seed())
     for _ in range(40):
         pattern = Pattern(rng.randrange(256), rng.randrange(9), rng.randrange(9), rng.getrandbits(32))
         first = rng.choice([0, -5, rng.getrandbits(32), 2**32 - 3, rng.getrandbits(47)])
@@ -45,7 +46,7 @@ def test_samples_are_those_of_plain_integers():
 
 
 def test_noise_is_white():
-    x = Pattern(noise_shift=0, seed=random.getrandbits(32)).samples(random.getrandbits(32), 1 << 18).astype(float)
+    x = Pattern(noise_shift=0, seed=fresh.seed()).samples(fresh.seed(), 1 << 18).astype(float)
     spectrum = (abs(np.fft.rfft(x.reshape(-1, 4096))) ** 2).mean(axis=0)[1:-1] / x.var() / 4096
     # 64 spectra: each channel's mean has a standard deviation of 1/8. Of 2047 channels none is 8 of those away.
     assert abs(spectrum - 1).max() < 1

@@ -21,11 +21,6 @@ DEFINES = {"FACTOR": 3}
 LIMIT = np.int64(20_000_000_000)  # cycles, some ten seconds: a held kernel ends by itself if nobody lets it go
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng()
-
-
 def kernel(gpu, name):
     return gpu.kernel(PROBE, name, DEFINES)
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+import fresh
 from ryle.net.assembly import Assembler, Plan, grid
 from ryle.wire.description import Format, names
 from ryle.wire.packets import build
@@ -186,8 +187,7 @@ def check_sums(assembler):
 @pytest.mark.parametrize("loss", [0.0, 0.001, 0.01, 0.2])
 def test_random_traffic_is_placed_as_the_rules_say(loss):
     for _ in range(12):
-        seed = np.random.SeedSequence().entropy
-        rng = np.random.default_rng(seed)
+        rng = fresh.rng()
         packets = int(rng.integers(3, 24))
         slack = int(rng.integers(0, 3 * packets * STEP))
         window = int(rng.integers(0, slack + 1))
@@ -201,15 +201,15 @@ def test_random_traffic_is_placed_as_the_rules_say(loss):
         chunks = feed(assembler, rng, [packet(*event) for event in sent])
         assembler.finish()
         chunks += drain(assembler)
-        assert [c[1] for c in chunks] == [number for number, _ in oracle.closed], seed
+        assert [c[1] for c in chunks] == [number for number, _ in oracle.closed]
         for (_, number, _, present, _), (_, held) in zip(chunks, oracle.closed, strict=True):
             found = {(int(h), number * packets + int(i)) for h, i in zip(*np.nonzero(present), strict=True)}
-            assert found == held, seed
+            assert found == held
         check_data(p, chunks)
         c = check_sums(assembler)
-        assert {k: getattr(c, k) for k in oracle.count} == oracle.count, seed
-        assert assembler.head_counts().expected.tolist() == expected, seed
-        assert c.resyncs == 0 and c.malformed == 0, seed
+        assert {k: getattr(c, k) for k in oracle.count} == oracle.count
+        assert assembler.head_counts().expected.tolist() == expected
+        assert c.resyncs == 0 and c.malformed == 0
 
 
 def test_heads_100_ms_apart_lose_nothing_if_the_skew_allows_it():
@@ -219,7 +219,7 @@ def test_heads_100_ms_apart_lose_nothing_if_the_skew_allows_it():
     lags = np.array([0, lag, lag // 3, lag // 2])
     order = sorted((number + lags[head], head, number) for head in range(heads) for number in numbers)
     packets = [packet(head, number) for _, head, number in order]
-    rng = np.random.default_rng()
+    rng = fresh.rng()
 
     def run(skew):
         p = plan(heads, packets=512, skew=skew, chunks=10)
@@ -248,7 +248,7 @@ def test_a_chunk_closes_once_all_heads_have_passed_it_also_the_first():
 @pytest.mark.parametrize("name", names())
 def test_counters_of_shipped_formats_wrap(name):
     f = Format.load(name)
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     sizes = {s: 2 for s in f.payload.size.values() if isinstance(s, str)}
     fields = f.timestamp.stream
     heads = [tuple(int(rng.integers(f.fields[n].low, min(f.fields[n].high, 2**31) + 1)) for n in fields) for _ in "ab"]
@@ -303,11 +303,11 @@ def stream(heads, numbers):
 def test_after_a_clock_jump_the_next_chunk_is_whole(heads, jump):
     """Also a sender's restart: the largest steps back. What was lost and where is found without the rules."""
     p = plan(heads, packets=32, window=8 * STEP, outage=100 * 32 * STEP)
-    start = 2**41 + int(np.random.default_rng().integers(0, 1000))
+    start = 2**41 + int(fresh.rng().integers(0, 1000))
     assembler = Assembler(p)
     again = start + 200 + jump
     sent = stream(heads, range(start, start + 200)) + stream(heads, range(again, again + 200))
-    chunks = feed(assembler, np.random.default_rng(), sent)
+    chunks = feed(assembler, fresh.rng(), sent)
     assembler.finish()
     chunks += drain(assembler)
     check_data(p, chunks)
@@ -330,9 +330,7 @@ def test_after_a_clock_jump_the_next_chunk_is_whole(heads, jump):
 def test_after_a_short_step_back_the_next_chunk_is_whole(heads):
     p = plan(heads, packets=256, window=8 * STEP)
     assembler = Assembler(p)
-    chunks = feed(
-        assembler, np.random.default_rng(), stream(heads, range(5000, 6500)) + stream(heads, range(5800, 7000))
-    )
+    chunks = feed(assembler, fresh.rng(), stream(heads, range(5000, 6500)) + stream(heads, range(5800, 7000)))
     assembler.finish()
     chunks += drain(assembler)
     kept = {n * 256 + i for e, n, _, marks, _ in chunks if e == 1 for i in range(256) if marks[:, i].all()}
@@ -347,7 +345,7 @@ def test_one_head_with_a_wrong_clock_moves_no_other():
     sent = [
         packet(head, number + (10**7 if head == 1 else 0)) for number in range(160, 800) for head in (0, 0, 1, 2, 2)
     ]
-    chunks = feed(assembler, np.random.default_rng(), sent)
+    chunks = feed(assembler, fresh.rng(), sent)
     assembler.finish()
     chunks += drain(assembler)
     assert [c[1] for c in chunks] == list(range(10, 50))
@@ -362,7 +360,7 @@ def test_two_heads_of_three_that_move_take_the_third_along():
     assembler = Assembler(p)
     sent = stream(3, range(640, 960))
     sent += [packet(head, number + (10**7 if head < 2 else 0)) for number in range(960, 1600) for head in range(3)]
-    chunks = feed(assembler, np.random.default_rng(), sent)
+    chunks = feed(assembler, fresh.rng(), sent)
     assembler.finish()
     chunks += drain(assembler)
     late = [present for epoch, _, _, present, _ in chunks if epoch == 1]
@@ -372,7 +370,7 @@ def test_two_heads_of_three_that_move_take_the_third_along():
 
 def test_a_wild_timestamp_costs_one_packet():
     p = plan(2, packets=16, window=4 * STEP)
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     sent = stream(2, range(1600, 3200))
     wild = rng.choice(len(sent), 40, replace=False)
     for i in wild:
@@ -432,7 +430,7 @@ def test_slow_consumers_keep_their_chunks_and_the_newest_data_is_dropped():
             rest.append((chunk.epoch, chunk.number, chunk.timestamp, chunk.present.copy(), chunk.data.copy()))
     assert [c[1] for c in rest] == [1, 2, 3]
     for first in range(400, 480, 16):
-        rest += feed(assembler, np.random.default_rng(), stream(2, range(first, first + 16)))
+        rest += feed(assembler, fresh.rng(), stream(2, range(first, first + 16)))
     assembler.finish()
     rest += drain(assembler)
     check_data(p, rest)
@@ -443,7 +441,7 @@ def test_slow_consumers_keep_their_chunks_and_the_newest_data_is_dropped():
 
 def test_chunks_that_are_reused_hold_nothing_stale():
     p = plan(2, packets=8, chunks=2)
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     assembler = Assembler(p)
     full, holes = stream(2, range(0, 80)), [q for q in stream(2, range(80, 400)) if rng.random() < 0.5]
     chunks = feed(assembler, rng, full + holes)
@@ -464,7 +462,7 @@ def test_chunks_that_are_reused_hold_nothing_stale():
 )
 def test_payloads_can_be_permuted(order):
     p = plan(3, packets=8, order=order)
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     data = rng.integers(0, 256, (3, 8, *p.payload_shape), np.uint8)
     lost = rng.random((3, 8)) < 0.3
     assembler = Assembler(p)
@@ -525,7 +523,7 @@ def test_many_threads_lose_and_double_nothing():
     heads, per = 6, 4000
     p = plan(heads, packets=64, window=per * STEP, chunks=80)
     assembler = Assembler(p)
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     shares = [[] for _ in range(3)]
     for number in range(per):
         for head in range(heads):

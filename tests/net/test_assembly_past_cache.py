@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import fresh
 from ryle.net.assembly import Assembler, Plan, grid
 from ryle.wire.description import Format
 
@@ -39,7 +40,7 @@ stream = ["antenna"]
 @pytest.mark.parametrize("header", [6, 13, 16])
 @pytest.mark.parametrize("size", [1024, 1039, 4096, 8184, 8192])
 def test_every_byte_is_where_it_belongs(header, size):
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     antennas, packets = 3, 16
     chunks = -(-(64 << 20) // (antennas * packets * size))  # just large enough
     form = Format.parse(FORMAT.format(header=header, size=size), "given")

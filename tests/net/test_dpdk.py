@@ -1,12 +1,12 @@
 """Receiving through DPDK over virtual devices: exact placing, counts, and every buffer back where it came from."""
 
 import gc
-import random
 import struct
 
 import numpy as np
 import pytest
 
+import fresh
 from dpdk_support import (
     BYTES,
     FORMAT,
@@ -64,7 +64,7 @@ def wait_for(source, packets):
 @pytest.mark.parametrize("pointers", [False, True], ids=["1-copy", "0-copy"])
 @pytest.mark.parametrize("memory", ["dpdk", "host"])
 def test_places_packets_exactly_and_gives_all_buffers_back(pointers, memory):
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     antennas, numbers = 3, 40
     assembler = Assembler(plan(antennas, pointers=pointers, window=4 * BYTES, chunks=8))
     pool = dpdk.Pool(2048, memory=memory, payload_at=56)
@@ -114,7 +114,7 @@ def test_zero_copy_hands_over_the_buffers_that_were_sent():
 def test_one_copy_gives_the_gpu_a_table_of_the_chunk():
     import ctypes
 
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     sent = random_payloads(rng, 2, 4)
     assembler = Assembler(plan(2, 4))
     assembler.take([packet(a, n, sent[a, n].tobytes()) for a in range(2) for n in range(4) if (a, n) != (1, 2)])
@@ -214,7 +214,7 @@ def test_a_pool_that_cannot_work_is_refused():
 
 def test_reads_a_capture_through_net_pcap(tmp_path):
     """A capture with VLAN tags, written here by hand, read by DPDK and by Ryle's own reader."""
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     antennas, numbers = 2, 24
     sent = random_payloads(rng, antennas, numbers)
     path = tmp_path / "some.pcap"
@@ -222,7 +222,7 @@ def test_reads_a_capture_through_net_pcap(tmp_path):
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
         for n in range(numbers):
             for a in range(antennas):
-                tagged = dpdk.Path(target_port=PORT, vlan=random.choice([None, 5, 4095]))
+                tagged = dpdk.Path(target_port=PORT, vlan=[None, 5, 4095][rng.integers(3)])
                 frame = tagged.frame(packet(a, n, sent[a, n].tobytes()))
                 file.write(struct.pack("<IIII", n, a, len(frame), len(frame)) + frame)
     pool = dpdk.Pool(1024)
@@ -240,7 +240,7 @@ def test_reads_a_capture_through_net_pcap(tmp_path):
 
 def test_two_queues_feed_two_assemblers():
     """One consumer a GPU: each queue's packets in chunks of its own, by UDP port, the rest foreign."""
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     pools = [dpdk.Pool(1024, memory="host", payload_at=56), dpdk.Pool(1024, memory="host", payload_at=56)]
     sender = dpdk.Pool(1024)
     device = dpdk.Device(unique("net_ring"), pools, tx_queues=2)

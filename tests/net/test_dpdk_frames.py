@@ -1,12 +1,12 @@
 """Frame headers as others write them, and reading them without trusting a byte."""
 
-import random
 import struct
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fresh
 from dpdk_support import needs_dpdk
 from ryle.net.dpdk import HEADERS, DpdkConfig, Path
 from ryle.net.dpdk.environment import eal_arguments
@@ -104,7 +104,7 @@ def test_arguments_are_written_in_one_place(monkeypatch):
     import os
 
     monkeypatch.setattr("ryle.net.dpdk.environment.free_huge_bytes", lambda: 0)
-    some = random.randrange(64, 4096)
+    some = int(fresh.rng().integers(64, 4096))
     a = eal_arguments(DpdkConfig(memory=some << 20, extra=["--log-level=5"]))
     assert {"--no-huge", "--no-shconf", "--no-telemetry", "--no-pci", f"--file-prefix=ryle-{os.getpid()}"} <= set(a)
     assert a[a.index("-m") + 1] == str(some) and a[-1] == "--log-level=5" and "--in-memory" not in a

@@ -3,9 +3,9 @@
 import ipaddress
 import struct
 
-import numpy as np
 import pytest
 
+import fresh
 from ryle.net.pcap import PcapFile
 from ryle.net.pcap_write import PcapWriter
 
@@ -198,7 +198,7 @@ def test_pcapng(read, order):
 @pytest.mark.parametrize("next_generation", [False, True])
 def test_batches_equal_single_packets(tmp_path, next_generation):
     """Long runs, broken by every kind of difference at random places."""
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     packets, expected = [], []
     for number in range(9000):
         payload = struct.pack("<I", number) + rng.bytes(28)
@@ -244,7 +244,7 @@ def test_batches_equal_single_packets(tmp_path, next_generation):
 
 
 def test_writer_reads_back_and_checksums_hold(tmp_path):
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     path = tmp_path / "written.pcap"
     sent = []
     with PcapWriter(path) as writer:

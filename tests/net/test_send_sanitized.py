@@ -1,11 +1,12 @@
 """The packet maker under the address and undefined-behaviour sanitizers."""
 
-import secrets
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+import fresh
 
 ROOT = Path(__file__).parents[2]
 FLAGS = ["-std=c++20", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -32,7 +33,7 @@ def test_random_plans(tmp_path):
         sources.append(wide)
     main = Path(__file__).with_name("fuzz_send.cpp")
     subprocess.run([compiler, *FLAGS, "-I", native, "-o", program, *sources, main], check=True, timeout=250)
-    seed = str(secrets.randbits(32))
+    seed = str(fresh.seed())
     run = subprocess.run([program, seed], capture_output=True, text=True, timeout=250)
     assert run.returncode == 0, f"seed {seed}: {run.stderr[-4000:]}"
     made, faults, refused = (int(n) for n in run.stdout.split())

@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pytest
 
+import fresh
 from ports import free_ports
 from ryle.config.tables import Endpoint
 from ryle.net.assembly import Assembler, Plan, grid
@@ -35,7 +36,7 @@ def plan(**settings):
 
 @pytest.fixture
 def data():
-    return np.random.default_rng().integers(0, 256, (40, 4, 8192), np.uint8)
+    return fresh.rng().integers(0, 256, (40, 4, 8192), np.uint8)
 
 
 def some_ports(count):
@@ -216,7 +217,7 @@ def test_a_replay_stops_at_once(data, tmp_path):
 @pytest.mark.parametrize("name", names())
 def test_synthetic_packets_of_every_format(name):
     f = Format.load(name)
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     sizes = {s: 4 for s in f.payload.size.values() if isinstance(s, str)}
     heads = grid(f, **{n: range(f.fields[n].low, f.fields[n].low + 2) for n in f.timestamp.stream})
     p = Plan(f, heads, packets=8, chunks=16, sizes=sizes, linger=0.0)

@@ -10,6 +10,7 @@ from baseband import vdif as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fresh
 from ryle.net.vdif_files import VdifInput, VdifSource
 from ryle.wire.vdif import Header, levels
 from ryle.wire.vdif_write import Writer
@@ -97,7 +98,7 @@ def oracle_hz():
 
 
 def test_two_files_with_different_starts_frames_and_clocks(tmp_path):
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     signal = rng.integers(0, 256, 40000).astype(np.uint32)
     # File b starts 9 of its frames (400 samples) late, and its clock reads 123.25 samples too little.
     a = write(tmp_path / "a", signal[None, :32000, None, None], 320)
@@ -124,7 +125,7 @@ def test_two_files_with_different_starts_frames_and_clocks(tmp_path):
 
 
 def test_sync_time_between_samples_is_reported(tmp_path):
-    codes = random_codes(np.random.default_rng(), 1, 6400)
+    codes = random_codes(fresh.rng(), 1, 6400)
     path = write(tmp_path / "a", codes)
     source = VdifSource([path], [VdifInput(0, 0, 0, 0, 0)], RATE, SYNC - Fraction(7, 10 * RATE), packet_samples=10)
     at, data, _ = collect(source)
@@ -133,7 +134,7 @@ def test_sync_time_between_samples_is_reported(tmp_path):
 
 
 def test_gaps_invalid_duplicate_and_unordered_frames(tmp_path):
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     codes = random_codes(rng, 3, 320 * 60)
     path = write(tmp_path / "a", codes, threads=(5, 9, 700), lose=(10, 11, 30), invalid=(20,))
     frames = np.frombuffer(path.read_bytes(), np.uint8).reshape(57 * 3, -1)
@@ -164,7 +165,7 @@ def test_gaps_invalid_duplicate_and_unordered_frames(tmp_path):
 @pytest.mark.parametrize("paused", [False, True])
 def test_threads_in_blocks(tmp_path, paused):
     """Half a second of one thread, then of the other; and a thread that is away for longer than that."""
-    codes = random_codes(np.random.default_rng(), 2, 320 * 1200)
+    codes = random_codes(fresh.rng(), 2, 320 * 1200)
     path = write(tmp_path / "a", codes, threads=(0, 1))
     frames = np.frombuffer(path.read_bytes(), np.uint8).reshape(12, 100, 2, -1).transpose(0, 2, 1, 3)
     frames = frames.reshape(24, 100, -1)
@@ -185,7 +186,7 @@ def test_threads_in_blocks(tmp_path, paused):
 
 
 def test_a_lone_damaged_time_stamp_moves_nothing(tmp_path):
-    codes = random_codes(np.random.default_rng(), 1, 320 * 400)
+    codes = random_codes(fresh.rng(), 1, 320 * 400)
     path = write(tmp_path / "a", codes)
     data = bytearray(path.read_bytes())
     length = 320 + 32
@@ -205,7 +206,7 @@ def test_a_lone_damaged_time_stamp_moves_nothing(tmp_path):
 
 
 def test_damaged_and_truncated_file(tmp_path):
-    codes = random_codes(np.random.default_rng(), 1, 320 * 100)
+    codes = random_codes(fresh.rng(), 1, 320 * 100)
     path = write(tmp_path / "a", codes)
     data, length = path.read_bytes(), 320 + 32
     cut = data[: 40 * length + 100] + data[43 * length + 9 : 70 * length] + b"noise" + data[70 * length : -50]
@@ -281,13 +282,11 @@ def test_any_arrangement_against_a_sample_by_sample_model(tmp_path_factory, data
 
 
 def test_mistakes_are_named(tmp_path):
-    codes = random_codes(np.random.default_rng(), 2, 3200, 2)
+    codes = random_codes(fresh.rng(), 2, 3200, 2)
     header = replace(EPOCH, log2_channels=1)
     a = write(tmp_path / "a", codes, threads=(1, 4), header=header)
     far = write(tmp_path / "far", codes, threads=(1, 4), header=replace(header, seconds=5000))
-    turned = write(
-        tmp_path / "c", random_codes(np.random.default_rng(), 1, 3200, 1, 2), header=replace(EPOCH, complex_data=1)
-    )
+    turned = write(tmp_path / "c", random_codes(fresh.rng(), 1, 3200, 1, 2), header=replace(EPOCH, complex_data=1))
     one = VdifInput(0, 1, 0, 0, 0)
 
     def make(files, inputs, rate=RATE, **more):

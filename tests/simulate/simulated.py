@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import fresh
 from ryle.config import Observation, parse
 
 ONE = '[{ name = "S", ra = "06h40m00s", dec = "-25d00m00s", flux = "100 Jy" }]'
@@ -53,7 +54,7 @@ ra = "06h30m00s"
 dec = "-30d00m00s"
 {inputs}
 [simulate]
-{"" if "seed" in simulate else f"seed = {np.random.default_rng().integers(1 << 31)}"}
+{"" if "seed" in simulate else f"seed = {fresh.seed()}"}
 {simulate}
 sources = {sources}
 """)

@@ -8,6 +8,7 @@ from fftvis import simulate_vis
 from pyuvdata.analytic_beam import AnalyticBeam
 from simulated import observation
 
+import fresh
 from ryle.simulate import Sky, coherency
 
 SOURCES = (
@@ -100,7 +101,7 @@ def test_stokes_parameters_by_definition():
 
 def test_interpolated_directions_are_the_exact_ones():
     sky = Sky(observation(sources=SOURCES))
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     counts = rng.integers(0, 8_000_000 * 86400, 20)
     exact = sky.axes(sky.sync.time(counts))
     for count, axes in zip(counts, exact, strict=True):

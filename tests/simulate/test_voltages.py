@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import chi2, norm
 from simulated import ONE, observation
 
+import fresh
 from ryle.config import changed
 from ryle.simulate import VoltageSimulator
 from ryle.wire.samples import unpack
@@ -60,7 +61,7 @@ def test_visibilities_are_the_expected_ones_within_radiometer_noise(case):
     o = observation(sources=THREE, simulate=ERRORS, spacing=5, **BANDS[case])
     sim = VoltageSimulator(o)
     length, count = 1024, 600
-    first = int(np.random.default_rng().integers(0, 10**12))
+    first = int(fresh.rng().integers(0, 10**12))
     x, f = spectra(sim, first, length, count)
     ideal = sim.expected_visibilities(sim.sky.sync.time(np.array([first + length * count // 2])), f)[0]
     response = sim.receivers.response(f)
@@ -101,7 +102,7 @@ def test_visibilities_are_the_expected_ones_within_radiometer_noise(case):
 @pytest.mark.parametrize("band", ["first zone", "second zone", "complex"])
 def test_fractional_delay_is_exact(band):
     """Without noise, two inputs differ by a delay: the phase slope over the band, and the phase itself."""
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     cables = [[f"{rng.uniform(0, 900):.3f} ns"] for _ in range(4)]
     o = observation(
         antennas=4,
@@ -183,7 +184,7 @@ def test_same_seed_same_bits(complex_samples):
         simulate=ERRORS + '\nrfi = [{ frequency = "1.401 GHz", level = 0.5 }]',
         complex_samples=complex_samples,
     )
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     total = 400 * 512
     whole = VoltageSimulator(o).chunk(0, total)
     cuts = np.unique(np.r_[0, rng.integers(0, 400, 7), 400])

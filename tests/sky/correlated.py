@@ -15,6 +15,7 @@ from astropy.time import Time
 from pyuvdata import UVData
 from rich.console import Console
 
+import fresh
 from ryle.config import Observation, parse
 from ryle.engines.offline import run_in_process
 from ryle.products.projection import offline_iers
@@ -60,7 +61,7 @@ def observation(
         )
         rows.append(f'{{ name = "A{i}", enu = ["{e:.4f} m", "{n:.4f} m", "{u:.4f} m"]{cable} }}')
     centre = "" if phase_centre is None else '[phase_centre]\nra = "{}"\ndec = "{}"'.format(*phase_centre)
-    seed = int(np.random.default_rng().integers(1 << 31)) if seed is None else seed
+    seed = fresh.seed() if seed is None else seed
     print(f"seed {seed}")  # pytest shows it when the test fails
     return parse(f"""
 [observation]

@@ -10,6 +10,7 @@ from astropy.coordinates import SkyCoord
 from correlated import LIGHT, arrival, correlated, cube, observation, read
 from scipy.stats import chi2, norm
 
+import fresh
 from ryle.engines.offline import BandWriter
 from ryle.simulate import VoltageSimulator
 
@@ -72,7 +73,7 @@ def test_untracked_fringes_turn_as_geometry_says(band, tmp_path):
 @pytest.mark.parametrize("band", ["second zone", "complex"])
 def test_tracked_phases_are_zero_with_known_cables(band, tmp_path):
     setting, complex_samples = BANDS[band]
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     cables = rng.uniform(0, 900e-9, (3, 1)).round(13)
     print("cables", cables.tolist())
     o = observation(
@@ -90,7 +91,7 @@ def test_tracked_phases_are_zero_with_known_cables(band, tmp_path):
 def test_unknown_delays_and_gains_show_with_sign_and_size(band, tracked, tmp_path):
     """Cables of which the correlator is not told, on top of one that it knows."""
     setting, complex_samples = BANDS[band]
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     known, unknown = rng.uniform(0, 300e-9, (3, 1)).round(13), rng.uniform(0, 300e-9, (3, 1)).round(13)
     print("cables", known.tolist(), unknown.tolist())
     settings = dict(band=setting, complex_samples=complex_samples, pols='["x"]', integration=0.05)

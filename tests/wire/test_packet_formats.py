@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fresh
 from ryle.wire.description import Format, names
 from ryle.wire.packets import Parser, Reason, build
 from ryle.wire.vdif import Header, decode
@@ -155,7 +156,7 @@ def test_every_shipped_format_has_golden_packets():
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_packets(name):
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     made = [GOLDEN[name](rng) for _ in range(3)]
     format = Format.load(name)
     for packet, want, time, place, samples in made:
@@ -187,7 +188,7 @@ def test_golden_packets(name):
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_three_ways_of_handing_packets_over(name):
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     packets = [GOLDEN[name](rng)[0] for _ in range(3)]
     format = Format.load(name)
     spaced = np.zeros((3, len(packets[0]) + 5), np.uint8)
@@ -206,7 +207,7 @@ def test_three_ways_of_handing_packets_over(name):
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_lengths_and_fields_are_checked(name):
-    packet = GOLDEN[name](np.random.default_rng())[0]
+    packet = GOLDEN[name](fresh.rng())[0]
     format = Format.load(name)
     parser = Parser(format)
     header = format.header.bytes
@@ -230,7 +231,7 @@ def test_lengths_and_fields_are_checked(name):
 def test_every_counter_wraps(name):
     """Packets around the wrap keep counting; late ones fall back before it; 64-bit counters end instead."""
     format = Format.load(name)
-    packet = GOLDEN[name](np.random.default_rng())[0]
+    packet = GOLDEN[name](fresh.rng())[0]
     parser = Parser(format)
     base = {n: int(v) for n, v in zip(format.fields, parser.parse([packet]).header[0], strict=True)}
     samples = parser.decode([packet], integers=True)[0]
@@ -289,7 +290,7 @@ def test_invalid_packets_do_not_move_the_clock():
 
 
 def test_vdif_agrees_with_the_reader_of_recordings():
-    packet = GOLDEN["vdif"](np.random.default_rng())[0]
+    packet = GOLDEN["vdif"](fresh.rng())[0]
     parser = Parser(Format.load("vdif"))
     fields = parser.parse([packet]).header
     header = Header.unpack(packet)

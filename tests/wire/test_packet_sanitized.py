@@ -1,11 +1,12 @@
 """The packet parser under the address and undefined-behaviour sanitizers."""
 
-import secrets
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+import fresh
 
 ROOT = Path(__file__).parents[2]
 FLAGS = ["-std=c++20", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -22,7 +23,7 @@ def test_random_descriptions_and_packets(tmp_path):
     program = tmp_path / "fuzz"
     sources = [ROOT / "native/wire/packets.cpp", Path(__file__).with_name("fuzz_packets.cpp")]
     subprocess.run([compiler, *FLAGS, "-I", ROOT / "native", "-o", program, *sources], check=True, timeout=250)
-    seed = str(secrets.randbits(32))
+    seed = str(fresh.seed())
     run = subprocess.run([program, seed], capture_output=True, text=True, timeout=250)
     assert run.returncode == 0, f"seed {seed}: {run.stderr[-4000:]}"
     valid, wrong, refused = (int(n) for n in run.stdout.split())

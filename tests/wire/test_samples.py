@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fresh
 from ryle.wire import _native
 from ryle.wire.samples import (
     SAMPLE_BITS,
@@ -90,12 +91,12 @@ def test_pack_rounds_clamps_and_counts(bits, seed, is_complex):
 def test_pack_takes_what_unpack_gives():
     for bits in INTEGER_BITS[1:]:
         limit = 2 ** (bits - 1) - 1
-        values = np.random.default_rng().integers(-limit, limit + 1, (3, 64))
+        values = fresh.rng().integers(-limit, limit + 1, (3, 64))
         for dtype in (np.int64, np.int16, np.float32, np.float64):
             packed, saturated = pack(values.astype(dtype), bits)
             assert saturated == 0
             np.testing.assert_array_equal(unpack(packed, bits), values)
-    values = np.random.default_rng().standard_normal(64).astype(np.float32)
+    values = fresh.rng().standard_normal(64).astype(np.float32)
     np.testing.assert_array_equal(unpack(pack(values, 32)[0], 32), values)
 
 

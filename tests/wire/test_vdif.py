@@ -9,6 +9,7 @@ from baseband import vdif as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fresh
 from ryle.wire import vdif, vdif_write
 from ryle.wire.vdif_frames import FrameScanner, map_file
 
@@ -164,7 +165,7 @@ def test_baseband_reads_what_we_write(bits, complex_data, log2_channels, threads
 def test_mark5b_codes(bits):
     from baseband.mark5b import Mark5BPayload
 
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     words = rng.integers(0, 2**32, 2500, dtype=np.uint32)
     header = vdif.Header(bits_minus_1=bits - 1, length8=(10000 + 32) // 8, extended=(vdif.MARK5B << 24, 0, 0, 0))
     expected = Mark5BPayload(words, sample_shape=(1,), bps=bits).data
@@ -205,7 +206,7 @@ def test_decoder_refuses_to_leave_its_arrays():
 
 def recording(frames=40, threads=(0, 1), **fields):
     """A sound 2-bit file: its bytes, frame length in bytes, and codes."""
-    rng = np.random.default_rng()
+    rng = fresh.rng()
     codes = rng.integers(0, 4, (len(threads), 256 * frames, 1, 1)).astype(np.uint32)
     file = io.BytesIO()
     writer = vdif_write.Writer(file, vdif.Header(station=7, epoch=40, **fields), 2560, 256, threads)
