@@ -29,47 +29,18 @@ from ryle.bench.cpu import machine
 from ryle.net import dpdk
 from ryle.net.assembly import Assembler, Plan, grid
 from ryle.wire.description import Format
+from ryle.wire.packets import build
 
-BYTES, HEADER_BYTES, PORT, ANTENNAS = 8192, 14, 17100, 16
-FORMAT = Format.parse(
-    """
-title = "Raw digitizer packets of 8192 bytes behind 56 bytes of headers, as in the 1.2 Tb/s correlator"
-source = "Ryle"
-[header]
-bytes = 14
-[[header.field]]
-name = "antenna"
-byte = 0
-bytes = 2
-means = "antenna"
-[[header.field]]
-name = "time"
-byte = 2
-bytes = 8
-means = "samples since sync"
-[payload]
-order = ["time"]
-size = { time = 8192 }
-[sample]
-bits = 8
-complex = false
-code = "twos_complement"
-[timestamp]
-unit = "samples"
-count = { time = 1 }
-step = 8192
-stream = ["antenna"]
-""",
-    "raw8192",
-)
-HEADER = dpdk.Path(target_port=PORT).headers(HEADER_BYTES + BYTES) + bytes(HEADER_BYTES)
+BYTES, PORT, ANTENNAS = 8192, 17100, 16
+FORMAT = Format.load("alma_like")
+HEADER = dpdk.Path(target_port=PORT).headers(FORMAT.header.bytes + BYTES) + build(FORMAT, {}, bytes(BYTES))[:-BYTES]
 GBPS = BYTES * 8e-9  # Gb/s of payload a packet a second
 
 
 def stamps(first: int = 0) -> list[dpdk.Stamp]:
     return [
         dpdk.counting(FORMAT, "antenna", modulo=ANTENNAS),
-        dpdk.counting(FORMAT, "time", start=first * BYTES, step=BYTES, every=ANTENNAS),
+        dpdk.counting(FORMAT, "timestamp", start=first * BYTES, step=BYTES, every=ANTENNAS),
     ]
 
 
@@ -83,7 +54,7 @@ def spread(values: list[float]) -> dict[str, float]:
 
 
 def plan(packets: int, chunks: int, pointers: bool) -> Plan:
-    heads = grid(FORMAT, antenna=range(ANTENNAS))
+    heads = grid(FORMAT, antenna=range(ANTENNAS), pol=0, band=0)
     return Plan(FORMAT, heads, packets, chunks=chunks, window=packets * BYTES // 2, pointers=pointers, linger=0.2)
 
 

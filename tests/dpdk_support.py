@@ -1,4 +1,4 @@
-"""What the tests of DPDK share: a format, made packets of it, and one environment a process."""
+"""What the tests of DPDK share: packets of one format, and one environment a process."""
 
 import itertools
 
@@ -6,45 +6,15 @@ import numpy as np
 import pytest
 
 from ryle.net import dpdk
+from ryle.net.assembly import grid
 from ryle.wire.description import Format
+from ryle.wire.packets import build
 
-FORMAT = Format.parse(
-    """
-title = "Raw digitizer packets"
-source = "tests: 42 + 14 header bytes and 8192 of samples, as in the 1.2 Tb/s correlator"
-[header]
-bytes = 14
-[[header.field]]
-name = "antenna"
-byte = 0
-bytes = 2
-means = "antenna"
-[[header.field]]
-name = "time"
-byte = 2
-bytes = 8
-means = "samples since sync"
-[payload]
-order = ["time"]
-size = { time = 8192 }
-[sample]
-bits = 8
-complex = false
-code = "twos_complement"
-[timestamp]
-unit = "samples"
-count = { time = 1 }
-step = 8192
-stream = ["antenna"]
-[placement]
-antenna = { antenna = 1 }
-""",
-    "raw8192",
-)
+FORMAT = Format.load("alma_like")
 PORT = 17100
 PATH = dpdk.Path(target_port=PORT)
 BYTES = 8192
-HEADER = PATH.headers(14 + BYTES) + bytes(14)
+HEADER = PATH.headers(FORMAT.header.bytes + BYTES) + build(FORMAT, {}, bytes(BYTES))[:-BYTES]
 _number = itertools.count()
 
 needs_dpdk = pytest.mark.skipif(dpdk.dpdk_problem() is not None, reason=str(dpdk.dpdk_problem()))
@@ -60,16 +30,21 @@ def unique(driver):
     return f"{driver}{next(_number)}"
 
 
+def streams(antennas):
+    """What an assembler expects: one polarization and band of so many antennas."""
+    return grid(FORMAT, antenna=range(antennas), pol=0, band=0)
+
+
 def packet(antenna, number, payload):
     """The UDP payload of a packet."""
-    return antenna.to_bytes(2, "big") + (number * BYTES).to_bytes(8, "big") + bytes(4) + payload
+    return build(FORMAT, {"antenna": antenna, "timestamp": number * BYTES}, payload)
 
 
 def stamps(antennas):
     """Let made packets go round the antennas."""
     return [
         dpdk.counting(FORMAT, "antenna", modulo=antennas),
-        dpdk.counting(FORMAT, "time", step=BYTES, every=antennas),
+        dpdk.counting(FORMAT, "timestamp", step=BYTES, every=antennas),
     ]
 
 

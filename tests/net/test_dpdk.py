@@ -18,6 +18,7 @@ from dpdk_support import (
     random_payloads,
     stamps,
     started,
+    streams,
     unique,
     until,
 )
@@ -35,9 +36,7 @@ def environment():
 
 
 def plan(antennas=3, packets=8, **more):
-    return Plan(
-        FORMAT, grid(FORMAT, antenna=range(antennas)), packets, chunks=more.pop("chunks", 4), linger=0.0, **more
-    )
+    return Plan(FORMAT, streams(antennas), packets, chunks=more.pop("chunks", 4), linger=0.0, **more)
 
 
 def collect(assembler):
@@ -175,9 +174,7 @@ def test_split_payloads_lie_in_their_own_pool():
 def test_an_exhausted_pool_is_loss_and_no_deadlock():
     """Chunks that are never released take all buffers; once they are, packets arrive again."""
     antennas, packets, chunks = 2, 256, 6
-    assembler = Assembler(
-        Plan(FORMAT, grid(FORMAT, antenna=range(antennas)), packets, chunks=chunks, pointers=True, linger=0.1)
-    )
+    assembler = Assembler(Plan(FORMAT, streams(antennas), packets, chunks=chunks, pointers=True, linger=0.1))
     pool = dpdk.Pool(1536, memory="host", payload_at=56, cache=32)  # less than half of what the chunks could hold
     device = dpdk.Device(unique("net_ring"), [pool], descriptors=256)
     generator = dpdk.Generator(device, pool, HEADER, stamps(antennas), BYTES, rate=20_000, wait=False)

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpdk_support import BYTES, FORMAT, PORT, needs_dpdk, started, unique, until
+from dpdk_support import BYTES, FORMAT, PORT, needs_dpdk, started, streams, unique, until
 from ryle.net import dpdk
-from ryle.net.assembly import Assembler, Plan, grid
+from ryle.net.assembly import Assembler, Plan
 
 pytestmark = needs_dpdk
 ANTENNAS = 2
@@ -44,12 +44,12 @@ else:
 """
 RECEIVER = """
 import sys, time
-from dpdk_support import FORMAT, PORT, started
+from dpdk_support import FORMAT, PORT, started, streams
 from ryle.net import dpdk
-from ryle.net.assembly import Assembler, Plan, grid
+from ryle.net.assembly import Assembler, Plan
 name, socket = sys.argv[1:3]
 started()
-assembler = Assembler(Plan(FORMAT, grid(FORMAT, antenna=range(2)), 64, pointers=True, linger=0.2))
+assembler = Assembler(Plan(FORMAT, streams(2), 64, pointers=True, linger=0.2))
 pool = dpdk.Pool(4096, memory="host", payload_at=56)
 device = dpdk.Device(f"{name},role=server,id=0,socket-abstract=yes,socket=@{socket},bsize=9216,rsize=10", [pool])
 with dpdk.DpdkSource(assembler, device, [PORT]) as source:
@@ -118,7 +118,7 @@ def test_every_byte_comes_over(run, pointers):
     import ctypes
 
     count, first = 48, 5
-    plan = Plan(FORMAT, grid(FORMAT, antenna=range(ANTENNAS)), 16, chunks=8, pointers=pointers, linger=0.0)
+    plan = Plan(FORMAT, streams(ANTENNAS), 16, chunks=8, pointers=pointers, linger=0.0)
     assembler = Assembler(plan)
     pool = dpdk.Pool(2048, memory="host", payload_at=56)
     socket = f"ryle-{os.getpid()}-{int(pointers)}"
@@ -143,7 +143,7 @@ def test_every_byte_comes_over(run, pointers):
 
 def test_a_killed_sender_leaves_nothing_and_the_next_one_connects(run):
     files, pages = left_behind(), huge_pages()
-    plan = Plan(FORMAT, grid(FORMAT, antenna=range(ANTENNAS)), 16, chunks=8, pointers=True, linger=0.1)
+    plan = Plan(FORMAT, streams(ANTENNAS), 16, chunks=8, pointers=True, linger=0.1)
     assembler = Assembler(plan)
     pool = dpdk.Pool(2048, memory="host", payload_at=56)
     socket = f"ryle-{os.getpid()}-k"
