@@ -138,7 +138,7 @@ def test_fractional_delay_is_exact(band):
 def test_fringes_turn_at_the_true_rate_and_sense():
     o = observation(antennas=2, spacing=800, pols='["x"]', sources=ONE, simulate=NO_NOISE)
     sim = VoltageSimulator(o)
-    assert sim.phase_error < 0.01
+    assert sim.segments.phase_error < 0.01
     counts = np.arange(0, 80_000_000, 2_000_000)
     phases = []
     for first in counts:
@@ -203,7 +203,7 @@ def test_batches_join_without_a_seam():
     """Overlap-save against one long transform: the same stream, filtered in one piece."""
     o = observation(antennas=1, pols='["x"]', simulate=ERRORS + "\nrms = 1", cables=[["100.3 us"]])
     sim = VoltageSimulator(o)
-    start, samples = sim._span - 5000, 10_000
+    start, samples = sim.segments.span - 5000, 10_000
     margin = 4096
     noise = sim._receiver_noise[0].window(start - margin, samples + 2 * margin).copy()
     f = np.fft.rfftfreq(len(noise), 1 / 8e6)

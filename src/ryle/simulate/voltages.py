@@ -2,12 +2,9 @@
 
 Every source is two streams of white noise, coloured and correlated into the field at the array's reference point,
 ``s(t)``; antenna ``i`` receives ``s(t + r_i·ŝ/c − cable)``. Delays, filters and gains are applied in the frequency
-domain to overlapping segments of the streams (overlap-save), one inverse FFT an input whatever the number of sources.
+domain to overlapping segments of the streams (`segments`), one inverse FFT an input whatever the number of sources.
 Baseband is the sky's spectrum from its edge `f0` upwards, ``X(ν) = S(f0 + ν)``, or reversed and conjugated,
 ``X(ν) = S*(f0 − ν)``, in even Nyquist zones and lower sidebands.
-
-Delays are held during a segment at their value in its middle. Segments are as short as keeps the fringe phase error
-below `PHASE_ERROR` at the highest frequency, against the fastest that the Earth can turn the farthest antenna.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import ducc0
 import numpy as np
 from astropy.time import Time
 from numpy.typing import ArrayLike, NDArray
@@ -29,16 +25,9 @@ from ..config import Observation
 from ..config.tables import SourceTable
 from .digitizer import DigitizedChunk, Digitizer
 from .noise import Noise, Stream, generator
-from .receivers import FILTER_REACH, Receivers
+from .receivers import Receivers
+from .segments import Segments
 from .sky import Mount, Sky, coherency, feed_matrix
-
-#: Largest error of a fringe phase from holding delays during a segment, rad.
-PHASE_ERROR = 0.01
-#: Most segments, and most samples, that are transformed together.
-BATCH, BATCH_SAMPLES = 8, 1 << 18
-_EARTH_RATE = 7.2921150e-5  # rad/s
-_SHORTEST, _LONGEST = 1 << 12, 1 << 22
-_RAMP = 128  # bins of the fine table that phase ramps are multiplied up from
 
 
 @dataclass(frozen=True)
@@ -99,66 +88,14 @@ class VoltageSimulator:
         #: Inputs made, in row order.
         self.inputs = [a * pols + p for a in self.antennas for p in range(pols)]
         self.digitizer = Digitizer(observation, len(self.inputs))
-        self._complex = observation.digitizer.complex
-        self._rate = float(observation.sample_rate)
-        self._sign = observation.sideband_sign
-        self._plan_segments()
+        self.segments = Segments.of(observation, self.sky.offsets, self.receivers.delay)
+        self._complex, self._sign = self.segments.is_complex, self.segments.sign
         seed = self.table.seed
         self._source_noise = [Noise(seed, Stream.SOURCE, i, self._complex) for i in range(2 * len(self.sky.sources))]
         self._receiver_noise = [Noise(seed, Stream.RECEIVER, i, self._complex) for i in self.inputs]
         self._conjugate = [observation.streams[i].conjugate for i in self.inputs]
         self._made: tuple[int, NDArray[Any]] | None = None
         self._replayed: DigitizedChunk | None = None
-
-    # -- the plan ---------------------------------------------------------------------------------------------------
-
-    def _plan_segments(self) -> None:
-        """Choose segment length and overlap, the same for every process of an observation."""
-        offsets = self.sky.offsets
-        reach = np.repeat(np.linalg.norm(offsets, axis=1), self.observation.pols)
-        earliest = float(np.min(-reach - self.receivers.delay)) * self._rate
-        latest = float(np.max(reach - self.receivers.delay)) * self._rate
-        #: Samples that all windows are shifted by, so that the overlap covers delay differences only.
-        self._offset = round((earliest + latest) / 2)
-        pad = math.ceil((latest - earliest) / 2) + (FILTER_REACH // 2 if self._complex else FILTER_REACH)
-        fastest = 2 * np.pi * self._highest * _EARTH_RATE * float(np.hypot(offsets[:, 0], offsets[:, 1]).max())
-        hop_limit = int(2 * PHASE_ERROR / max(fastest, 1e-30) * self._rate) if fastest else _LONGEST
-        best = None
-        length = _SHORTEST
-        while length <= _LONGEST:
-            hop = min(length - 2 * pad, hop_limit)
-            if hop > 0 and (best is None or length * (14 + math.log2(length)) / hop < 0.95 * best[0]):
-                best = (length * (14 + math.log2(length)) / hop, length, hop)
-            length *= 2
-            if best is not None and length > max(1 << 15, 8 * pad):
-                break
-        if best is None or best[1] > 64 * best[2]:
-            raise ValueError(
-                f"fringes turn by up to {fastest:.3g} rad/s and delays need segments of {2 * pad / self._rate:.3g} s: "
-                "the array is too large for this frequency to be simulated; use shorter baselines or a lower band.lo"
-            )
-        self._length, self._hop, self._pad = best[1], best[2], pad
-        #: Largest phase error from holding delays during a segment, rad.
-        self.phase_error = fastest * self._hop / self._rate / 2
-        # The number of segments is fixed with the plan: the rounding of FFTs depends on it, and samples must not vary.
-        self._segments = max(1, min(BATCH, BATCH_SAMPLES // self._length))
-        #: Samples of a batch of segments.
-        self._span = self._segments * self._hop
-        index = np.arange(self._length if self._complex else self._length // 2 + 1)
-        self._bins = np.where(index < self._length // 2, index, index - self._length) if self._complex else index
-        #: Sky frequency of each bin, Hz.
-        self._frequencies = self._zero + self._sign * self._bins * (self._rate / self._length)
-
-    @property
-    def _zero(self) -> float:
-        """Sky frequency of baseband zero, Hz."""
-        o = self.observation
-        return float(o.sky_frequencies[o.fengine.channels // 2 if self._complex else 0])
-
-    @property
-    def _highest(self) -> float:
-        """Highest sky frequency, Hz."""
-        return float(np.abs(self.observation.sky_frequencies).max()) + self.observation.channel_width
 
     @cached_property
     def _roots(self) -> NDArray[np.complex128]:
@@ -178,7 +115,7 @@ class VoltageSimulator:
     def _spectra(self) -> list[NDArray[np.float32] | None]:
         """Amplitude of each source over bins relative to its reference frequency; None if flat."""
         # The filter is zero below this, where a power law need not be finite.
-        f = np.maximum(np.abs(self._frequencies), 1e-3 * self.receivers.width)
+        f = np.maximum(np.abs(self.segments.frequencies), 1e-3 * self.receivers.width)
         return [
             None
             if s.spectral_index == 0
@@ -191,10 +128,11 @@ class VoltageSimulator:
     @cached_property
     def _filters(self) -> NDArray[np.complex64]:
         """Response of each input over bins at baseband, ADC steps, less the common offset, shape (input, bin)."""
-        rows = np.empty((len(self.inputs), len(self._bins)), np.complex64)
-        advance = self.table.rms * np.exp(-2j * np.pi * self._bins * (self._offset / self._length))
+        segments = self.segments
+        rows = np.empty((len(self.inputs), len(segments.bins)), np.complex64)
+        advance = self.table.rms * np.exp(-2j * np.pi * segments.bins * (segments.offset / segments.length))
         for row, i in zip(rows, self.inputs, strict=True):
-            response = self.receivers.response(self._frequencies, np.array([i]))[0]
+            response = self.receivers.response(segments.frequencies, np.array([i]))[0]
             row[:] = (response if self._sign > 0 else response.conj()) * advance
         return rows
 
@@ -215,8 +153,8 @@ class VoltageSimulator:
         made = np.empty((len(self.inputs), samples), np.complex64 if self._complex else np.float32)
         done = 0
         while done < samples:
-            batch, start = divmod(first + done, self._span)
-            take = min(self._span - start, samples - done)
+            batch, start = divmod(first + done, self.segments.span)
+            take = min(self.segments.span - start, samples - done)
             made[:, done : done + take] = self._batch(batch)[:, start : start + take]
             done += take
         return made
@@ -225,23 +163,24 @@ class VoltageSimulator:
         """All inputs during one batch of segments, shape (input, span)."""
         if self._made is not None and self._made[0] == batch:
             return self._made[1]
-        first = batch * self._span
-        waves = np.empty((len(self.inputs), self._span), np.complex64 if self._complex else np.float32)
-        axes = [self.sky.axes_at(first + (i + 0.5) * self._hop) for i in range(self._segments)]
+        segments = self.segments
+        first = batch * segments.span
+        waves = np.empty((len(self.inputs), segments.span), np.complex64 if self._complex else np.float32)
+        axes = [self.sky.axes_at(first + (i + 0.5) * segments.hop) for i in range(segments.count)]
         sources, turned = self._source_spectra(first, np.array(axes))
         pols = self.observation.pols
         row = 0
         for antenna in self.antennas:
-            spectra = [self._spectrum(self._receiver_noise[row + p], first) for p in range(pols)]
+            spectra = [segments.spectrum(self._receiver_noise[row + p], first) for p in range(pols)]
             product = np.empty_like(spectra[0])
             for s, field in sources:
-                ramp = self._ramp(turned[:, s, antenna])
+                ramp = segments.ramp(turned[:, s, antenna])
                 for p in range(pols):
                     np.multiply(ramp, field[p], out=product)
                     spectra[p] += product
             for p in range(pols):
                 spectra[p] *= self._filters[row + p]
-                waves[row + p] = self._wave(spectra[p])
+                waves[row + p] = segments.wave(spectra[p])
             row += pols
         self._add_tones(first, waves)
         for r, conjugate in enumerate(self._conjugate):
@@ -249,28 +188,6 @@ class VoltageSimulator:
                 np.conjugate(waves[r], out=waves[r])
         self._made = (batch, waves)
         return waves
-
-    def _spectrum(self, noise: Noise, first: int) -> NDArray[np.complex64]:
-        """Transform the segments of a batch, each with its overlap: shape (segment, bin)."""
-        wave = noise.window(first + self._offset - self._pad, (self._segments - 1) * self._hop + self._length)
-        segments = np.lib.stride_tricks.sliding_window_view(wave, self._length)[:: self._hop]
-        if self._complex:
-            out = np.empty((self._segments, self._length), np.complex64)
-            ducc0.fft.c2c(np.ascontiguousarray(segments), axes=(1,), out=out)
-        else:
-            out = np.empty((self._segments, self._length // 2 + 1), np.complex64)
-            ducc0.fft.r2c(np.ascontiguousarray(segments), axes=(1,), out=out)
-        return out
-
-    def _wave(self, spectra: NDArray[np.complex64]) -> NDArray[Any]:
-        """Inverse of `_spectrum`, without the overlap: shape (span,)."""
-        if self._complex:
-            whole: NDArray[Any] = np.empty((self._segments, self._length), np.complex64)
-            ducc0.fft.c2c(spectra, axes=(1,), forward=False, inorm=2, out=whole)
-        else:
-            whole = np.empty((self._segments, self._length), np.float32)
-            ducc0.fft.c2r(spectra, axes=(1,), lastsize=self._length, forward=False, inorm=2, out=whole)
-        return np.asarray(whole[:, self._pad : self._pad + self._hop].reshape(-1))
 
     def _source_spectra(
         self, first: int, axes: NDArray[np.float64]
@@ -286,7 +203,7 @@ class VoltageSimulator:
         for s, spectrum in enumerate(self._spectra):
             if not visible[:, s].any():
                 continue
-            streams = [self._spectrum(self._source_noise[2 * s + q], first) for q in range(2)]
+            streams = [self.segments.spectrum(self._source_noise[2 * s + q], first) for q in range(2)]
             if spectrum is not None:
                 for stream in streams:
                     stream *= spectrum
@@ -296,15 +213,6 @@ class VoltageSimulator:
             ]
             fields.append((s, mixed))
         return fields, self.sky.delays(axes)
-
-    def _ramp(self, tau: NDArray[np.float64]) -> NDArray[np.complex64]:
-        """Phases ``e^{±j2πfτ}`` of delays (segment,) over bins at baseband: shape (segment, bin)."""
-        carrier = self._sign * self._zero * tau
-        cycles = tau * (self._rate / self._length)
-        coarse = np.exp(2j * np.pi * ((carrier % 1)[:, np.newaxis] + cycles[:, np.newaxis] * self._bins[::_RAMP]))
-        fine = np.exp(2j * np.pi * cycles[:, np.newaxis] * np.arange(_RAMP))
-        product = coarse.astype(np.complex64)[:, :, np.newaxis] * fine.astype(np.complex64)[:, np.newaxis]
-        return np.asarray(product.reshape(len(tau), -1)[:, : len(self._bins)])
 
     # -- interference -----------------------------------------------------------------------------------------------
 
@@ -327,18 +235,19 @@ class VoltageSimulator:
             )
             heard = [not rfi.antennas or names[k // self.observation.pols] in rfi.antennas for k in self.inputs]
             amplitude = math.sqrt(2) * rfi.level * self.table.rms * sky * np.array(heard)
-            frequency = self._sign * (rfi.frequency - self._zero) / self._rate
+            frequency = self._sign * (rfi.frequency - self.segments.zero) / self.segments.rate
             tones.append((frequency, amplitude if self._sign > 0 else amplitude.conj()))
         return tones
 
     def _add_tones(self, first: int, waves: NDArray[Any]) -> None:
+        span = self.segments.span
         for frequency, amplitudes in self._tones:
             # Cycles since sample 0 by whole numbers: a product in floating point loses the phase after a day.
             numerator, denominator = frequency.as_integer_ratio()
             start = (numerator * first % denominator) / denominator
-            coarse = np.exp(2j * np.pi * (start + frequency * np.arange(0, self._span, 4096) % 1))
+            coarse = np.exp(2j * np.pi * (start + frequency * np.arange(0, span, 4096) % 1))
             fine = np.exp(2j * np.pi * frequency * np.arange(4096))
-            rotor = np.multiply.outer(coarse.astype(np.complex64), fine.astype(np.complex64)).ravel()[: self._span]
+            rotor = np.multiply.outer(coarse.astype(np.complex64), fine.astype(np.complex64)).ravel()[:span]
             for wave, amplitude in zip(waves, amplitudes.astype(np.complex64), strict=True):
                 if amplitude:
                     tone = rotor * amplitude
@@ -401,7 +310,7 @@ class VoltageSimulator:
     def chunk_samples(self) -> int:
         """Whole packets, about one batch of segments: a good length for chunks."""
         heap = self.digitizer.packet_samples
-        return max(1, self._span // heap) * heap
+        return max(1, self.segments.span // heap) * heap
 
     def chunks(self, samples: int | None = None) -> Iterator[DigitizedChunk]:
         """Chunks of the whole observation in order; without end if it is replayed and has no duration.
