@@ -12,7 +12,7 @@ from ryle.array.observed import phase_tracker
 from ryle.channelize import Heaps
 from ryle.chunk import SampleChunk
 from ryle.config import changed, parse
-from ryle.config.tables import FaultsTable
+from ryle.config.simulation import FaultsTable
 from ryle.engines.catcher import BandAssembler
 from ryle.engines.f import FEngine
 from ryle.engines.x import XEngine

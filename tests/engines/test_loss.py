@@ -9,7 +9,7 @@ from pyuvdata import UVData
 
 from ryle.channelize import Blocks
 from ryle.chunk import BLOCK, SampleChunk
-from ryle.config.tables import FaultsTable
+from ryle.config.simulation import FaultsTable
 from ryle.correlate import product_inputs, reference
 from ryle.engines.f import FEngine
 from ryle.products.observed import metadata

@@ -11,7 +11,7 @@ import pytest
 
 from ryle.chunk import SampleChunk
 from ryle.config import changed
-from ryle.config.tables import FaultsTable
+from ryle.config.simulation import FaultsTable
 from ryle.net.digitizer import DigitizerReceiver, DigitizerSender
 from ryle.net.faults import FaultyLink
 from ryle.net.pacing import LocalQueues

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from ryle.config.tables import Endpoint, FaultsTable
+from ryle.config.simulation import FaultsTable
+from ryle.config.tables import Endpoint
 from ryle.net.faults import FaultyLink
 from ryle.wire import spead
 

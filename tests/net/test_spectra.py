@@ -10,7 +10,7 @@ import pytest
 
 from ryle.chunk import BLOCK, rows_from_parts
 from ryle.config import changed
-from ryle.config.tables import FaultsTable
+from ryle.config.simulation import FaultsTable
 from ryle.net._native import to_kblocks
 from ryle.net.faults import FaultyLink
 from ryle.net.spectra import SpectraReceiver, SpectraSender, packet_bytes

@@ -9,7 +9,7 @@ import pytest
 
 from ryle.chunk import Integration
 from ryle.config import changed
-from ryle.config.tables import FaultsTable
+from ryle.config.simulation import FaultsTable
 from ryle.net.faults import FaultyLink
 from ryle.net.visibilities import VisibilityReceiver, VisibilitySender, meerkat_values
 

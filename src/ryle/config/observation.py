@@ -20,6 +20,7 @@ from pydantic import Field, PrivateAttr, ValidationError
 from ..chunk import BLOCK
 from . import checks, tables
 from .problems import ConfigError, explain
+from .simulation import SimulateTable
 from .tables import (
     AntennaTable,
     ArrayTable,
@@ -33,7 +34,6 @@ from .tables import (
     ObservationTable,
     OutputTable,
     PhaseCentreTable,
-    SimulateTable,
     VdifTable,
     XengineTable,
 )

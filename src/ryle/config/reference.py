@@ -20,7 +20,7 @@ from .problems import toml
 _INTRODUCTION = """\
 # The observation file
 
-<!-- Written by `python -m ryle.config.reference`; edit the tables in src/ryle/config/tables.py instead. -->
+<!-- Written by `python -m ryle.config.reference`; edit the tables in src/ryle/config instead. -->
 
 One [TOML](https://toml.io) file describes an observation. `ryle check FILE` reads it, reports every mistake in it at
 once, and prints the rates, sizes and memory that follow from it. Shipped examples: {examples}.

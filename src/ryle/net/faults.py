@@ -14,7 +14,8 @@ from typing import Self
 
 import numpy as np
 
-from ..config.tables import Endpoint, FaultsTable
+from ..config.simulation import FaultsTable
+from ..config.tables import Endpoint
 from ..wire import spead
 from .sockets import interface_index, receive_socket
 

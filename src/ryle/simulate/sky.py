@@ -31,7 +31,7 @@ from ..array.direction import Sidereal
 from ..array.observed import antennas, phase_centre, sync_time
 from ..array.tracking import SPEED_OF_LIGHT
 from ..config import Observation
-from ..config.tables import SourceTable
+from ..config.simulation import SourceTable
 
 Mount = Literal["alt-az", "equatorial", "fixed"]
 

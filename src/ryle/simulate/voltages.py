@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..array.direction import azel_directions
 from ..array.observed import antennas
 from ..config import Observation
-from ..config.tables import SourceTable
+from ..config.simulation import SourceTable
 from .digitizer import DigitizedChunk, Digitizer
 from .noise import Noise, Stream, generator
 from .receivers import Receivers
