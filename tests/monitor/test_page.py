@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from ryle.monitor.controls import Control, StatusError
-from ryle.monitor.page import Owner, PageTakenError, StatusPage, clean_pages, published, read_pages, set_control
+from ryle.monitor.owner import Owner
+from ryle.monitor.page import PageTakenError, StatusPage, clean_pages, published, read_pages, set_control
 
 
 @pytest.fixture(autouse=True)

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from .controls import Control, StatusError
+from .owner import Owner
 
 _PREFIX = "ryle."
 _BUILDING = ".ryle."  # a page that its owner is just making or taking away
@@ -37,51 +38,6 @@ _ANSWERS = 100  # requests whose answers stay on the page
 def pages_directory() -> Path:
     """Where pages lie: memory that all processes of the machine share, or what RYLE_STATUS_DIR names."""
     return Path(os.environ.get("RYLE_STATUS_DIR", "/dev/shm"))
-
-
-@dataclass(frozen=True)
-class Owner:
-    """A process, told apart from others that had its number before or have it in another container.
-
-    Parameters
-    ----------
-    pid : int
-        Its number.
-    started : int
-        When it started, in clock ticks since boot.
-    namespace : str
-        The process-number space that `pid` belongs to.
-    """
-
-    pid: int
-    started: int
-    namespace: str
-
-    @classmethod
-    def this(cls) -> Owner:
-        """Give this process."""
-        return cls(os.getpid(), _started(os.getpid()) or 0, _namespace())
-
-    @property
-    def alive(self) -> bool:
-        """Whether it still runs; one of another container is taken to, as that cannot be seen from here."""
-        return self.namespace != _namespace() or _started(self.pid) == self.started
-
-
-def _namespace() -> str:
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""
-
-
-def _started(pid: int) -> int | None:
-    """Clock ticks since boot at which a process started; None if there is none, or nothing but its exit status."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[19])
 
 
 @dataclass(frozen=True)
