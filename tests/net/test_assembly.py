@@ -372,7 +372,7 @@ def test_a_wild_timestamp_costs_one_packet():
     p = plan(2, packets=16, window=4 * STEP)
     rng = fresh.rng()
     sent = stream(2, range(1600, 3200))
-    wild = rng.choice(len(sent), 40, replace=False)
+    wild = 1 + rng.choice(len(sent) - 1, 40, replace=False)  # what a wild first packet costs is the next test's
     for i in wild:
         sent[i] = packet(int(rng.integers(0, 2)), int(rng.integers(10**6, 2**47)))
     assembler = Assembler(p)
