@@ -28,12 +28,18 @@ DEVICE void turn(int (&x)[X / 2], int* scratch) {
 }
 
 // Write sums, or add them without waiting for what is there.
-DEVICE void put(int* to, const int4& sums, bool add) {
+DEVICE void put(int* to, const int2& sums, bool add) {
     if (add) {
         atomicAdd(to, sums.x);
         atomicAdd(to + 1, sums.y);
-        atomicAdd(to + 2, sums.z);
-        atomicAdd(to + 3, sums.w);
+    } else {
+        *reinterpret_cast<int2*>(to) = sums;
+    }
+}
+DEVICE void put(int* to, const int4& sums, bool add) {
+    if (add) {
+        put(to, make_int2(sums.x, sums.y), add);
+        put(to + 2, make_int2(sums.z, sums.w), add);
     } else {
         *reinterpret_cast<int4*>(to) = sums;
     }
@@ -41,18 +47,18 @@ DEVICE void put(int* to, const int4& sums, bool add) {
 
 // With one polarization the sums' places are no multiples of 16 bytes: each product's are written by themselves.
 template <int COUNT, bool STARTED, bool PAIRED, int SIZE>
-DEVICE void write_pairs(int* to, const int (&re)[SIZE], const int (&im)[COUNT / 2], int from, int row, int column,
-                        bool add) {
-    const int q = threadIdx.x % 4;
+DEVICE void write_each(int* to, const int (&re)[SIZE], const int (&im)[COUNT / 2], int from, int row, int column,
+                       bool add) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        Pairs pairs(to, row + own_row<PAIRED>(half));
+        const int own = row + own_row<PAIRED>(half), first = column + threadIdx.x % 4 * 2;
+        const int last = own < INPUTS ? own - first : -1;
+        int* here = to + 2 * (row_place(own) + first);
 #pragma unroll
-        for (int n = 0; n < COUNT / 8; ++n) {
-            const int d = 4 * n + 2 * half, c = column + 8 * n + 2 * q;
-            const int4 before = add ? pairs.get(c) : make_int4(0, 0, 0, 0);
-            const auto take = [&](int i) { return STARTED ? since_start(im[i]) : im[i]; };
-            pairs.put(c, before, since_start(re[from + d]), -take(d), since_start(re[from + d + 1]), -take(d + 1));
+        for (int k = 0; k < COUNT / 4; ++k) {
+            const int c = k / 2 * 8 + k % 2, i = k / 2 * 4 + 2 * half + k % 2;
+            const int imaginary = STARTED ? since_start(im[i]) : im[i];
+            if (c <= last) put(here + 2 * c, make_int2(since_start(re[from + i]) >> SHIFT, imaginary >> SHIFT), add);
         }
     }
 }
@@ -68,7 +74,7 @@ template <int COUNT, bool TRIANGLE, bool PAIRED, int SIZE>
 DEVICE void write(int* to, const int (&re)[SIZE], const int (&im)[COUNT / 2], int from, int row, int column, bool add) {
     row += threadIdx.x % 128 / 32 * 16;
     if constexpr (POLS == 1) {
-        write_pairs<COUNT, !TRIANGLE, PAIRED>(to, re, im, from, row, column, add);
+        write_each<COUNT, !TRIANGLE, PAIRED>(to, re, im, from, row, column, add);
         return;
     }
     constexpr int STEPS = COUNT / 8;

@@ -23,14 +23,14 @@ constexpr int HELPERS = 4 / TEAMS;          // warps of it that a team has
 constexpr int THREADS = BESIDE ? 512 : 384;
 // Registers of a thread that fetches, that works beside and of the warpgroups that multiply. Of several runs'
 // rectangles both of them need the same, of one run the second the more columns. What is enough for all numbers of
-// inputs, so that no loop spills anything with the compilers of CUDA 13.0 and 13.5, was found by trying.
+// inputs, so that nothing spills with the compilers of CUDA 13.0 and 13.5, was found by trying.
 struct Registers {
     int fetch, beside, first, second;
 };
 constexpr Registers REGISTERS = !BESIDE                   ? Registers{24, 0, 240, 240}
                                 : SMALL                   ? Registers{24, 128, 168, 168}
                                 : SAMPLES                 ? (RUNS > 1    ? Registers{24, 72, 208, 208}
-                                                             : POLS == 1 ? Registers{24, 72, 200, 216}
+                                                             : POLS == 1 ? Registers{24, 64, 208, 216}
                                                                          : Registers{24, 80, 192, 216})
                                 : RUNS == 1 || SPARE == 0 ? Registers{24, 40, 224, 224}
                                 : RUNS == 2               ? Registers{32, 40, 224, 216}

@@ -231,7 +231,7 @@ def compile_variants() -> list[tuple[Any, ...]]:
     """List what the tests compile: sources, macros and the architecture."""
     source = _FOLDER / "hopper.cu"
     variants: list[tuple[Any, ...]] = []
-    for inputs in (72, 504):
+    for inputs in (72, 160, 504):
         variants.append((source, TimeMajorMultiply.defines(inputs, 1), ("sm_90a",)))
     for form in TimeMajorMultiply, HeapsMultiply:
         for inputs in (8, 64, 128, 144, 160, 256, 504, 1024):
