@@ -52,7 +52,7 @@ def random_payloads(rng, *shape):
     return rng.integers(0, 256, (*shape, BYTES), np.uint8)
 
 
-def until(condition, seconds=20.0):
+def until(condition, seconds=60.0):
     """Wait until the condition holds."""
     import time
 

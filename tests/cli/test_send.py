@@ -26,7 +26,7 @@ def test_numbers_of_a_run(tmp_path, ports):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)
         s.bind(("127.0.0.1", port))
-        s.settimeout(10)
+        s.settimeout(60)
         result = run(
             *f"vdif --to 127.0.0.1:{port}+2 --from 127.0.0.8 --sources 2 --packets 20 --pps 4000 --burst 2 --payload ramp".split(),
             *"--start 64000000 --field station=7 --field epoch=0x2E --skew 0,2 --loss 0.2 --fault-seed 5 --plain".split(),

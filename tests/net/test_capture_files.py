@@ -207,7 +207,7 @@ def test_what_lies_goes_to_the_disk(tmp_path, rng):
     path, packets = tmp_path / "p-000000.pcap", packets_of(rng, 9)
     for n in (3, 6, 9):
         take(recorder, packets[n - 3 : n])
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not path.stat().st_size or len(datagrams([path])) < n:
             assert time.monotonic() < deadline
             time.sleep(0.05)

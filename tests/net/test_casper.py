@@ -245,7 +245,7 @@ def test_live(tmp_path, rng, steady):
                     if n % 20 == 0:
                         time.sleep(0.002)
             receiver.stop()
-            thread.join(20)
+            thread.join(60)
             account = receiver.account()
         assert account.placed == len(packets) and account.missing == 0 and account.balanced()
         assert [g.first_spectrum for g in got] == [d.first_spectrum for d in direct]

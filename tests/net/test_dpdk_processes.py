@@ -191,4 +191,4 @@ def test_a_program_that_ends_without_stopping_ends(run):
     ending = program[: program.index("    while True:")] + "    print('ready', flush=True)\n"
     process = run(ending, "net_memif0", f"ryle-{os.getpid()}-e")
     said(process, "ready")
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
