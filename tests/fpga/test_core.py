@@ -185,13 +185,16 @@ def test_rates_are_never_more_than_asked_for_and_hardly_less():
         length, beat = rng.randint(8, 9000), 1 << rng.randint(3, 7)
         clock = rng.choice([250_000, 390_625_000])
         most = Fraction(clock * length * 8, -(-length // beat)) / 10**9
-        gbps = float(most * rng.choice([1, rng.random(), rng.random() * 1e-5])) * 0.999999
+        gbps = float(most * rng.choice([1, rng.random(), 10 ** rng.uniform(-9.6, -5)])) * 0.999999
         beats, period = beats_in_period(gbps, length, beat, clock)
         got = most * beats / period
         assert got <= gbps
         assert got >= gbps * 0.996
         assert 1 <= beats <= period < 2**32
     assert beats_in_period(0, 100, 8, 1) == (0xFFFFFFFF, 1)
+    with pytest.raises(FpgaError, match=r"too little: packets of 64 B leave with 4\.65661e-08 Gb/s at least"):
+        beats_in_period(4.6e-8, 64, 64, 390_625_000)
+    assert beats_in_period(4.7e-8, 64, 64, 390_625_000)[0] == 1
 
 
 def test_generator_is_set_up_stream_by_stream(core, bar):

@@ -91,18 +91,21 @@ def beats_in_period(gbps: float, length: int, beat: int, clock: int) -> tuple[in
     Raises
     ------
     FpgaError
-        If the core cannot be so fast.
+        If the core cannot be so fast, or so slow.
     """
     if not gbps:
         return 0xFFFFFFFF, 1
     beats = -(-length // beat)  # of a packet
     share = Fraction(gbps) * 10**9 / 8 / length * beats / clock
+    most = clock / beats * length * 8 / 1e9
     if share > 1:
-        most = clock / beats * length * 8 / 1e9
         raise FpgaError(f"{gbps:g} Gb/s is too much: packets of {length} B leave with {most:g} Gb/s at most")
+    if share * 0xFFFFFFFF < 1:
+        least = most / 0xFFFFFFFF
+        raise FpgaError(f"{gbps:g} Gb/s is too little: packets of {length} B leave with {least:g} Gb/s at least")
     # A short period spreads the beats evenly; of a low rate, beats come one by one.
     if share < Fraction(1, 256):
-        return 1, min(0xFFFFFFFF, ceil(1 / share))
+        return 1, ceil(1 / share)
     near = share.limit_denominator(4096)
     if near > share:
         near = Fraction(floor(share * 65535), 65535)
