@@ -89,20 +89,23 @@ def check(assembler, data, lost=0):
 @pytest.mark.parametrize("gro", [False, True])
 @pytest.mark.parametrize("segments", [False, True])
 @pytest.mark.parametrize("ports, threads", [(1, 1), (3, 1), (3, 2), (1, 3)])
-def test_udp_sockets(data, gro, segments, ports, threads):
-    numbers = some_ports(ports)
-    assembler = Assembler(plan())
-    source = UdpSource(assembler, [endpoint(p) for p in numbers], threads=threads, gro=gro, buffer=1 << 22)
-    with source:
-        send(data, numbers, segments)
-        wait(lambda: sum(r.packets for r in source.reports()) + (source.kernel_drops or 0) >= 160)
-        before = time.monotonic()
-    assert time.monotonic() - before < 20 and not source.running
-    assert source.kernel_drops == 0
-    check(assembler, data)
-    reports = source.reports()
-    assert len(reports) == threads and sum(r.bytes for r in reports) == 160 * 8200
-    assert all(0 <= r.busy < 1.5 and not r.running for r in reports)
+def test_udp_sockets(data, steady, gro, segments, ports, threads):
+    def body():
+        numbers = some_ports(ports)
+        assembler = Assembler(plan())
+        source = UdpSource(assembler, [endpoint(p) for p in numbers], threads=threads, gro=gro, buffer=1 << 22)
+        with source:
+            send(data, numbers, segments)
+            wait(lambda: sum(r.packets for r in source.reports()) + (source.kernel_drops or 0) >= 160)
+            before = time.monotonic()
+        assert time.monotonic() - before < 3.0 and not source.running
+        assert source.kernel_drops == 0
+        check(assembler, data)
+        reports = source.reports()
+        assert len(reports) == threads and sum(r.bytes for r in reports) == 160 * 8200
+        assert all(0 <= r.busy < 1.5 and not r.running for r in reports)
+
+    steady(body)
 
 
 def test_ports_tell_heads_apart():
@@ -185,12 +188,12 @@ def test_packet_rings_take_ipv6_and_say_what_is_wrong():
 
 @pytest.mark.parametrize("speed", [0.0, 4.0])
 def test_captures_are_replayed(data, tmp_path, speed):
-    path = tmp_path / "capture.pcap"
+    path, gap = tmp_path / "capture.pcap", 40_000_000 if speed else 10**10  # ns; 390 s that are not waited for
     with PcapWriter(path) as writer:
         for number, row in enumerate(data):
             for fid, d in enumerate(row):
-                writer.write(10**18 + number * 40_000_000 + fid, paper(number, fid, d.tobytes()), "10.0.0.1", 8511)
-            writer.write(10**18 + number * 40_000_000 + 9, b"other", "10.0.0.1", 9999)
+                writer.write(10**18 + number * gap + fid, paper(number, fid, d.tobytes()), "10.0.0.1", 8511)
+            writer.write(10**18 + number * gap + 9, b"other", "10.0.0.1", 9999)
     assembler = Assembler(plan())
     began = time.monotonic()
     source = PcapSource(assembler, path, [Endpoint(host="10.0.0.1", port=8511)], speed=speed)
@@ -199,19 +202,23 @@ def test_captures_are_replayed(data, tmp_path, speed):
     took = time.monotonic() - began
     check(assembler, data)
     assert source.account.datagrams == 200
-    assert took > 0.39 if speed else took < 60  # 39 x 40 ms, four times as fast
+    assert took > 0.39 or not speed  # 39 x 40 ms, four times as fast
 
 
-def test_a_replay_stops_at_once(data, tmp_path):
+def test_a_replay_stops_at_once(tmp_path, steady):
     path = tmp_path / "capture.pcap"
     with PcapWriter(path) as writer:
         writer.write(0, b"first", "10.0.0.1", 1)
         writer.write(10**12, b"much later", "10.0.0.1", 1)
-    sink = Discard()
-    with PcapSource(sink, path, speed=1.0):
-        wait(lambda: sink.packets == 1)
-        before = time.monotonic()
-    assert time.monotonic() - before < 20 and sink.packets == 1
+
+    def body():
+        sink = Discard()
+        with PcapSource(sink, path, speed=1.0):
+            wait(lambda: sink.packets == 1)
+            before = time.monotonic()
+        assert time.monotonic() - before < 3.0 and sink.packets == 1
+
+    steady(body)
 
 
 @pytest.mark.parametrize("name", names())
