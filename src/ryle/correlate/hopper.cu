@@ -35,7 +35,7 @@ constexpr bool RAW = SAMPLES && X == 0;
 // of PACKED ones in 4 and 5.
 template <int LIVE, bool SAMPLED>
 DEVICE int lane_offset(int row) {
-    const int lane = threadIdx.x % 32, own = threadIdx.x % 128 / 32, warp = own * 16 < LIVE ? own : 0;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32 % (LIVE / 16);
     if constexpr (SAMPLED) return row / BOX_INPUTS * BOX + sample_offset(warp);
     const int first = FETCHED + (row + warp * 16) * FETCH_ROW;
     if constexpr (PACKED) return first + lane / 4 * FETCH_ROW + (lane / 8 % 4 << 4) + lane % 4 * 4;
@@ -70,6 +70,20 @@ DEVICE void load_rows(uint32_t (&a)[4], const unsigned char* stages, int at, int
         for (int i = 0; i < 4; ++i) a[i] = live ? a[i] : 0;
 }
 
+// As load_rows of the CORNER: as many warps have its rows as they are, for real parts, as have them turned.
+template <int CORNER>
+DEVICE void load_corner(uint32_t (&a)[4], const unsigned char* stages, int at, int group) {
+    static_assert(2 * CORNER <= 64);
+    load_rows<2 * CORNER, false>(a, stages, at, group);
+    const bool turned = static_cast<int>(threadIdx.x) % 128 / 32 * 16 >= CORNER;
+    const uint32_t re[2] = {a[0], a[1]}, im[2] = {a[2], a[3]};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        a[i] = turned ? negate_bytes(im[i]) : re[i];
+        a[2 + i] = turned ? re[i] : im[i];
+    }
+}
+
 // Sums of 64 rows: complex with FULL columns, then, with their own X inputs, real parts and half of the imaginary
 // parts; besides those of the CORNER, the tile's first rows with themselves. `im` and what becomes of `x` are those of
 // the conjugates.
@@ -77,11 +91,11 @@ template <int FULL, int X, int CORNER>
 struct Sums {
     static constexpr int SIZE = (FULL + X) / 2;
     int re[SIZE], im[FULL ? FULL / 2 : 1], x[X ? X / 2 : 1];
-    int corner_re[CORNER ? CORNER / 2 : 1], corner_x[CORNER ? CORNER / 2 : 1];
+    int corner[CORNER ? CORNER / 2 : 1];  // real parts in the first warps, imaginary ones in as many others
 
     template <class F>
     DEVICE void each(F&& f) {
-        f(re), f(im), f(x), f(corner_re), f(corner_x);
+        f(re), f(im), f(x), f(corner);
     }
     DEVICE Sums() {
         each([](auto& sums) {
@@ -100,41 +114,39 @@ template <int FULL, int X, int CORNER>
 DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place, int blocks, int row, int columns) {
     constexpr int LIVE = FULL == 0 ? X : 64;
     // Whether there are registers for rows that wait until others have been multiplied.
-    constexpr bool EARLY = 2 * FULL + 3 * X / 2 + 2 * CORNER <= 256;
-    const int lane = lane_offset<LIVE, RAW<X>>(row), corner_lane = lane_offset<CORNER, false>(0);
+    constexpr bool EARLY = 2 * FULL + 3 * X / 2 + CORNER <= 256;
+    const int lane = lane_offset<LIVE, RAW<X>>(row), corner_lane = CORNER > 0 ? lane_offset<CORNER ? CORNER : 16, false>(0) : 0;
     for (int block = 0; block < blocks; ++block) {
         if constexpr (BESIDE) barrier_wait(ring.fetched + place.stage, place.parity);
         barrier_wait(ring.full + place.stage, place.parity);
         const int stage = place.stage * STAGE;
         const uint32_t at = shared_address(ring.stages + stage);
-        uint32_t next[4], held[2] = {}, corner_held[2] = {};
-        if constexpr (EARLY) load_rows<LIVE, RAW<X>>(next, ring.stages, stage + lane, 0);
+        uint32_t next[4], next_corner[4], held[2] = {};
+        const auto load = [&](int group) {
+            load_rows<LIVE, RAW<X>>(next, ring.stages, stage + lane, group);
+            if constexpr (CORNER > 0) load_corner<CORNER>(next_corner, ring.stages, stage + corner_lane, group);
+        };
+        if constexpr (EARLY) load(0);
 #pragma unroll
         for (int group = 0; group < GROUPS; ++group) {
-            uint32_t a[4] = {next[0], next[1], next[2], next[3]}, corner[4] = {};
-            if constexpr (!EARLY) load_rows<LIVE, RAW<X>>(a, ring.stages, stage + lane, group);
+            if constexpr (!EARLY) load(group);
+            const uint32_t a[4] = {next[0], next[1], next[2], next[3]};
+            const uint32_t corner[4] = {next_corner[0], next_corner[1], next_corner[2], next_corner[3]};
             const uint32_t turned[4] = {negate_bytes(a[2]), negate_bytes(a[3]), a[0], a[1]};
-            if constexpr (CORNER > 0) load_rows<CORNER, false>(corner, ring.stages, stage + corner_lane, group);
             const uint32_t mixed[4] = {held[0], held[1], turned[0], turned[1]};
-            const uint32_t corner_mixed[4] = {corner_held[0], corner_held[1], negate_bytes(corner[2]),
-                                              negate_bytes(corner[3])};
             wgmma_begin();
             wgmma<FULL + X>(sums.re, a, rows_descriptor(at + columns + 32 * group));
             if constexpr (FULL > 0) wgmma<FULL>(sums.im, turned, rows_descriptor(at + columns + 32 * group));
-            if constexpr (CORNER > 0) wgmma<CORNER>(sums.corner_re, corner, rows_descriptor(at + 32 * group));
+            if constexpr (CORNER > 0) wgmma<CORNER>(sums.corner, corner, rows_descriptor(at + 32 * group));
             if (group % 2 == 0) {
                 held[0] = a[0];
                 held[1] = a[1];
-                corner_held[0] = corner[0];
-                corner_held[1] = corner[1];
             } else {
                 if constexpr (X > 0) wgmma<X>(sums.x, mixed, rows_descriptor(at + row * ROW + 32 * (group - 1) + 16));
-                if constexpr (CORNER > 0)
-                    wgmma<CORNER>(sums.corner_x, corner_mixed, rows_descriptor(at + 32 * (group - 1) + 16));
             }
             wgmma_commit();
             if constexpr (EARLY)
-                if (group < GROUPS - 1) load_rows<LIVE, RAW<X>>(next, ring.stages, stage + lane, group + 1);
+                if (group < GROUPS - 1) load(group + 1);
             wgmma_wait<1>();
             if (group == 0 && block > 0) ring.leave(place.before());
         }
@@ -156,12 +168,14 @@ DEVICE void tile(const Ring& ring, Place& place, int blocks, int row, int column
     anchor(result);
     int* to = sums_to + int64_t(result) * PRODUCTS * 2;
     if constexpr (X > 0) turn<X, WARPGROUP>(sums.x, scratch);
-    if constexpr (CORNER > 0) turn<CORNER, WARPGROUP>(sums.corner_x, scratch);
     if constexpr (FULL > 0) write<FULL, false, PAIRED>(to, sums.re, sums.im, 0, first_row, first_column, add);
     if constexpr (X > 0) write<X, true, false>(to, sums.re, sums.x, FULL / 2, first_row, first_column + FULL, add);
-    if constexpr (CORNER > 0)
+    if constexpr (CORNER > 0) {
+        int im[CORNER / 2];
+        pass<CORNER, WARPGROUP>(im, sums.corner, scratch);
         if (threadIdx.x % 128 / 32 * 16 < CORNER)
-            write<CORNER, true, false>(to, sums.corner_re, sums.corner_x, 0, first_column, first_column, add);
+            write<CORNER, true, false>(to, sums.corner, im, 0, first_column, first_column, add);
+    }
 }
 
 template <int WARPGROUP>

@@ -27,6 +27,20 @@ DEVICE void turn(int (&x)[X / 2], int* scratch) {
     barrier(1 + WARPGROUP, 128);
 }
 
+// Give the warps that have the CORNER's real parts its imaginary ones, since the start, which the next warps have.
+template <int CORNER, int WARPGROUP>
+DEVICE void pass(int (&im)[CORNER / 2], const int (&corner)[CORNER / 2], int* scratch) {
+    int thread = threadIdx.x % 128;
+    anchor(thread);  // or places would be held from one tile to the next
+    if (thread >= 2 * CORNER && thread < 4 * CORNER)
+#pragma unroll
+        for (int i = 0; i < CORNER / 2; ++i) scratch[i * 2 * CORNER + thread - 2 * CORNER] = since_start(corner[i]);
+    barrier(1 + WARPGROUP, 128);
+#pragma unroll
+    for (int i = 0; i < CORNER / 2; ++i) im[i] = scratch[i * 2 * CORNER + thread % (2 * CORNER)];
+    barrier(1 + WARPGROUP, 128);
+}
+
 // Write sums, or add them without waiting for what is there.
 DEVICE void put(int* to, const int2& sums, bool add) {
     if (add) {
