@@ -31,7 +31,7 @@ constexpr Registers REGISTERS = !BESIDE                   ? Registers{24, 0, 240
                                 : SMALL                   ? Registers{24, 128, 168, 168}
                                 : SAMPLES                 ? (RUNS > 1    ? Registers{24, 72, 208, 208}
                                                              : POLS == 1 ? Registers{24, 64, 208, 216}
-                                                                         : Registers{24, 80, 192, 216})
+                                                                         : Registers{24, 72, 200, 216})
                                 : RUNS == 1 || SPARE == 0 ? Registers{24, 40, 224, 224}
                                 : RUNS == 2               ? Registers{32, 40, 224, 216}
                                                           : Registers{32, 32, 224, 224};
