@@ -7,7 +7,8 @@
 //
 //  - rectangles, 128 rows times all columns of an earlier run: each warpgroup has 64 rows;
 //  - triangles, a run with itself: warpgroup 0 has rows SPARE to SPARE + 63, warpgroup 1 the next 64, each with all
-//    columns up to its own; the corner of the first SPARE rows falls to warpgroup 0;
+//    columns up to its own; the corner of the first SPARE rows falls to warpgroup 0, where some warps sum its real parts
+//    and as many others its imaginary ones;
 //  - of 64 inputs or fewer, the whole channel: then each warpgroup has its own ring and its own channels.
 //
 // Where rows and columns are the same 64 inputs, half the products are the conjugates of the others. All real parts are

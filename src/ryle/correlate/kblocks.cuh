@@ -52,48 +52,10 @@ DEVICE uint32_t negate_bytes(uint32_t x) {
 }
 
 // Products are kept as in the output: x(a1,p1) conj(x(a2,p2)) at p² (a2 (a2 + 1) / 2 + a1) + p1 + p · p2, with row
-// (a2,p2) and column (a1,p1). Whether a product is kept:
-DEVICE bool kept(int row, int column) { return row < INPUTS && column / POLS <= row / POLS; }
-// Its place: the place of the row and that of the column in it.
+// (a2,p2) and column (a1,p1). The place of a row:
 DEVICE int row_place(int row) {
     const int a2 = row / POLS;
     return POLS * POLS * (a2 * (a2 + 1) / 2) + POLS * (row % POLS);
 }
-DEVICE int column_place(int column) { return POLS * POLS * (column / POLS) + column % POLS; }
-
-// Sums in the output of one row with pairs of columns c, c + 1, c even.
-struct Pairs {
-    int* sums;
-    int row;
-    DEVICE Pairs(int* output, int r) : sums(output + 2 * row_place(r)), row(r) {}
-
-    // What is there now: re, im of either column.
-    DEVICE int4 get(int column) const {
-        int4 value = make_int4(0, 0, 0, 0);
-        if (!kept(row, column)) return value;
-        const int* from = sums + 2 * column_place(column);
-        if constexpr (POLS == 2)  // both columns are of one antenna
-            return *reinterpret_cast<const int4*>(from);
-        const int2 first = *reinterpret_cast<const int2*>(from);
-        value.x = first.x, value.y = first.y;
-        if (kept(row, column + 1)) {
-            const int2 second = *reinterpret_cast<const int2*>(from + 2);
-            value.z = second.x, value.w = second.y;
-        }
-        return value;
-    }
-    // Write `before` and new sums; im is that of x_r conj(x_c), of which the conjugate is kept.
-    DEVICE void put(int column, const int4& before, int re0, int im0, int re1, int im1) const {
-        re0 >>= SHIFT, im0 >>= SHIFT, re1 >>= SHIFT, im1 >>= SHIFT;
-        if (!kept(row, column)) return;
-        int* to = sums + 2 * column_place(column);
-        if constexpr (POLS == 2) {
-            *reinterpret_cast<int4*>(to) = make_int4(before.x + re0, before.y - im0, before.z + re1, before.w - im1);
-        } else {
-            *reinterpret_cast<int2*>(to) = make_int2(before.x + re0, before.y - im0);
-            if (kept(row, column + 1)) *reinterpret_cast<int2*>(to + 2) = make_int2(before.z + re1, before.w - im1);
-        }
-    }
-};
 
 }  // namespace ryle

@@ -212,6 +212,8 @@ class HopperMultiply:
     """`hopper.cu`: blocks of threads that live as long as the kernel; parameters as of `PortableMultiply`."""
 
     name = "hopper"
+    #: Whether a warpgroup of its own makes the columns even of parts of 8 bits.
+    BESIDE = False
 
     def __init__(self, gpu: Gpu, inputs: int, polarizations: int, bits: int = 8) -> None:
         self._inputs, self._bits = inputs, bits
@@ -219,7 +221,7 @@ class HopperMultiply:
         # As in the kernel: a first run of inputs with the few that would be left over, then runs of 128.
         self._first = -(-inputs // 16) * 16 if inputs <= 64 else 128 + self.spare(inputs)
         self._runs = 1 + max(0, -(-(inputs - self._first) // 128))
-        self._threads = 512 if bits == 4 else 384
+        self._threads = 512 if bits == 4 or self.BESIDE else 384
         self._shared = gpu.shared_bytes
         defines = self.defines(inputs, polarizations, bits, self._shared)
         self._kernel = gpu.kernel(_FOLDER / "hopper.cu", "correlate", defines)

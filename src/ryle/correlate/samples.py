@@ -35,6 +35,7 @@ class SamplesMultiply(HopperMultiply):
     #: The order of the samples, as in messages, and the kernel's macro.
     order: str
     macro: str
+    BESIDE = True
 
     def __init__(self, gpu: Gpu, inputs: int, polarizations: int) -> None:
         if not self.takes(inputs, polarizations):
@@ -44,7 +45,6 @@ class SamplesMultiply(HopperMultiply):
             )
         super().__init__(gpu, inputs, polarizations)
         self._polarizations = polarizations
-        self._threads = 512
         self._zero_samples = gpu.kernel(_FOLDER / "prepare.cu", "zero_samples", {})
         self._none = gpu.array(np.zeros(1, np.uint64))
         gpu.default_stream.synchronize()
