@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import ryle
+from in_flight import disassemble, loops, overwritten
 from ryle.gpu import kernel_variants
 from ryle.gpu.compile import (
     ARCHITECTURES,
@@ -51,7 +52,46 @@ def compiling(request):
 
 @pytest.mark.parametrize("variant, arch", VARIANTS, ids=title)
 def test_every_kernel_compiles_for_every_architecture(compiling, variant, arch):
-    check(compiling[id(variant), arch].result())
+    compiled = compiling[id(variant), arch].result()
+    check(compiled)
+    if variant.source.name == "hopper.cu":
+        found = loops(disassemble(compiled.cubin))
+        assert found
+        for body in found:
+            assert not overwritten(body)
+
+
+TURN = [
+    ".L_x_1:",
+    "LDSM.16.M88.4 R8, [R2]",
+    "IGMMA.64x64x32.S8.S8 R24, R8, gdesc[UR8], R24, gsb0",
+    "WARPGROUP.DEPBAR.LE gsb0, 0x1",
+    "LDSM.16.M88.4 R12, [R2+UR7]",
+    "IGMMA.64x64x32.S8.S8 R24, R12, gdesc[UR8], R24, gsb0",
+    "WARPGROUP.DEPBAR.LE gsb0, 0x1",
+    "@P0 BRA `(.L_x_1)",
+]
+
+
+@pytest.mark.parametrize(
+    "place, line, wrong",
+    [
+        (0, TURN[0], None),
+        (1, "LDSM.16.M88.4 R12, [R2]", "LDSM.16.M88.4 R12, [R2]"),  # while the turn before is under way
+        (1, "@!P1 IADD3 R15, R7, R6, RZ", "@!P1 IADD3 R15, R7, R6, RZ"),
+        (1, "STS [R12], R3", None),
+        (3, "WARPGROUP.DEPBAR.LE gsb0, 0x2", TURN[4]),
+        (4, "LDSM.16.M88.4 R8, [R2]", "LDSM.16.M88.4 R8, [R2]"),
+        (4, "LDSM.16.M88.2 R10, [R2]", "LDSM.16.M88.2 R10, [R2]"),
+        (4, "ISETP.NE.AND P0, PT, R9, R10, PT", None),
+        (6, "WARPGROUP.DEPBAR.LE gsb0, 0x0", None),
+    ],
+)
+def test_registers_written_too_early_are_found(place, line, wrong):
+    body = [line if i == place else other for i, other in enumerate(TURN)]
+    (found,) = loops(["MOV R1, R2", *body, "EXIT"])
+    assert found == body
+    assert set(overwritten(found)) == ({wrong} if wrong else set())
 
 
 def test_every_source_is_compiled_by_some_module():
