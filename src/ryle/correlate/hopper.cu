@@ -7,8 +7,8 @@
 //
 //  - rectangles, 128 rows times all columns of an earlier run: each warpgroup has 64 rows;
 //  - triangles, a run with itself: warpgroup 0 has rows SPARE to SPARE + 63, warpgroup 1 the next 64, each with all
-//    columns up to its own; the corner of the first SPARE rows falls to warpgroup 0, where some warps sum its real parts
-//    and as many others its imaginary ones;
+//    columns up to its own; the corner of the first SPARE rows falls to warpgroup 0, where some warps sum its real
+//    parts and as many others its imaginary ones;
 //  - of 64 inputs or fewer, the whole channel: then each warpgroup has its own ring and its own channels.
 //
 // Where rows and columns are the same 64 inputs, half the products are the conjugates of the others. All real parts are
@@ -116,13 +116,14 @@ DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place
     constexpr int LIVE = FULL == 0 ? X : 64;
     // Whether there are registers for rows that wait until others have been multiplied.
     constexpr bool EARLY = 2 * FULL + 3 * X / 2 + CORNER <= 256;
-    const int lane = lane_offset<LIVE, RAW<X>>(row), corner_lane = CORNER > 0 ? lane_offset<CORNER ? CORNER : 16, false>(0) : 0;
+    const int lane = lane_offset<LIVE, RAW<X>>(row);
+    const int corner_lane = CORNER > 0 ? lane_offset<CORNER ? CORNER : 16, false>(0) : 0;
     for (int block = 0; block < blocks; ++block) {
         if constexpr (BESIDE) barrier_wait(ring.fetched + place.stage, place.parity);
         barrier_wait(ring.full + place.stage, place.parity);
         const int stage = place.stage * STAGE;
         const uint32_t at = shared_address(ring.stages + stage);
-        uint32_t next[4], next_corner[4], held[2] = {};
+        uint32_t next[4], next_corner[4] = {}, held[2] = {};
         const auto load = [&](int group) {
             load_rows<LIVE, RAW<X>>(next, ring.stages, stage + lane, group);
             if constexpr (CORNER > 0) load_corner<CORNER>(next_corner, ring.stages, stage + corner_lane, group);
@@ -148,7 +149,7 @@ DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place
             wgmma_commit();
             if constexpr (EARLY)
                 if (group < GROUPS - 1) load(group + 1);
-            wgmma_wait<1>();
+            wgmma_wait<1>();  // of two, the assembler would not keep the rows from one turn of the loop to the next
             if (group == 0 && block > 0) ring.leave(place.before());
         }
         place.advance();
