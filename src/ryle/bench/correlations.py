@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..chunk import BLOCK, rows_from_parts
-from ..correlate import multiply
 from ..correlate.correlator import CorrelatorConfig, product_inputs
 from ..correlate.foreign import Foreign, Order
 from ..correlate.multiply import HopperMultiply, Multiply, PortableMultiply, make_multiply
@@ -81,14 +80,13 @@ class Case:
 
     def variant(self, gpu: Gpu) -> tuple[Path, Any]:
         """Give the source and the macros of its kernel, to be compiled beforehand."""
-        folder = Path(multiply.__file__).parent
         if self.kernel == "portable":
-            return folder / "portable.cu", PortableMultiply.defines(
+            return PortableMultiply.SOURCE, PortableMultiply.defines(
                 self.inputs, self.polarizations, self.bits, gpu.shared_bytes
             )
         form = self.transposing or HopperMultiply
         macros = form.defines(self.inputs, self.polarizations, self.bits, gpu.shared_bytes)
-        return folder / "hopper.cu", macros
+        return form.SOURCE, macros
 
 
 def all_cases(kernel: str, inputs: Iterable[int] = INPUTS) -> list[Case]:

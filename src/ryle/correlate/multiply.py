@@ -124,6 +124,8 @@ class PortableMultiply:
     """
 
     name = "portable"
+    #: What is compiled.
+    SOURCE = _FOLDER / "portable.cu"
     #: The most stages of the ring in shared memory; fewer where there is less of it.
     STAGES = 4
     #: Rows and columns of a warp where all inputs are one tile, and the most warps that registers allow.
@@ -141,7 +143,7 @@ class PortableMultiply:
             side = -(-inputs // (rows * defines["GM"]))
             self._tiles, self._threads = side * (side + 1) // 2, 32 * defines["GM"] * defines["GN"]
         self._shared = defines["STAGES"] * self._stage(defines)
-        self._kernel = gpu.kernel(_FOLDER / "portable.cu", "correlate", defines)
+        self._kernel = gpu.kernel(self.SOURCE, "correlate", defines)
 
     @classmethod
     def shape(cls, inputs: int) -> dict[str, int]:
@@ -212,6 +214,8 @@ class HopperMultiply:
     """`hopper.cu`: blocks of threads that live as long as the kernel; parameters as of `PortableMultiply`."""
 
     name = "hopper"
+    #: What is compiled.
+    SOURCE = _FOLDER / "hopper.cu"
     #: Whether a warpgroup of its own makes the columns even of parts of 8 bits.
     BESIDE = False
 
@@ -224,7 +228,7 @@ class HopperMultiply:
         self._threads = 512 if bits == 4 or self.BESIDE else 384
         self._shared = gpu.shared_bytes
         defines = self.defines(inputs, polarizations, bits, self._shared)
-        self._kernel = gpu.kernel(_FOLDER / "hopper.cu", "correlate", defines)
+        self._kernel = gpu.kernel(self.SOURCE, "correlate", defines)
         self._counter = gpu.array(np.zeros(1, np.int32))
         gpu.default_stream.synchronize()  # launches may come on other streams
         self._maps: OrderedDict[tuple[int, tuple[int, ...]], DeviceArray] = OrderedDict()
@@ -373,8 +377,8 @@ def compile_variants() -> list[tuple[Any, ...]]:
     two = [(inputs, 2) for inputs in (64, 128, 144, 160, 256, 272, 400)]
     for inputs, pols in [(1, 1), *two, (400, 1), (511, 1)]:
         for bits in (8, 4):
-            variants.append((_FOLDER / "hopper.cu", HopperMultiply.defines(inputs, pols, bits), ("sm_90a",)))
+            variants.append((HopperMultiply.SOURCE, HopperMultiply.defines(inputs, pols, bits), ("sm_90a",)))
     for inputs, pols in ((1, 1), (64, 2), (144, 2), (160, 2), (192, 2), (1024, 2)):
         for bits in (8, 4):
-            variants.append((_FOLDER / "portable.cu", PortableMultiply.defines(inputs, pols, bits)))
+            variants.append((PortableMultiply.SOURCE, PortableMultiply.defines(inputs, pols, bits)))
     return variants

@@ -229,7 +229,7 @@ SAMPLES: dict[str, type[SamplesMultiply]] = {"time_major": TimeMajorMultiply, "h
 
 def compile_variants() -> list[tuple[Any, ...]]:
     """List what the tests compile: sources, macros and the architecture."""
-    source = _FOLDER / "hopper.cu"
+    source = HopperMultiply.SOURCE
     variants: list[tuple[Any, ...]] = []
     for inputs in (72, 160, 504):
         variants.append((source, TimeMajorMultiply.defines(inputs, 1), ("sm_90a",)))

@@ -26,6 +26,8 @@ ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 #: Where ``#include "ryle/gpu/device.cuh"`` begins.
 INCLUDE_ROOT = Path(ryle.__file__).resolve().parent.parent
 
+_DEVICE = "ryle/gpu/device.cuh"
+
 INSTALL = "install them with: pip install 'ryle[cuda]'"
 
 
@@ -133,12 +135,17 @@ def program_options(source: Path, defines: Mapping[str, int | str], arch: str) -
         arch=arch,
         std="c++20",
         define_macro=[(name, _macro(name, value)) for name, value in sorted(defines.items())] or None,
-        include_path=[str(INCLUDE_ROOT), str(source.resolve().parent)],
+        include_path=[str(include_root(source)), str(source.resolve().parent)],
         lineinfo=True,
         device_as_default_execution_space=True,  # NVRTC 13.0 takes lambdas for functions of the host otherwise
         ptxas_options=["-v"],
         no_cache=True,  # what NVRTC has kept comes without the log, from which the resources are read
     )
+
+
+def include_root(source: Path) -> Path:
+    """Give the folder that ``#include "ryle/..."`` begins in: of the source's own tree, else `INCLUDE_ROOT`."""
+    return next((folder for folder in source.resolve().parents if (folder / _DEVICE).is_file()), INCLUDE_ROOT)
 
 
 def compiler_version() -> str:
@@ -173,7 +180,7 @@ def included_files(source: Path) -> list[Path]:
     found = [source.resolve(strict=True)]
     for file in found:  # grows on the way
         for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', file.read_text(), re.MULTILINE):
-            for folder in (file.parent, INCLUDE_ROOT, source.resolve().parent):
+            for folder in (file.parent, include_root(source), source.resolve().parent):
                 included = (folder / name).resolve()
                 if included.is_file():
                     if included not in found:

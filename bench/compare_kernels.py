@@ -1,0 +1,121 @@
+"""Time trial forms of Hopper's X-engine kernel in turn: ``python bench/compare_kernels.py . wide=/tmp/trial,DEPTH=4``.
+
+Equal code varies by 5 % from one start of a machine to the next, and what a kernel does in its first tenths of a second
+it does not sustain: only forms that take turns in one process can be told apart. Each argument is a folder that holds
+``ryle/correlate/hopper.cu`` and what it includes (``.`` is this repository's), with a name before it and macros after
+it. All are checked for exact sums first; those that are wrong are said and timed all the same.
+"""
+
+import statistics
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ryle.bench.correlations import exact_sums, useful_operations
+from ryle.bench.gpu_timing import Sustained, sustain
+from ryle.bench.memory import random_bytes
+from ryle.chunk import BLOCK, rows_from_parts
+from ryle.correlate.multiply import HopperMultiply
+from ryle.gpu import Gpu, Stream, open_gpu
+from ryle.gpu.power import EnergyMeter
+
+_BYTES, _SUMS = 12 << 30, 10 << 30
+
+
+def trial(argument: str) -> tuple[str, type[HopperMultiply]]:
+    """Read ``[NAME=]FOLDER[,MACRO=VALUE...]``: the name and the kernel.
+
+    Raises
+    ------
+    typer.BadParameter
+        If the folder has no kernel or a macro no whole number.
+    """
+    first, *rest = argument.split(",")
+    name, _, folder = first.rpartition("=")
+    tree = Path(__file__).resolve().parent.parent / "src" if folder == "." else Path(folder)
+    source = tree / "ryle" / "correlate" / "hopper.cu"
+    if not source.is_file():
+        raise typer.BadParameter(f"{argument!r}: there is no {source}; name a folder that holds ryle/correlate")
+    try:
+        macros = {key: int(value) for key, value in (macro.split("=") for macro in rest)}
+    except ValueError:
+        raise typer.BadParameter(f"{argument!r}: macros are MACRO=NUMBER, with commas before them") from None
+
+    class Trial(HopperMultiply):
+        SOURCE = source
+
+        @classmethod
+        def defines(cls, *args: Any, **kwargs: Any) -> dict[str, int]:
+            return {**HopperMultiply.defines(*args, **kwargs), **macros}
+
+    return name or argument, Trial
+
+
+def wrong_sums(gpu: Gpu, kernel: HopperMultiply, inputs: int, channels: int = 12, blocks: int = 17) -> int:
+    """Count the sums of random samples that are wrong."""
+    parts = np.random.default_rng().integers(-127, 128, (channels, blocks, inputs, BLOCK, 2), dtype=np.int8)
+    exact = np.stack([exact_sums(channel, 2) for channel in parts])
+    sums, rows = gpu.array(np.full((1, *exact.shape), 77, np.int32)), gpu.array(rows_from_parts(parts))
+    gpu.default_stream.synchronize()
+    kernel(rows, sums, 0, blocks)
+    return int(np.count_nonzero(sums.get()[0] != exact))
+
+
+def turns_of(
+    gpu: Gpu, kernels: dict[str, HopperMultiply], data: Any, sums: Any, blocks: int, turns: int, seconds: float
+) -> dict[str, list[Sustained]]:
+    """Let each kernel run in its turn, every other time in the reverse order."""
+    stream, meter = gpu.stream(), EnergyMeter()
+    runs: dict[str, list[Sustained]] = {name: [] for name in kernels}
+    for turn in range(turns):
+        for name in list(kernels)[:: -1 if turn % 2 else 1]:
+
+            def launch(stream: Stream, kernel: HopperMultiply = kernels[name]) -> None:
+                kernel(data, sums, 0, blocks, stream=stream)
+
+            runs[name].append(sustain(launch, stream, seconds, meter))
+    return runs
+
+
+def main(
+    forms: Annotated[list[str], typer.Argument(help="[NAME=]FOLDER[,MACRO=VALUE...], the one to compare with first.")],
+    inputs: Annotated[str, typer.Option(help="Numbers of inputs, all even.")] = "128,144,1024",
+    times: Annotated[str, typer.Option(help="Spectra of an integration, multiples of 64.")] = "1024,4096",
+    turns: Annotated[int, typer.Option(help="Of each form.", min=1)] = 3,
+    seconds: Annotated[float, typer.Option(help="Of a turn; the second half counts.", min=0.1)] = 0.8,
+) -> None:
+    trials = dict(map(trial, forms))
+    gpu, console = open_gpu(), Console()
+    data, room = random_bytes(gpu, _BYTES, -127), gpu.empty(_SUMS, np.int8)
+    for count in map(int, inputs.split(",")):
+        kernels = {name: kernel(gpu, count, 2) for name, kernel in trials.items()}
+        wrong = {name: wrong_sums(gpu, kernel, count) for name, kernel in kernels.items()}
+        for length in map(int, times.split(",")):
+            blocks, products = length // BLOCK, count * (count // 2 + 1)
+            channels = min(_BYTES // (blocks * count * 2 * BLOCK), _SUMS // (products * 8))
+            rows = data.view((channels, blocks, count, 2 * BLOCK), np.int8)
+            sums = room.view((1, channels, products, 2), np.int32)
+            runs = turns_of(gpu, kernels, rows, sums, blocks, turns, seconds)
+            first = runs[next(iter(runs))]
+            operations = useful_operations(count, channels * length)
+            table = Table("form", "TOPS", "turns", "to the first", "MHz", "W", title=f"{count} inputs, {length} times")
+            for name, each in runs.items():
+                rates = [operations / one.seconds / 1e12 for one in each]
+                ratio = statistics.median(a.seconds / b.seconds for a, b in zip(first, each, strict=True))
+                table.add_row(
+                    name + (f": {wrong[name]} sums wrong" if wrong[name] else ""),
+                    f"{statistics.median(rates):.1f}",
+                    f"{min(rates):.0f}-{max(rates):.0f}",
+                    f"{100 * (ratio - 1):+.1f} %",
+                    f"{statistics.median(one.clock for one in each) / 1e6:.0f}",
+                    f"{statistics.median(one.joules / one.seconds for one in each):.0f}",
+                )
+            console.print(table)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,94 @@
+"""Run every form of Hopper's X-engine kernel, small, for a sanitizer to watch: ``python bench/sanitize.py [--ahead]``.
+
+``compute-sanitizer --report-api-errors no --tool racecheck python bench/sanitize.py``, and with memcheck. Each block of
+threads has several tiles, sums are written, then added to, and compared with exact ones. Exit status 1 says that some
+are wrong. ``--ahead`` only compiles, on all cores: do that first, without the sanitizer.
+"""
+
+import sys
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from ryle.bench.ahead import compile_ahead
+from ryle.bench.correlations import exact_sums, in_form
+from ryle.correlate.multiply import HopperMultiply
+from ryle.correlate.samples import HeapsMultiply, SamplesMultiply, TimeMajorMultiply
+from ryle.gpu import Gpu, open_gpu
+
+KERNELS: dict[str, type[HopperMultiply]] = {"time-major": TimeMajorMultiply, "heaps": HeapsMultiply}
+#: Inputs and polarizations of each form: a size of each way that the kernel cuts them.
+SHAPES = {
+    "K-blocks": (
+        *((n, 1) for n in (1, 3, 97, 127, 129, 157, 160, 270, 513)),
+        *((n, 2) for n in (38, 64, 128, 144, 150, 160, 256, 272, 386, 400)),
+    ),
+    "packed": ((129, 1), (390, 1), *((n, 2) for n in (64, 128, 144, 160, 272, 400))),
+    "time-major": ((72, 1), (152, 1), (160, 1), *((n, 2) for n in (64, 128, 144, 160, 256))),
+    "heaps": tuple((n, 2) for n in (38, 64, 128, 144, 160, 256)),
+}
+BLOCKS = 4
+
+
+class FewBlocks:
+    """A GPU that says it has two multiprocessors: each block of threads gets more than one tile."""
+
+    multiprocessors = 2
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gpu, name)
+
+
+def wrong_sums(gpu: Gpu, form: str, inputs: int, pols: int) -> int:
+    """Write sums of random samples, add them again and count those that are not twice the exact ones."""
+    bits, channels = 4 if form == "packed" else 8, 5 if inputs < 300 else 3
+    limit = 2 ** (bits - 1) - 1
+    shape = channels, BLOCKS, inputs, 64, 2
+    parts = np.random.default_rng().integers(-limit, limit + 1, shape, dtype=np.int8)
+    exact = np.stack([exact_sums(channel, pols) for channel in parts])
+    sums = gpu.array(np.full((1, *exact.shape), 5, np.int32))
+    few: Any = FewBlocks(gpu)
+    if form in KERNELS:
+        samples: Any = KERNELS[form]
+        kernel: SamplesMultiply = samples(few, inputs, pols)
+        ordered = in_form(parts, form).reshape(samples.shape(inputs, pols, channels, 64 * BLOCKS))
+        data, clamped = gpu.array(ordered), gpu.array(np.zeros(1, np.uint64))
+        gpu.default_stream.synchronize()
+        for add in (False, True):
+            kernel.multiply(data, sums, 0, BLOCKS, add=add, clamped=clamped)
+    else:
+        multiply = HopperMultiply(few, inputs, pols, bits)
+        data = gpu.array(in_form(parts, form))
+        gpu.default_stream.synchronize()
+        for add in (False, True):
+            multiply(data, sums, 0, BLOCKS, add=add)
+    gpu.default_stream.synchronize()
+    return int(np.count_nonzero(sums.get()[0] != 2 * exact))
+
+
+def main(ahead: Annotated[bool, typer.Option("--ahead", help="Only compile, on all cores.")] = False) -> None:
+    gpu = open_gpu()
+    shapes = [(form, *shape) for form, sizes in SHAPES.items() for shape in sizes]
+    if ahead:
+        variants = []
+        for form, inputs, pols in shapes:
+            kernel = KERNELS.get(form, HopperMultiply)
+            bits = 4 if form == "packed" else 8
+            variants.append((kernel.SOURCE, kernel.defines(inputs, pols, bits, gpu.shared_bytes)))
+        print(f"{compile_ahead(variants, gpu.arch)} kernels compiled")
+        return
+    failed = 0
+    for form, inputs, pols in shapes:
+        wrong = wrong_sums(gpu, form, inputs, pols)
+        failed += wrong > 0
+        print(f"{form}, {inputs} inputs of {pols} polarizations: {f'{wrong} sums wrong' if wrong else 'exact'}")
+    print(f"{len(shapes)} shapes, {failed} of them wrong")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)

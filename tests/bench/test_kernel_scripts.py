@@ -1,0 +1,95 @@
+"""bench/compare_kernels.py and bench/sanitize.py: that they check and compare what they say; kernels run emulated."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+import ryle
+from emulation import EmulatedGpu
+from ryle.bench.gpu_timing import Sustained
+from ryle.gpu.compile import included_files
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = Path(ryle.__file__).resolve().parent
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "bench" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+compare, sanitize = script("compare_kernels"), script("sanitize")
+
+
+@pytest.mark.parametrize("shape", [("K-blocks", 3, 1), ("packed", 38, 2), ("time-major", 64, 2), ("heaps", 38, 2)])
+def test_what_sanitizers_watch_is_checked(shape, monkeypatch):
+    assert sanitize.wrong_sums(EmulatedGpu(), *shape) == 0
+    right = sanitize.exact_sums
+
+    def first_wrong(parts, pols):
+        return right(parts, pols) + np.eye(1, len(right(parts, pols))).T.astype(np.int64)
+
+    monkeypatch.setattr(sanitize, "exact_sums", first_wrong)
+    assert sanitize.wrong_sums(EmulatedGpu(), *shape) == 2 * 5  # re and im of one product of each channel
+
+
+def test_every_form_is_watched_in_every_way_that_it_is_cut():
+    assert set(sanitize.SHAPES) == {"K-blocks", "packed", "time-major", "heaps"}
+    for form, kernel in sanitize.KERNELS.items():
+        assert all(kernel.takes(*shape) for shape in sanitize.SHAPES[form])
+
+
+def test_trial_kernels_are_checked(monkeypatch):
+    name, kernel = compare.trial(".")
+    assert (name, kernel.SOURCE) == (".", SOURCES / "correlate" / "hopper.cu")
+    assert compare.wrong_sums(EmulatedGpu(), kernel(EmulatedGpu(), 8, 2), 8, 2, 3) == 0
+    right = compare.exact_sums
+    monkeypatch.setattr(compare, "exact_sums", lambda *args: right(*args) + 1)
+    assert compare.wrong_sums(EmulatedGpu(), kernel(EmulatedGpu(), 8, 2), 8, 2, 3) == 2 * 2 * 40
+
+
+def test_a_trial_tree_includes_its_own_files(tmp_path):
+    for folder in "correlate", "gpu":
+        shutil.copytree(SOURCES / folder, tmp_path / "ryle" / folder, ignore=shutil.ignore_patterns("*.py", "*.so"))
+    name, kernel = compare.trial(f"mine={tmp_path},DEPTH=4,PER=2")
+    assert name == "mine"
+    assert kernel.defines(128, 2).items() >= {"INPUTS": 128, "POLS": 2, "DEPTH": 4, "PER": 2}.items()
+    files = included_files(kernel.SOURCE)
+    assert len(files) > 5
+    assert all(tmp_path in file.parents for file in files)
+
+
+@pytest.mark.parametrize(
+    "argument, message",
+    [
+        ("nowhere", "there is no nowhere/ryle/correlate/hopper.cu"),
+        (".,DEPTH", "MACRO=NUMBER"),
+        (".,D=x", "MACRO=NUMBER"),
+    ],
+)
+def test_arguments_that_mean_nothing(argument, message):
+    with pytest.raises(typer.BadParameter, match=message):
+        compare.trial(argument)
+
+
+def test_trials_take_turns(monkeypatch):
+    order = []
+
+    def sustain(launch, stream, seconds, meter):
+        launch(stream)
+        return Sustained(seconds, 1.0, 1e9)
+
+    def kernel(name):
+        return lambda *args, stream: order.append((name, args))
+
+    monkeypatch.setattr(compare, "sustain", sustain)
+    runs = compare.turns_of(EmulatedGpu(), {name: kernel(name) for name in "abc"}, "data", "sums", 4, 3, 0.5)
+    assert "".join(name for name, _ in order) == "abccbaabc"
+    assert {args for _, args in order} == {("data", "sums", 0, 4)}
+    assert {name: len(each) for name, each in runs.items()} == {"a": 3, "b": 3, "c": 3}
