@@ -7,6 +7,7 @@ it. All are checked for exact sums first; those that are wrong are said and time
 """
 
 import statistics
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,12 +16,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ryle.bench.correlations import exact_sums, useful_operations
+from ryle.bench.correlations import random_samples, useful_operations
 from ryle.bench.gpu_timing import Sustained, sustain
 from ryle.bench.memory import random_bytes
 from ryle.chunk import BLOCK, rows_from_parts
 from ryle.correlate.multiply import HopperMultiply
-from ryle.gpu import Gpu, Stream, open_gpu
+from ryle.gpu import Gpu, GpuUnavailable, Stream, open_gpu
 from ryle.gpu.power import EnergyMeter
 
 _BYTES, _SUMS = 12 << 30, 10 << 30
@@ -36,8 +37,7 @@ def trial(argument: str) -> tuple[str, type[HopperMultiply]]:
     """
     first, *rest = argument.split(",")
     name, _, folder = first.rpartition("=")
-    tree = Path(__file__).resolve().parent.parent / "src" if folder == "." else Path(folder)
-    source = tree / "ryle" / "correlate" / "hopper.cu"
+    source = HopperMultiply.SOURCE if folder == "." else Path(folder) / "ryle" / "correlate" / "hopper.cu"
     if not source.is_file():
         raise typer.BadParameter(f"{argument!r}: there is no {source}; name a folder that holds ryle/correlate")
     try:
@@ -57,8 +57,7 @@ def trial(argument: str) -> tuple[str, type[HopperMultiply]]:
 
 def wrong_sums(gpu: Gpu, kernel: HopperMultiply, inputs: int, channels: int = 12, blocks: int = 17) -> int:
     """Count the sums of random samples that are wrong."""
-    parts = np.random.default_rng().integers(-127, 128, (channels, blocks, inputs, BLOCK, 2), dtype=np.int8)
-    exact = np.stack([exact_sums(channel, 2) for channel in parts])
+    parts, exact = random_samples(channels, blocks, inputs, 2)
     sums, rows = gpu.array(np.full((1, *exact.shape), 77, np.int32)), gpu.array(rows_from_parts(parts))
     gpu.default_stream.synchronize()
     kernel(rows, sums, 0, blocks)
@@ -89,7 +88,10 @@ def main(
     seconds: Annotated[float, typer.Option(help="Of a turn; the second half counts.", min=0.1)] = 0.8,
 ) -> None:
     trials = dict(map(trial, forms))
-    gpu, console = open_gpu(), Console()
+    try:
+        gpu, console = open_gpu(), Console()
+    except GpuUnavailable as error:
+        sys.exit(f"there is no GPU to time them on: {error}")
     data, room = random_bytes(gpu, _BYTES, -127), gpu.empty(_SUMS, np.int8)
     for count in map(int, inputs.split(",")):
         kernels = {name: kernel(gpu, count, 2) for name, kernel in trials.items()}

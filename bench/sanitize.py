@@ -12,10 +12,11 @@ import numpy as np
 import typer
 
 from ryle.bench.ahead import compile_ahead
-from ryle.bench.correlations import exact_sums, in_form
+from ryle.bench.correlations import in_form, random_samples
+from ryle.chunk import BLOCK
 from ryle.correlate.multiply import HopperMultiply
 from ryle.correlate.samples import HeapsMultiply, SamplesMultiply, TimeMajorMultiply
-from ryle.gpu import Gpu, open_gpu
+from ryle.gpu import Gpu, GpuUnavailable, open_gpu
 
 KERNELS: dict[str, type[HopperMultiply]] = {"time-major": TimeMajorMultiply, "heaps": HeapsMultiply}
 #: Inputs and polarizations of each form: a size of each way that the kernel cuts them.
@@ -43,25 +44,27 @@ class FewBlocks:
         return getattr(self._gpu, name)
 
 
+def bits_of(form: str) -> int:
+    """Bits of a part."""
+    return 4 if form == "packed" else 8
+
+
 def wrong_sums(gpu: Gpu, form: str, inputs: int, pols: int) -> int:
     """Write sums of random samples, add them again and count those that are not twice the exact ones."""
-    bits, channels = 4 if form == "packed" else 8, 5 if inputs < 300 else 3
-    limit = 2 ** (bits - 1) - 1
-    shape = channels, BLOCKS, inputs, 64, 2
-    parts = np.random.default_rng().integers(-limit, limit + 1, shape, dtype=np.int8)
-    exact = np.stack([exact_sums(channel, pols) for channel in parts])
+    channels = 5 if inputs < 300 else 3
+    parts, exact = random_samples(channels, BLOCKS, inputs, pols, bits_of(form))
     sums = gpu.array(np.full((1, *exact.shape), 5, np.int32))
     few: Any = FewBlocks(gpu)
     if form in KERNELS:
         samples: Any = KERNELS[form]
         kernel: SamplesMultiply = samples(few, inputs, pols)
-        ordered = in_form(parts, form).reshape(samples.shape(inputs, pols, channels, 64 * BLOCKS))
+        ordered = in_form(parts, form).reshape(samples.shape(inputs, pols, channels, BLOCK * BLOCKS))
         data, clamped = gpu.array(ordered), gpu.array(np.zeros(1, np.uint64))
         gpu.default_stream.synchronize()
         for add in (False, True):
             kernel.multiply(data, sums, 0, BLOCKS, add=add, clamped=clamped)
     else:
-        multiply = HopperMultiply(few, inputs, pols, bits)
+        multiply = HopperMultiply(few, inputs, pols, bits_of(form))
         data = gpu.array(in_form(parts, form))
         gpu.default_stream.synchronize()
         for add in (False, True):
@@ -71,14 +74,16 @@ def wrong_sums(gpu: Gpu, form: str, inputs: int, pols: int) -> int:
 
 
 def main(ahead: Annotated[bool, typer.Option("--ahead", help="Only compile, on all cores.")] = False) -> None:
-    gpu = open_gpu()
+    try:
+        gpu = open_gpu()
+    except GpuUnavailable as error:
+        sys.exit(f"there is no GPU to run them on: {error}")
     shapes = [(form, *shape) for form, sizes in SHAPES.items() for shape in sizes]
     if ahead:
         variants = []
         for form, inputs, pols in shapes:
             kernel = KERNELS.get(form, HopperMultiply)
-            bits = 4 if form == "packed" else 8
-            variants.append((kernel.SOURCE, kernel.defines(inputs, pols, bits, gpu.shared_bytes)))
+            variants.append((kernel.SOURCE, kernel.defines(inputs, pols, bits_of(form), gpu.shared_bytes)))
         print(f"{compile_ahead(variants, gpu.arch)} kernels compiled")
         return
     failed = 0

@@ -1,8 +1,9 @@
 """Whether machine code writes registers that a matrix instruction of a warpgroup may still read.
 
 Matrix instructions read the rows in their registers while others run. The assembler keeps these registers, but not from
-one turn of a loop to the next when several are under way: kernels then gave wrong sums, some only now and then, on some
-GPUs. Machine code tells; nothing else does.
+one turn of a loop to the next when several are under way: trial kernels then gave wrong sums, some only now and then, on
+some GPUs. Machine code tells; nothing else does. What is looked at is what lies between a loop's ends: not where it waits
+for a barrier, which is placed elsewhere.
 """
 
 import re
@@ -35,18 +36,24 @@ def disassemble(cubin):
     return lines
 
 
+def matrix_instructions(lines):
+    """How many there are."""
+    return sum(bool(_MATRIX.search(line)) for line in lines)
+
+
 def loops(lines):
-    """Loops that have matrix instructions, innermost first: their lines."""
+    """Give the lines of the innermost loop around each matrix instruction, each loop once."""
     labels = {line.rstrip(":"): i for i, line in enumerate(lines) if line.startswith(".L_")}
-    found = []
+    ends = [(i, back[1]) for i, line in enumerate(lines) if (back := _BACK.search(line))]
+    turns = [(labels[label], i) for i, label in ends if labels.get(label, i) < i]
+    innermost = set()
     for i, line in enumerate(lines):
-        back = _BACK.search(line)
-        if back and labels.get(back[1], i) < i:
-            body = lines[labels[back[1]] : i + 1]
-            # Those around others are the loops over tiles, which wait for all.
-            if any(map(_MATRIX.search, body)) and not any(set(inner) <= set(body) for inner in found):
-                found.append(body)
-    return found
+        if _MATRIX.search(line):
+            around = [turn for turn in turns if turn[0] < i < turn[1]]
+            assert around, f"{line} is in no loop"
+            # Larger ones are loops over tiles, which wait for all, and ways back from where barriers are waited for.
+            innermost.add(min(around, key=lambda turn: turn[1] - turn[0]))
+    return [lines[first : last + 1] for first, last in sorted(innermost)]
 
 
 def written(line):

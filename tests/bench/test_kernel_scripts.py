@@ -4,7 +4,6 @@ import importlib.util
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import typer
 
@@ -30,12 +29,14 @@ compare, sanitize = script("compare_kernels"), script("sanitize")
 @pytest.mark.parametrize("shape", [("K-blocks", 3, 1), ("packed", 38, 2), ("time-major", 64, 2), ("heaps", 38, 2)])
 def test_what_sanitizers_watch_is_checked(shape, monkeypatch):
     assert sanitize.wrong_sums(EmulatedGpu(), *shape) == 0
-    right = sanitize.exact_sums
+    right = sanitize.random_samples
 
-    def first_wrong(parts, pols):
-        return right(parts, pols) + np.eye(1, len(right(parts, pols))).T.astype(np.int64)
+    def first_wrong(*args):
+        parts, exact = right(*args)
+        exact[:, 0] += 1
+        return parts, exact
 
-    monkeypatch.setattr(sanitize, "exact_sums", first_wrong)
+    monkeypatch.setattr(sanitize, "random_samples", first_wrong)
     assert sanitize.wrong_sums(EmulatedGpu(), *shape) == 2 * 5  # re and im of one product of each channel
 
 
@@ -49,8 +50,8 @@ def test_trial_kernels_are_checked(monkeypatch):
     name, kernel = compare.trial(".")
     assert (name, kernel.SOURCE) == (".", SOURCES / "correlate" / "hopper.cu")
     assert compare.wrong_sums(EmulatedGpu(), kernel(EmulatedGpu(), 8, 2), 8, 2, 3) == 0
-    right = compare.exact_sums
-    monkeypatch.setattr(compare, "exact_sums", lambda *args: right(*args) + 1)
+    parts, exact = compare.random_samples(2, 3, 8, 2)
+    monkeypatch.setattr(compare, "random_samples", lambda *_: (parts, exact + 1))
     assert compare.wrong_sums(EmulatedGpu(), kernel(EmulatedGpu(), 8, 2), 8, 2, 3) == 2 * 2 * 40
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ryle
-from in_flight import disassemble, loops, overwritten
+from in_flight import disassemble, loops, matrix_instructions, overwritten
 from ryle.gpu import kernel_variants
 from ryle.gpu.compile import (
     ARCHITECTURES,
@@ -55,8 +55,9 @@ def test_every_kernel_compiles_for_every_architecture(compiling, variant, arch):
     compiled = compiling[id(variant), arch].result()
     check(compiled)
     if variant.source.name == "hopper.cu":
-        found = loops(disassemble(compiled.cubin))
-        assert found
+        lines = disassemble(compiled.cubin)
+        found = loops(lines)
+        assert matrix_instructions(lines) == sum(map(matrix_instructions, found)) > 0  # all are looked at
         for body in found:
             assert not overwritten(body)
 

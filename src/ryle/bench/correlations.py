@@ -135,6 +135,24 @@ def exact_sums(parts: NDArray[np.int8], polarizations: int) -> NDArray[np.int64]
     return np.stack([real[i, j], (cross - cross.T)[i, j]], axis=-1).astype(np.int64)
 
 
+def random_samples(
+    channels: int, blocks: int, inputs: int, polarizations: int, bits: int = 8
+) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """Draw fresh samples of all values but the least, and sum them exactly.
+
+    Returns
+    -------
+    parts : ndarray of int8, shape (channel, block, input, spectrum, 2)
+        Samples, (re, im).
+    exact : ndarray of int64, shape (channel, product, 2)
+        Their sums (re, im).
+    """
+    limit = 2 ** (bits - 1) - 1
+    shape = channels, blocks, inputs, BLOCK, 2
+    parts = np.random.default_rng().integers(-limit, limit + 1, shape, dtype=np.int8)
+    return parts, np.stack([exact_sums(channel, polarizations) for channel in parts])
+
+
 def in_form(parts: NDArray[np.int8], form: str) -> NDArray[np.int8]:
     """Bring samples (channel, block, input, spectrum, 2) to the order and size of a `Case`'s form."""
     if form == "packed":
@@ -223,11 +241,9 @@ def check(gpu: Gpu, case: Case, channels: int = 3) -> None:
     ArithmeticError
         If one differs.
     """
-    blocks, limit = min(case.times // BLOCK, 17), 127 if case.bits == 8 else 7
-    shape = channels, blocks, case.inputs, BLOCK, 2
-    parts = np.random.default_rng().integers(-limit, limit + 1, shape, dtype=np.int8)
+    blocks = min(case.times // BLOCK, 17)
+    parts, expected = random_samples(channels, blocks, case.inputs, case.polarizations, case.bits)
     source = gpu.array(in_form(parts, case.form).reshape(-1))
-    expected = np.stack([exact_sums(channel, case.polarizations) for channel in parts])
     sums = gpu.array(np.full(expected.size, 77, np.int32))
     work = Work(gpu, case, source, gpu.empty(source.shape, np.int8), sums, channels, blocks)
     gpu.default_stream.synchronize()

@@ -26,8 +26,6 @@ ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 #: Where ``#include "ryle/gpu/device.cuh"`` begins.
 INCLUDE_ROOT = Path(ryle.__file__).resolve().parent.parent
 
-_DEVICE = "ryle/gpu/device.cuh"
-
 INSTALL = "install them with: pip install 'ryle[cuda]'"
 
 
@@ -135,7 +133,7 @@ def program_options(source: Path, defines: Mapping[str, int | str], arch: str) -
         arch=arch,
         std="c++20",
         define_macro=[(name, _macro(name, value)) for name, value in sorted(defines.items())] or None,
-        include_path=[str(include_root(source)), str(source.resolve().parent)],
+        include_path=[str(folder) for folder in _include_folders(source)],
         lineinfo=True,
         device_as_default_execution_space=True,  # NVRTC 13.0 takes lambdas for functions of the host otherwise
         ptxas_options=["-v"],
@@ -143,9 +141,11 @@ def program_options(source: Path, defines: Mapping[str, int | str], arch: str) -
     )
 
 
-def include_root(source: Path) -> Path:
-    """Give the folder that ``#include "ryle/..."`` begins in: of the source's own tree, else `INCLUDE_ROOT`."""
-    return next((folder for folder in source.resolve().parents if (folder / _DEVICE).is_file()), INCLUDE_ROOT)
+def _include_folders(source: Path) -> list[Path]:
+    """Give the folders that includes are sought in: where ``ryle/`` of the source's own tree lies, and the source's."""
+    parents = source.resolve().parents
+    own = (folder for folder in parents if (folder / "ryle/gpu/device.cuh").is_file())
+    return [next(own, INCLUDE_ROOT), parents[0]]
 
 
 def compiler_version() -> str:
@@ -177,10 +177,10 @@ def included_files(source: Path) -> list[Path]:
     FileNotFoundError
         If there is no such source.
     """
-    found = [source.resolve(strict=True)]
+    found, folders = [source.resolve(strict=True)], _include_folders(source)
     for file in found:  # grows on the way
         for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', file.read_text(), re.MULTILINE):
-            for folder in (file.parent, include_root(source), source.resolve().parent):
+            for folder in (file.parent, *folders):
                 included = (folder / name).resolve()
                 if included.is_file():
                     if included not in found:
