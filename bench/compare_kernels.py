@@ -3,11 +3,13 @@
 Equal code varies by 5 % from one start of a machine to the next, and what a kernel does in its first tenths of a second
 it does not sustain: only forms that take turns in one process can be told apart. Each argument is a folder that holds
 ``ryle/correlate/hopper.cu`` and what it includes (``.`` is this repository's), with a name before it and macros after
-it. All are checked for exact sums first; those that are wrong are said and timed all the same.
+it. All are checked for exact sums first; those that are wrong are said and timed all the same. ``--cycles`` then tells
+where the cycles of a tile go, and at which clock: what the driver says can be 10 % too high under such work.
 """
 
 import statistics
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +27,7 @@ from ryle.gpu import Gpu, GpuUnavailable, Stream, open_gpu
 from ryle.gpu.power import EnergyMeter
 
 _BYTES, _SUMS = 12 << 30, 10 << 30
+_TRACED, _EVENTS = 64, 3  # tiles of each warpgroup, and what is noted of them, as in hopper_trace.cuh
 
 
 def trial(argument: str) -> tuple[str, type[HopperMultiply]]:
@@ -80,12 +83,49 @@ def turns_of(
     return runs
 
 
+@dataclass(frozen=True)
+class Cycles:
+    """Where the cycles of a warpgroup's tiles go, in the mean of all warpgroups, and the clock that follows, in Hz."""
+
+    tile: float
+    multiply: float
+    write: float
+    clock: float
+
+
+def cycles_of(
+    gpu: Gpu, kernel: type[HopperMultiply], inputs: int, data: Any, sums: Any, blocks: int, seconds: float
+) -> Cycles:
+    """Run a form that notes the cycles of its first tiles; those of the first quarter do not count."""
+
+    class Traced(kernel):  # type: ignore[misc, valid-type]
+        @classmethod
+        def defines(cls, *args: Any, **kwargs: Any) -> dict[str, int]:
+            return {**super().defines(*args, **kwargs), "TRACED": _TRACED}
+
+    traced, stream = Traced(gpu, inputs, 2), gpu.stream()
+    settled = sustain(lambda stream: traced(data, sums, 0, blocks, stream=stream), stream, seconds)
+    tiles = traced.tiles * sums.shape[1]
+    multiprocessors = min(gpu.multiprocessors, tiles)
+    noted = sums.view((multiprocessors, 2, _TRACED, _EVENTS), np.int32).get().view(np.uint32)[:, :, _TRACED // 4 :]
+    begun, multiplied, written = (noted[..., event] for event in range(_EVENTS))
+    tile = float(np.mean(np.diff(begun)))  # modulo 2^32
+    teams = 2 if inputs <= 64 else 1  # that have tiles of their own
+    return Cycles(
+        tile,
+        float(np.mean(multiplied - begun)),
+        float(np.mean(written - multiplied)),
+        tile * tiles / settled.seconds / multiprocessors / teams,
+    )
+
+
 def main(
     forms: Annotated[list[str], typer.Argument(help="[NAME=]FOLDER[,MACRO=VALUE...], the one to compare with first.")],
     inputs: Annotated[str, typer.Option(help="Numbers of inputs, all even.")] = "128,144,1024",
     times: Annotated[str, typer.Option(help="Spectra of an integration, multiples of 64.")] = "1024,4096",
     turns: Annotated[int, typer.Option(help="Of each form.", min=1)] = 3,
     seconds: Annotated[float, typer.Option(help="Of a turn; the second half counts.", min=0.1)] = 0.8,
+    cycles: Annotated[bool, typer.Option("--cycles", help="Tell where the cycles of a tile go.")] = False,
 ) -> None:
     trials = dict(map(trial, forms))
     try:
@@ -117,6 +157,14 @@ def main(
                     f"{statistics.median(one.joules / one.seconds for one in each):.0f}",
                 )
             console.print(table)
+            if cycles:
+                table = Table("form", "cycles a tile", "multiply", "write", "between", "MHz")
+                for name, kernel in trials.items():
+                    one = cycles_of(gpu, kernel, count, rows, sums, blocks, 2 * seconds)
+                    between = one.tile - one.multiply - one.write
+                    figures = (one.tile, one.multiply, one.write, between, one.clock / 1e6)
+                    table.add_row(name, *(f"{figure:.0f}" for figure in figures))
+                console.print(table)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import importlib.util
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 
@@ -94,3 +95,25 @@ def test_trials_take_turns(monkeypatch):
     assert "".join(name for name, _ in order) == "abccbaabc"
     assert {args for _, args in order} == {("data", "sums", 0, 4)}
     assert {name: len(each) for name, each in runs.items()} == {"a": 3, "b": 3, "c": 3}
+
+
+@pytest.mark.parametrize("inputs, tiles", [(66, 1), (300, 6)])
+def test_cycles_of_tiles(inputs, tiles, monkeypatch):
+    """The emulated clock counts how often it was asked: three times a tile by each of a block's warpgroups."""
+    monkeypatch.setattr(compare, "_TRACED", 32)
+    gpu, blocks = EmulatedGpu(multiprocessors=1), 2
+    channels = 32 // tiles + 2
+    _, kernel = compare.trial(".")
+    products = inputs * (inputs // 2 + 1)
+    data = gpu.array(np.zeros((channels, blocks, inputs, 128), np.int8))
+    sums = gpu.array(np.zeros((1, channels, products, 2), np.int32))
+
+    def sustain(launch, stream, seconds):
+        launch(stream)
+        return Sustained(0.25, 1.0, 1.0)
+
+    monkeypatch.setattr(compare, "sustain", sustain)
+    found = compare.cycles_of(gpu, kernel, inputs, data, sums, blocks, 0.5)
+    assert found.tile == pytest.approx(3 * 2, rel=0.5)
+    assert 0 < found.multiply and 0 < found.write and found.multiply + found.write < found.tile
+    assert found.clock == pytest.approx(found.tile * tiles * channels / 0.25)

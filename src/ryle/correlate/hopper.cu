@@ -25,6 +25,7 @@
 // beside, hopper_outlet.cuh the way out; here is the multiplication.
 #include "ryle/correlate/hopper_columns.cuh"
 #include "ryle/correlate/hopper_outlet.cuh"
+#include "ryle/correlate/hopper_trace.cuh"
 
 using namespace ryle;
 
@@ -162,10 +163,11 @@ DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place
 // Multiply a tile and write it to a result of the sums: of inputs from `first_row` and `first_column` on.
 template <int FULL, int X, int CORNER, int WARPGROUP>
 DEVICE void tile(const Ring& ring, Place& place, int blocks, int row, int columns, int* sums_to, int result,
-                 int first_row, int first_column, int* scratch, bool add) {
+                 int first_row, int first_column, int* scratch, bool add, const Trace& trace) {
     constexpr bool PAIRED = HEAPS && RAW<X>;
     Sums<FULL, X, CORNER> sums;
     multiply(sums, ring, place, blocks, row, columns);
+    trace.note(MULTIPLIED);
     anchor(first_row);  // or addresses would be computed, and held, before the loop
     anchor(result);
     int* to = sums_to + int64_t(result) * PRODUCTS * 2;
@@ -178,6 +180,7 @@ DEVICE void tile(const Ring& ring, Place& place, int blocks, int row, int column
         if (threadIdx.x % 128 / 32 * 16 < CORNER)
             write<CORNER, true, false>(to, sums.corner, im, 0, first_column, first_column, add);
     }
+    trace.note(WRITTEN);
 }
 
 template <int WARPGROUP>
@@ -185,7 +188,9 @@ DEVICE void consume(const Ring& ring, int* scratch, int* sums, int channels, int
     constexpr int W = WARPGROUP;
     Place place;
     Tile t;
+    Trace trace(sums, W);
     while (next_tile(t, ring, place)) {
+        trace.draw();
         const int result = t.integration * channels + t.channel;
         const int rows = first_input(t.rows), columns = first_input(t.columns);
         const auto is = [&](bool same, int run) {  // as a shuffle
@@ -193,36 +198,38 @@ DEVICE void consume(const Ring& ring, int* scratch, int* sums, int channels, int
                 ~0u, (t.rows == t.columns) == same && (run < 0 || SPARE == 0 || (t.columns == 0) == (run == 0)));
         };
         if constexpr (SMALL) {
-            tile<0, FIRST, 0, W>(ring, place, blocks, 0, 0, sums, result, 0, 0, scratch, add);
+            tile<0, FIRST, 0, W>(ring, place, blocks, 0, 0, sums, result, 0, 0, scratch, add, trace);
             continue;
         }
         if constexpr (HALF && W == 1)
             if (__any_sync(~0u, t.rows == RUNS - 1)) {
                 skip(ring, place, blocks);
+                trace.note(MULTIPLIED);
+                trace.note(WRITTEN);
                 continue;
             }
         if constexpr (RUNS > 1 && (SPARE == 0 || RUNS > 2))
             if (is(false, 1)) {
                 tile<128, 0, 0, W>(ring, place, blocks, 64 * W, COLUMNS, sums, result, rows + 64 * W, columns, scratch,
-                                   add);
+                                   add, trace);
                 continue;
             }
         if constexpr (RUNS > 1 && SPARE > 0)
             if (is(false, 0)) {
-                tile<FIRST, 0, 0, W>(ring, place, blocks, 64 * W, COLUMNS, sums, result, rows + 64 * W, 0, scratch,
-                                     add);
+                tile<FIRST, 0, 0, W>(ring, place, blocks, 64 * W, COLUMNS, sums, result, rows + 64 * W, 0, scratch, add,
+                                     trace);
                 continue;
             }
         if constexpr (!SMALL && (RUNS > 1 || SPARE == 0))
             if (is(true, 1)) {
                 tile<64 * W, 64, 0, W>(ring, place, blocks, 64 * W, 0, sums, result, rows + 64 * W, columns, scratch,
-                                       add);
+                                       add, trace);
                 continue;
             }
         if constexpr (SPARE > 0)
             if (is(true, 0))
                 tile<SPARE + 64 * W, 64, W ? 0 : SPARE, W>(ring, place, blocks, SPARE + 64 * W, 0, sums, result,
-                                                           SPARE + 64 * W, 0, scratch, add);
+                                                           SPARE + 64 * W, 0, scratch, add, trace);
     }
     __syncwarp();  // or the compiler takes the loop for divergent and makes matrix instructions wait for each other
 }

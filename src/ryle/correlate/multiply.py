@@ -234,6 +234,11 @@ class HopperMultiply:
         self._maps: OrderedDict[tuple[int, tuple[int, ...]], DeviceArray] = OrderedDict()
         self._tiles: OrderedDict[tuple[int, int], DeviceArray] = OrderedDict()
 
+    @property
+    def tiles(self) -> int:
+        """Tiles of a channel."""
+        return self._runs * (self._runs + 1) // 2
+
     @staticmethod
     def spare(inputs: int) -> int:
         """Give the inputs that the first run has beyond 128."""

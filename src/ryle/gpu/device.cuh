@@ -186,6 +186,13 @@ DEVICE void count_at_least(int& count, float value, float limit) {
 // Nothing that is computed from this value may move to before this point.
 DEVICE void anchor(int& value) { asm volatile("" : "+r"(value)::"memory"); }
 
+// Cycles that this multiprocessor has counted, modulo 2³².
+DEVICE uint32_t cycles_now() {
+    uint32_t cycles;
+    asm volatile("mov.u32 %0, %clock;" : "=r"(cycles)::"memory");
+    return cycles;
+}
+
 // Barrier `id` (1 to 15) of `threads` threads of the block.
 DEVICE void barrier(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 

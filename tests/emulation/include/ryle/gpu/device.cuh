@@ -140,6 +140,10 @@ DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
     __syncthreads();
 }
 
+DEVICE uint32_t cycles_now() {
+    static uint32_t cycles;
+    return ++cycles;
+}
 DEVICE void anchor(int& value) { (void)value; }
 DEVICE void count_at_least(int& count, float value, float limit) { count += value >= limit; }
 
