@@ -94,22 +94,22 @@ class Cycles:
 
 
 def cycles_of(
-    gpu: Gpu, kernel: type[HopperMultiply], inputs: int, data: Any, sums: Any, blocks: int, seconds: float
-) -> Cycles:
-    """Run a form that notes the cycles of its first tiles; those of the first quarter do not count."""
+    gpu: Gpu, traced: HopperMultiply, inputs: int, data: Any, sums: Any, blocks: int, seconds: float
+) -> Cycles | None:
+    """Run a form that notes the cycles of its first tiles; those of the first quarter do not count.
 
-    class Traced(kernel):  # type: ignore[misc, valid-type]
-        @classmethod
-        def defines(cls, *args: Any, **kwargs: Any) -> dict[str, int]:
-            return {**super().defines(*args, **kwargs), "TRACED": _TRACED}
-
-    traced, stream = Traced(gpu, inputs, 2), gpu.stream()
+    None if what is there are no cycles: the form does not know of ``TRACED``, or a warpgroup had fewer tiles.
+    """
+    stream = gpu.stream()
     settled = sustain(lambda stream: traced(data, sums, 0, blocks, stream=stream), stream, seconds)
     tiles = traced.tiles * sums.shape[1]
     multiprocessors = min(gpu.multiprocessors, tiles)
     noted = sums.view((multiprocessors, 2, _TRACED, _EVENTS), np.int32).get().view(np.uint32)[:, :, _TRACED // 4 :]
+    passed = np.diff(noted.reshape(multiprocessors, 2, -1))  # from one event to the next, modulo 2^32
+    if passed.min() == 0 or passed.max() >= 1 << 31:
+        return None
     begun, multiplied, written = (noted[..., event] for event in range(_EVENTS))
-    tile = float(np.mean(np.diff(begun)))  # modulo 2^32
+    tile = float(np.mean(np.diff(begun)))
     teams = 2 if inputs <= 64 else 1  # that have tiles of their own
     return Cycles(
         tile,
@@ -159,11 +159,14 @@ def main(
             console.print(table)
             if cycles:
                 table = Table("form", "cycles a tile", "multiply", "write", "between", "MHz")
-                for name, kernel in trials.items():
-                    one = cycles_of(gpu, kernel, count, rows, sums, blocks, 2 * seconds)
-                    between = one.tile - one.multiply - one.write
-                    figures = (one.tile, one.multiply, one.write, between, one.clock / 1e6)
-                    table.add_row(name, *(f"{figure:.0f}" for figure in figures))
+                for name, form in zip(trials, forms, strict=True):
+                    _, kernel = trial(f"{form},TRACED={_TRACED}")
+                    if one := cycles_of(gpu, kernel(gpu, count, 2), count, rows, sums, blocks, 2 * seconds):
+                        between = one.tile - one.multiply - one.write
+                        figures = (one.tile, one.multiply, one.write, between, one.clock / 1e6)
+                        table.add_row(name, *(f"{figure:.0f}" for figure in figures))
+                    else:
+                        table.add_row(name, f"not noted, or fewer than {_TRACED} tiles")
                 console.print(table)
 
 

@@ -101,19 +101,18 @@ def test_trials_take_turns(monkeypatch):
 def test_cycles_of_tiles(inputs, tiles, monkeypatch):
     """The emulated clock counts how often it was asked: three times a tile by each of a block's warpgroups."""
     monkeypatch.setattr(compare, "_TRACED", 32)
-    gpu, blocks = EmulatedGpu(multiprocessors=1), 2
-    channels = 32 // tiles + 2
-    _, kernel = compare.trial(".")
-    products = inputs * (inputs // 2 + 1)
-    data = gpu.array(np.zeros((channels, blocks, inputs, 128), np.int8))
-    sums = gpu.array(np.zeros((1, channels, products, 2), np.int32))
+    monkeypatch.setattr(compare, "sustain", lambda launch, stream, seconds: launch(stream) or Sustained(0.25, 1.0, 1.0))
+    gpu, blocks, enough = EmulatedGpu(multiprocessors=1), 2, 32 // tiles + 2
 
-    def sustain(launch, stream, seconds):
-        launch(stream)
-        return Sustained(0.25, 1.0, 1.0)
+    def found(macros, channels):
+        data = gpu.array(np.zeros((channels, blocks, inputs, 128), np.int8))
+        sums = gpu.array(np.zeros((1, channels, inputs * (inputs // 2 + 1), 2), np.int32))
+        _, kernel = compare.trial("." + macros)
+        return compare.cycles_of(gpu, kernel(gpu, inputs, 2), inputs, data, sums, blocks, 0.5)
 
-    monkeypatch.setattr(compare, "sustain", sustain)
-    found = compare.cycles_of(gpu, kernel, inputs, data, sums, blocks, 0.5)
-    assert found.tile == pytest.approx(3 * 2, rel=0.5)
-    assert 0 < found.multiply and 0 < found.write and found.multiply + found.write < found.tile
-    assert found.clock == pytest.approx(found.tile * tiles * channels / 0.25)
+    cycles = found(",TRACED=32", enough)
+    assert cycles.tile == pytest.approx(3 * 2, rel=0.5)
+    assert 0 < cycles.multiply and 0 < cycles.write and cycles.multiply + cycles.write < cycles.tile
+    assert cycles.clock == pytest.approx(cycles.tile * tiles * enough / 0.25)
+    assert found("", enough) is None
+    assert found(",TRACED=32", enough // 2) is None

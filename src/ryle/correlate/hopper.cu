@@ -22,7 +22,7 @@
 // A warpgroup's sums leave from registers while the other multiplies.
 //
 // hopper_shape.cuh has the sizes of all this, hopper_ring.cuh the thread that fetches, hopper_columns.cuh the warps
-// beside, hopper_outlet.cuh the way out; here is the multiplication.
+// beside, hopper_outlet.cuh the way out, hopper_trace.cuh where the time goes; here is the multiplication.
 #include "ryle/correlate/hopper_columns.cuh"
 #include "ryle/correlate/hopper_outlet.cuh"
 #include "ryle/correlate/hopper_trace.cuh"
