@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ryle.bench.ahead import compile_ahead
 from ryle.bench.correlations import random_samples, useful_operations
 from ryle.bench.gpu_timing import Sustained, sustain
 from ryle.bench.memory import random_bytes
@@ -70,16 +71,18 @@ def wrong_sums(gpu: Gpu, kernel: HopperMultiply, inputs: int, channels: int = 12
 def turns_of(
     gpu: Gpu, kernels: dict[str, HopperMultiply], data: Any, sums: Any, blocks: int, turns: int, seconds: float
 ) -> dict[str, list[Sustained]]:
-    """Let each kernel run in its turn, every other time in the reverse order."""
+    """Let each kernel run in its turn, every other time in the reverse order; before, the first for the GPU to warm up."""
     stream, meter = gpu.stream(), EnergyMeter()
     runs: dict[str, list[Sustained]] = {name: [] for name in kernels}
-    for turn in range(turns):
-        for name in list(kernels)[:: -1 if turn % 2 else 1]:
+    for turn in range(-1, turns):
+        for name in list(kernels)[:1] if turn < 0 else list(kernels)[:: -1 if turn % 2 else 1]:
 
             def launch(stream: Stream, kernel: HopperMultiply = kernels[name]) -> None:
                 kernel(data, sums, 0, blocks, stream=stream)
 
-            runs[name].append(sustain(launch, stream, seconds, meter))
+            settled = sustain(launch, stream, seconds, meter)
+            if turn >= 0:
+                runs[name].append(settled)
     return runs
 
 
@@ -124,7 +127,7 @@ def main(
     inputs: Annotated[str, typer.Option(help="Numbers of inputs, all even.")] = "128,144,1024",
     times: Annotated[str, typer.Option(help="Spectra of an integration, multiples of 64.")] = "1024,4096",
     turns: Annotated[int, typer.Option(help="Of each form.", min=1)] = 3,
-    seconds: Annotated[float, typer.Option(help="Of a turn; the second half counts.", min=0.1)] = 0.8,
+    seconds: Annotated[float, typer.Option(help="Of a turn; the second half counts.", min=0.1)] = 1.0,
     cycles: Annotated[bool, typer.Option("--cycles", help="Tell where the cycles of a tile go.")] = False,
 ) -> None:
     trials = dict(map(trial, forms))
@@ -132,8 +135,18 @@ def main(
         gpu, console = open_gpu(), Console()
     except GpuUnavailable as error:
         sys.exit(f"there is no GPU to time them on: {error}")
+    counts = [int(count) for count in inputs.split(",")]
+    traced = dict(zip(trials, (trial(f"{form},TRACED={_TRACED}")[1] for form in forms), strict=True)) if cycles else {}
+    compile_ahead(
+        (
+            (kernel.SOURCE, kernel.defines(count, 2, 8, gpu.shared_bytes))
+            for kernel in (*trials.values(), *traced.values())
+            for count in counts
+        ),
+        gpu.arch,
+    )
     data, room = random_bytes(gpu, _BYTES, -127), gpu.empty(_SUMS, np.int8)
-    for count in map(int, inputs.split(",")):
+    for count in counts:
         kernels = {name: kernel(gpu, count, 2) for name, kernel in trials.items()}
         wrong = {name: wrong_sums(gpu, kernel, count) for name, kernel in kernels.items()}
         for length in map(int, times.split(",")):
@@ -159,8 +172,7 @@ def main(
             console.print(table)
             if cycles:
                 table = Table("form", "cycles a tile", "multiply", "write", "between", "MHz")
-                for name, form in zip(trials, forms, strict=True):
-                    _, kernel = trial(f"{form},TRACED={_TRACED}")
+                for name, kernel in traced.items():
                     if one := cycles_of(gpu, kernel(gpu, count, 2), count, rows, sums, blocks, 2 * seconds):
                         between = one.tile - one.multiply - one.write
                         figures = (one.tile, one.multiply, one.write, between, one.clock / 1e6)
