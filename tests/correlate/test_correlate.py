@@ -306,12 +306,16 @@ def test_bad_chunks(rng):
         correlator.accumulate(chunk)
 
 
-@pytest.mark.parametrize(("inputs", "pols"), [(2, 2), (64, 2), (129, 1), (160, 2), (255, 1), (272, 2), (386, 2)])
+@pytest.mark.parametrize(
+    ("inputs", "pols"), [(2, 2), (64, 2), (129, 1), (160, 2), (255, 1), (272, 2), (386, 2), (514, 2), (576, 2)]
+)
 def test_tiles_of_gpus(make_cuda, inputs, pols, rng):
-    """Sizes that the kernels cut in other ways than those above."""
-    chunk = random_chunk(rng, 3, 3, inputs)
-    correlator = make_cuda(CorrelatorConfig(inputs, 3, pols))
-    correlator.accumulate(chunk)
+    """Sizes that the kernels cut in other ways than those above, written and then added to."""
+    channels = 3 if inputs < 400 else 1
+    chunk = random_chunk(rng, channels, 4, inputs)
+    correlator = make_cuda(CorrelatorConfig(inputs, channels, pols))
+    correlator.accumulate(chunk, 0, 3)
+    correlator.accumulate(chunk, 3, 1)
     assert_equal(correlator, chunk.data, chunk.valid)
 
 

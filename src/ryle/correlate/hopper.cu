@@ -19,7 +19,8 @@
 // PACKED rows have 64 bytes of two four-bit parts each. Warps beside expand the columns, times 16; rows are expanded in
 // registers. Sums are then 256 times too large until written.
 //
-// A warpgroup's sums leave from registers while the other multiplies.
+// A warpgroup's sums leave while the other multiplies: some from registers, the others are laid down in shared memory,
+// from where a thread beside has the copy engine send them while the warpgroup multiplies its next tile.
 //
 // hopper_shape.cuh has the sizes of all this, hopper_ring.cuh the thread that fetches, hopper_columns.cuh the warps
 // beside, hopper_outlet.cuh the way out, hopper_trace.cuh where the time goes; here is the multiplication.
@@ -119,10 +120,12 @@ DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place
     constexpr bool EARLY = 2 * FULL + 3 * X / 2 + CORNER <= 256;
     const int lane = lane_offset<LIVE, RAW<X>>(row);
     const int corner_lane = CORNER > 0 ? lane_offset<CORNER ? CORNER : 16, false>(0) : 0;
+    constexpr int HELD = X > 0 ? SHARING : 1;  // K-blocks of a stage
     for (int block = 0; block < blocks; ++block) {
+        const int part = block % HELD;
         if constexpr (BESIDE) barrier_wait(ring.fetched + place.stage, place.parity);
-        barrier_wait(ring.full + place.stage, place.parity);
-        const int stage = place.stage * STAGE;
+        if (part == 0) barrier_wait(ring.full + place.stage, place.parity);
+        const int stage = place.stage * STAGE + part * RUN;
         const uint32_t at = shared_address(ring.stages + stage);
         uint32_t next[4], next_corner[4] = {}, held[2] = {};
         const auto load = [&](int group) {
@@ -151,10 +154,11 @@ DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place
             if constexpr (EARLY)
                 if (group < GROUPS - 1) load(group + 1);
             wgmma_wait<1>();  // of two, the assembler would not keep the rows from one turn of the loop to the next
-            if (group == 0 && block > 0) ring.leave(place.before());
+            if (group == 0 && block > 0 && part == 0) ring.leave(place.before());
         }
-        place.advance();
+        if (part == HELD - 1) place.advance();
     }
+    if (HELD > 1 && blocks % HELD) place.advance();
     wgmma_wait<0>();
     sums.settled();
     ring.leave(place.before());
@@ -162,33 +166,35 @@ DEVICE void multiply(Sums<FULL, X, CORNER>& sums, const Ring& ring, Place& place
 
 // Multiply a tile and write it to a result of the sums: of inputs from `first_row` and `first_column` on.
 template <int FULL, int X, int CORNER, int WARPGROUP>
-DEVICE void tile(const Ring& ring, Place& place, int blocks, int row, int columns, int* sums_to, int result,
-                 int first_row, int first_column, int* scratch, bool add, const Trace& trace) {
+DEVICE void tile(const Ring& ring, Place& place, int blocks, int row, int columns, Outlet& outlet, int result,
+                 int first_row, int first_column, const Trace& trace) {
     constexpr bool PAIRED = HEAPS && RAW<X>;
     Sums<FULL, X, CORNER> sums;
     multiply(sums, ring, place, blocks, row, columns);
     trace.note(MULTIPLIED);
     anchor(first_row);  // or addresses would be computed, and held, before the loop
     anchor(result);
-    int* to = sums_to + int64_t(result) * PRODUCTS * 2;
-    if constexpr (X > 0) turn<X, WARPGROUP>(sums.x, scratch);
-    if constexpr (FULL > 0) write<FULL, false, PAIRED>(to, sums.re, sums.im, 0, first_row, first_column, add);
-    if constexpr (X > 0) write<X, true, false>(to, sums.re, sums.x, FULL / 2, first_row, first_column + FULL, add);
-    if constexpr (CORNER > 0) {
-        int im[CORNER / 2];
-        pass<CORNER, WARPGROUP>(im, sums.corner, scratch);
-        if (threadIdx.x % 128 / 32 * 16 < CORNER)
-            write<CORNER, true, false>(to, sums.corner, im, 0, first_column, first_column, add);
-    }
+    const int64_t begin = int64_t(result) * PRODUCTS * 2;
+    outlet.claim();
+    if constexpr (LAID > 0 && X > 0) barrier(1 + WARPGROUP, 128);  // of all warps, for all use its room
+    if constexpr (X > 0) turn<X, WARPGROUP>(outlet, sums.x);
+    if constexpr (LAID > 0 && CORNER > 0) write_corner<CORNER, WARPGROUP>(outlet, begin, sums.corner, first_column);
+    if constexpr (FULL > 0)
+        write<FULL, false, PAIRED, LAID>(outlet, begin, sums.re, sums.im, 0, first_row, first_column);
+    if constexpr (X > 0)
+        write<X, true, false, LAID>(outlet, begin, sums.re, sums.x, FULL / 2, first_row, first_column + FULL);
+    // Late, when registers are free, unless something has been laid down where they pass.
+    if constexpr (LAID == 0 && CORNER > 0) write_corner<CORNER, WARPGROUP>(outlet, begin, sums.corner, first_column);
+    outlet.post(begin, first_row / 2 + Outlet::warp() * 8 + 4 * (2 - LAID), first_column / 2, (FULL + X) / 2);
     trace.note(WRITTEN);
 }
 
 template <int WARPGROUP>
-DEVICE void consume(const Ring& ring, int* scratch, int* sums, int channels, int blocks, bool add) {
+DEVICE void consume(const Ring& ring, Outlet outlet, int channels, int blocks) {
     constexpr int W = WARPGROUP;
     Place place;
     Tile t;
-    Trace trace(sums, W);
+    Trace trace(outlet.sums, W);
     while (next_tile(t, ring, place)) {
         trace.draw();
         const int result = t.integration * channels + t.channel;
@@ -198,39 +204,37 @@ DEVICE void consume(const Ring& ring, int* scratch, int* sums, int channels, int
                 ~0u, (t.rows == t.columns) == same && (run < 0 || SPARE == 0 || (t.columns == 0) == (run == 0)));
         };
         if constexpr (SMALL) {
-            tile<0, FIRST, 0, W>(ring, place, blocks, 0, 0, sums, result, 0, 0, scratch, add, trace);
+            tile<0, FIRST, 0, W>(ring, place, blocks, 0, 0, outlet, result, 0, 0, trace);
             continue;
         }
         if constexpr (HALF && W == 1)
             if (__any_sync(~0u, t.rows == RUNS - 1)) {
-                skip(ring, place, blocks);
+                skip(ring, place, stages_of(t, blocks));
                 trace.note(MULTIPLIED);
                 trace.note(WRITTEN);
                 continue;
             }
         if constexpr (RUNS > 1 && (SPARE == 0 || RUNS > 2))
             if (is(false, 1)) {
-                tile<128, 0, 0, W>(ring, place, blocks, 64 * W, COLUMNS, sums, result, rows + 64 * W, columns, scratch,
-                                   add, trace);
+                tile<128, 0, 0, W>(ring, place, blocks, 64 * W, COLUMNS, outlet, result, rows + 64 * W, columns, trace);
                 continue;
             }
         if constexpr (RUNS > 1 && SPARE > 0)
             if (is(false, 0)) {
-                tile<FIRST, 0, 0, W>(ring, place, blocks, 64 * W, COLUMNS, sums, result, rows + 64 * W, 0, scratch, add,
-                                     trace);
+                tile<FIRST, 0, 0, W>(ring, place, blocks, 64 * W, COLUMNS, outlet, result, rows + 64 * W, 0, trace);
                 continue;
             }
         if constexpr (!SMALL && (RUNS > 1 || SPARE == 0))
             if (is(true, 1)) {
-                tile<64 * W, 64, 0, W>(ring, place, blocks, 64 * W, 0, sums, result, rows + 64 * W, columns, scratch,
-                                       add, trace);
+                tile<64 * W, 64, 0, W>(ring, place, blocks, 64 * W, 0, outlet, result, rows + 64 * W, columns, trace);
                 continue;
             }
         if constexpr (SPARE > 0)
             if (is(true, 0))
-                tile<SPARE + 64 * W, 64, W ? 0 : SPARE, W>(ring, place, blocks, SPARE + 64 * W, 0, sums, result,
-                                                           SPARE + 64 * W, 0, scratch, add, trace);
+                tile<SPARE + 64 * W, 64, W ? 0 : SPARE, W>(ring, place, blocks, SPARE + 64 * W, 0, outlet, result,
+                                                           SPARE + 64 * W, 0, trace);
     }
+    outlet.end();
     __syncwarp();  // or the compiler takes the loop for divergent and makes matrix instructions wait for each other
 }
 
@@ -249,9 +253,11 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
 #endif
 ) {
     SHARED_BYTES(shared);
-    int* scratch = reinterpret_cast<int*>(shared + TEAMS * STAGES * STAGE);
-    Tile* coming = reinterpret_cast<Tile*>(scratch + 2 * TURN);
-    uint64_t* barriers = reinterpret_cast<uint64_t*>(coming + TEAMS * STAGES);
+    unsigned char* slots = shared + TEAMS * STAGES * STAGE;
+    Tile* coming = reinterpret_cast<Tile*>(slots + 2 * OUTLET);
+    Row* rows = reinterpret_cast<Row*>(coming + TEAMS * STAGES);
+    uint64_t* barriers = reinterpret_cast<uint64_t*>(rows + 2 * 16 * LAID);
+    uint64_t* laid = barriers + 3 * TEAMS * STAGES;
     const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
     if (threadIdx.x == 0) {
         if (shared_address(shared) % 1024 != 0) __trap();
@@ -260,6 +266,7 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
             barrier_init(barriers + TEAMS * STAGES + i, 4 * WARPGROUPS);
             if (BESIDE) barrier_init(barriers + 2 * TEAMS * STAGES + i, HELPERS);
         }
+        for (int i = 0; i < (LAID ? 2 * 8 : 0); ++i) barrier_init(laid + i, 1);
         barrier_init_done();
     }
     __syncthreads();
@@ -267,6 +274,9 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
         uint64_t* fetched = barriers + team * STAGES;
         return Ring{shared + team * STAGES * STAGE, fetched, fetched + (BESIDE ? 2 * TEAMS * STAGES : 0),
                     fetched + TEAMS * STAGES, coming + team * STAGES};
+    };
+    auto outlet = [&](int of) {
+        return Outlet{slots + of * OUTLET, rows + of * 16 * LAID, laid + of * 8, laid + of * 8 + 4, sums, add != 0};
     };
     if (BESIDE && warpgroup == 3) {
         registers_give<REGISTERS.beside>();
@@ -282,11 +292,15 @@ correlate(const unsigned char* maps, const Tile* tiles, int* sums, int* counter,
         const int team = threadIdx.x / 32 - 8;
         if (team < TEAMS && threadIdx.x % 32 == 0)
             produce(ring(team), maps, tiles, counter, works, first_block, blocks);
+        if constexpr (LAID > 0) {
+            if (threadIdx.x == 320) outlet(0).send_all();
+            if (threadIdx.x == 352) outlet(1).send_all();
+        }
     } else if (warpgroup == 0) {
         registers_take<REGISTERS.first>();
-        consume<0>(ring(0), scratch, sums, channels, blocks, add);
+        consume<0>(ring(0), outlet(0), channels, blocks);
     } else {
         registers_take<REGISTERS.second>();
-        consume<1>(ring(TEAMS - 1), scratch + TURN, sums, channels, blocks, add);
+        consume<1>(ring(TEAMS - 1), outlet(1), channels, blocks);
     }
 }

@@ -106,6 +106,39 @@ DEVICE void fetch(void* shared, const void* global, uint64_t* barrier, int bytes
                  : "memory");
 }
 
+// Write to global memory where `there`, and to shared memory, in the order in which they are told.
+DEVICE void store(int* to, const int4& v, bool there) {
+    asm volatile(
+        "{\n"
+        ".reg .pred there;\n"
+        "setp.ne.s32 there, %5, 0;\n"
+        "@there st.global.v4.s32 [%0], {%1, %2, %3, %4};\n"
+        "}" ::"l"(to),
+        "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(static_cast<int>(there))
+        : "memory");
+}
+DEVICE void store_shared(void* to, const int4& v) {
+    asm volatile("st.shared.v4.s32 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(to)), "r"(v.x), "r"(v.y), "r"(v.z),
+                 "r"(v.w)
+                 : "memory");
+}
+
+// Send so many bytes, a multiple of 16 as both addresses are, to global memory without waiting, or `add` them as int32
+// to what is there. What another thread wrote to shared memory it must have told of with shared_writes_done.
+DEVICE void send(void* global, const void* shared, int bytes, bool add) {
+    if (add)
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s32 [%0], [%1], %2;" ::"l"(global),
+                     "r"(shared_address(shared)), "r"(bytes)
+                     : "memory");
+    else
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global),
+                     "r"(shared_address(shared)), "r"(bytes)
+                     : "memory");
+}
+// Wait until all that this thread has sent has been read from shared memory, or has arrived.
+DEVICE void send_read() { asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;" ::: "memory"); }
+DEVICE void send_done() { asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory"); }
+
 // Change this warpgroup's registers; the pool is what the kernel was launched with.
 template <int REGISTERS>
 DEVICE void registers_take() {

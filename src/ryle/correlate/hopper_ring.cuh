@@ -36,6 +36,10 @@ struct Place {
     }
 };
 
+// K-blocks of a tile that share a stage, and how many stages it has.
+DEVICE int sharing(const Tile& tile) { return RUNS == 1 || tile.rows == tile.columns ? SHARING : 1; }
+DEVICE int stages_of(const Tile& tile, int blocks) { return (blocks + sharing(tile) - 1) / sharing(tile); }
+
 // Fetch what a team needs, in the order of the tiles it draws.
 DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* tiles, int* counter, int works,
                     int first_block, int blocks) {
@@ -49,15 +53,17 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
         const int rows = RUNS == 1 ? 0 : tile.rows, columns = RUNS == 1 ? 0 : tile.columns;
         const int live = (columns ? 128 : FETCHED_FIRST) + (rows == columns ? 0 : 128);
         const int begin = first_block + tile.integration * blocks;
+        const int held = sharing(tile);
 #pragma unroll 1
-        for (int block = 0; block < blocks; ++block) {
+        for (int block = 0; block < blocks; block += held) {
             barrier_wait(ring.empty + place.stage, place.parity ^ 1);
             uint64_t* fetched = ring.fetched + place.stage;
             unsigned char* stage = ring.stages + place.stage * STAGE + FETCHED;
             const int from = begin + block;
-            barrier_arrive_expecting(fetched, live * FETCH_ROW + (block == 0 ? sizeof(Tile) : 0));
+            const bool two = held > 1 && block + 1 < blocks;
+            barrier_arrive_expecting(fetched, (live << two) * FETCH_ROW + (block == 0 ? sizeof(Tile) : 0));
             if (block == 0) fetch(ring.tiles + place.stage, tiles + work, fetched, sizeof(Tile));
-            const auto fetch_run = [&](int run) {
+            const auto fetch_run = [&](int run, int from) {
                 if constexpr (SAMPLES) {
                     for (int box = 0; box < RUN_BOXES; ++box, stage += BOX) {
                         const int input = 128 * run + BOX_INPUTS * box;
@@ -74,8 +80,9 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
                     stage += 128 * FETCH_ROW;
                 }
             };
-            if (rows != columns) fetch_run(rows);
-            fetch_run(columns);
+            if (rows != columns) fetch_run(rows, from);
+            fetch_run(columns, from);
+            if (two) fetch_run(columns, from + 1);
             place.advance();
         }
         work = next;
@@ -101,8 +108,8 @@ DEVICE bool next_tile(Tile& tile, const Ring& ring, const Place& place) {
 }
 
 // Pass over a tile's data.
-DEVICE void skip(const Ring& ring, Place& place, int blocks) {
-    for (int block = 0; block < blocks; ++block) {
+DEVICE void skip(const Ring& ring, Place& place, int stages) {
+    for (int stage = 0; stage < stages; ++stage) {
         barrier_wait(ring.full + place.stage, place.parity);
         ring.leave(place.stage);
         place.advance();

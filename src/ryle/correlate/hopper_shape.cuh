@@ -46,13 +46,26 @@ static_assert(!SAMPLES || SPARE == 0 || RUNS == 1);
 constexpr int FETCHED_FIRST = SAMPLES ? BOXES * BOX_INPUTS : FIRST;
 constexpr int STAGE = FETCHED + (FETCHED_FIRST + (RUNS > 1 ? 128 : 0)) * FETCH_ROW;
 
-// Where each warpgroup transposes sums.
+// K-blocks of a run with itself that share a stage: such a run has half of a rectangle's rows, so that few stages last
+// as long.
+constexpr int RUN = 128 * ROW;  // bytes of a run's K-block
+constexpr int SHARING = RUNS > 1 && SPARE == 0 && !BESIDE ? 2 : 1;
+
+// Of the two halves of a warp's rows, how many are LAID down for the copy engine to send; others leave from registers.
+// Room for both takes half of the ring: that gains where most tiles are rectangles, and loses where few are. Forms with
+// warps beside need the ring, with few inputs all waits for the memory, long arrays with some inputs left over have no
+// registers for it, and one polarization's products are no multiples of 16 bytes, which the copy engine wants.
+constexpr bool LAYING = POLS == 2 && !BESIDE && !SMALL && (SPARE == 0 || RUNS <= 2);
+constexpr int LAID = LAYING ? (RUNS > 4 ? 2 : 1) : 0;
+constexpr int SLOT_ROW = FIRST / 2 * 32;  // bytes of an antenna's products with all columns of a tile
+constexpr int SLOT = 4 * SLOT_ROW;        // of half of a warp's rows
 constexpr int TURN_PITCH = 68;  // words, so that rows and columns of what is transposed lie in different banks
-constexpr int TURN = 64 * TURN_PITCH;
-constexpr int BARRIERS = 1024;
-constexpr int ROOM = (SHARED_SIZE - BARRIERS - 2 * TURN * 4) / (TEAMS * STAGE);
+constexpr int TURN = 64 * TURN_PITCH * 4;  // bytes in which a warpgroup transposes sums, where it then lays them down
+constexpr int OUTLET = LAID * 4 * SLOT > TURN ? LAID * 4 * SLOT : TURN;
+constexpr int BARRIERS = LAID ? 2048 : 1024;  // and what is told of tiles and of what is laid down
+constexpr int ROOM = (SHARED_SIZE - BARRIERS - 2 * OUTLET) / (TEAMS * STAGE);
 constexpr int MAX_STAGES = 12, STAGES = ROOM < MAX_STAGES ? ROOM : MAX_STAGES;
-static_assert(STAGES >= 3 && TEAMS * STAGES * 40 <= BARRIERS);
+static_assert(STAGES >= 3 && TEAMS * STAGES * 40 + (LAID ? 8 * (4 * LAID * 16 + 16) : 0) <= BARRIERS);
 
 DEVICE int first_input(int run) { return run ? SPARE + 128 * run : 0; }
 

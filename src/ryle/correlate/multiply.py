@@ -379,7 +379,7 @@ def compile_variants() -> list[tuple[Any, ...]]:
     """List what the tests compile: sources, macros and, for Hopper's, the architecture."""
     variants: list[tuple[Any, ...]] = []
     # A size of each way that the inputs are cut.
-    two = [(inputs, 2) for inputs in (64, 128, 144, 160, 256, 272, 400)]
+    two = [(inputs, 2) for inputs in (64, 128, 144, 160, 256, 272, 400, 576)]
     for inputs, pols in [(1, 1), *two, (400, 1), (511, 1)]:
         for bits in (8, 4):
             variants.append((HopperMultiply.SOURCE, HopperMultiply.defines(inputs, pols, bits), ("sm_90a",)))

@@ -186,6 +186,22 @@ DEVICE void fetch(void* shared, const void* global, uint64_t* barrier, int bytes
     b.settle();
 }
 
+DEVICE void store(int* to, const int4& v, bool there) {
+    if (there) *reinterpret_cast<int4*>(to) = v;
+}
+DEVICE void store_shared(void* to, const int4& v) { *static_cast<int4*>(to) = v; }
+
+DEVICE void send(void* global, const void* shared, int bytes, bool add, EMULATED_PLACE) {
+    check_bulk(shared, global, bytes, place);
+    if (!add) {
+        memcpy(global, shared, static_cast<size_t>(bytes));
+        return;
+    }
+    for (int i = 0; i < bytes / 4; ++i) static_cast<uint32_t*>(global)[i] += static_cast<const uint32_t*>(shared)[i];
+}
+DEVICE void send_read() {}
+DEVICE void send_done() {}
+
 template <int REGISTERS>
 DEVICE void registers_take() {}
 template <int REGISTERS>
