@@ -61,6 +61,7 @@ def test_everything_runs(monkeypatch):
 
 def test_figures_compare_by_turns():
     plain, short, portable = Case("hopper", 64), Case("hopper", 64, 1024), Case("portable", 64)
+    nibbles = Case("hopper", 64, form="packed")
 
     def timed(name, case, operations, *seconds):
         turns = [Sustained(s, 350 * s, 1.5e9) for s in seconds]
@@ -73,11 +74,12 @@ def test_figures_compare_by_turns():
             timed(GEMM, None, 1e12, 1e-3, 1e-3, 2e-3),
             timed(plain.name, plain, 1e12, 2e-3, 2e-3, 4e-3),
             timed(short.name, short, 1e12, 4e-3, 2e-3, 4e-3),
+            timed(nibbles.name, nibbles, 1e12, 2e-3, 2e-3, 4e-3),
             timed(portable.name, portable, 1e12, 8e-3, 8e-3, 16e-3),
         ],
         2000e12,
     )
-    copy, _, driver, product, first, second, last = found
+    copy, _, driver, product, first, second, packed, last = found
     assert (copy.value, copy.unit, driver.ratio) == (4.0, "TB/s", 0.5)
     assert (product.value, product.spread) == (1000.0, (500.0, 1000.0))
     assert (first.value, first.ratio, first.baseline, first.target) == (500.0, 0.5, GEMM, 490.0)
@@ -85,7 +87,8 @@ def test_figures_compare_by_turns():
         "memory": 0.5, "watts": 350.0, "sm_clock": 1.5e9, "peak": 0.25, "product": 0.5, "portable": 4.0,
         "joules": pytest.approx(8 * 350 * 2e-3),
     }  # fmt: skip
-    assert (second.ratio, second.baseline, second.least) == (1.0, "hopper kernel, 4096 times", 0.9)
+    assert (second.ratio, second.baseline, second.target) == (1.0, "hopper kernel, 4096 times", 0.9 * 490)
+    assert (packed.target, packed.least) == (None, 0.95)
     assert (last.ratio, last.target) == (0.125, None)
 
 

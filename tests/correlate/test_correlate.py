@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import fresh
 from emulation import EmulatedGpu
+from ryle.bench.correlations import exact_sums
 from ryle.chunk import BLOCK, SpectraChunk, parts_from_rows, rows_from_parts
 from ryle.correlate import BACKENDS, CorrelatorConfig, make_correlator, product_inputs
 from ryle.correlate.cpu import RUN_BLOCKS, CpuCorrelator, available_kernels, choose_kernel, kernel_status
@@ -34,7 +35,7 @@ def maker(form):
     gpu = EmulatedGpu(multiprocessors=3, seed=fresh.seed()) if where == "emulated" else open_gpu()
     if where == "cuda" and kernel != "portable" and kernel_for(gpu) != kernel:
         pytest.skip(f"{gpu.name} cannot run the kernel {kernel}")
-    return lambda config, threads=1: CudaCorrelator(config, gpu=gpu, kernel=kernel)
+    return lambda config, threads=1, bits=8: CudaCorrelator(config, gpu=gpu, kernel=kernel, bits=bits)
 
 
 @pytest.fixture(params=[*kernel_status(), *CUDA_FORMS])
@@ -317,6 +318,30 @@ def test_tiles_of_gpus(make_cuda, inputs, pols, rng):
     correlator.accumulate(chunk, 0, 3)
     correlator.accumulate(chunk, 3, 1)
     assert_equal(correlator, chunk.data, chunk.valid)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("inputs", [1, 2, 3, 8, 38, 64, 127, 128, 144, 160, 256, 511, 1024])
+@pytest.mark.parametrize("form", [form for form in CUDA_FORMS if form.startswith("cuda")])
+def test_exact_on_gpus(form, inputs, bits, rng):
+    """Large arrays, too, against float64 matrix products, which are exact: the reference would take minutes."""
+    pols, channels, blocks, least = 2 - inputs % 2, 3, 5, -(2 ** (bits - 1))
+    correlator = maker(form)(CorrelatorConfig(inputs, channels, pols), bits=bits)
+    chunk = random_chunk(rng, channels, blocks, inputs)
+    parts = rng.integers(least, -least, (channels, blocks, inputs, BLOCK, 2), dtype=np.int8)
+    rows = rows_from_parts(parts) if bits == 8 else (parts[..., 0] << 4 | parts[..., 1] & 15).astype(np.int8)
+    data, valid = correlator.gpu.array(rows), correlator.gpu.array(chunk.valid)
+    correlator.accumulate_device(data, valid, 0, 3, clamp=True)
+    correlator.accumulate_device(data, valid, 3, 2, clamp=True)
+    there = present(chunk.valid)
+    kept = np.maximum(parts, least + 1) * there
+    result = correlator.read(0, correlator.spectra, 0)
+    for channel in range(channels):
+        np.testing.assert_array_equal(result.visibilities[channel], exact_sums(kept[channel], pols))
+    seen = np.moveaxis(there[0, ..., 0], 1, 0).reshape(inputs, -1).astype(np.float64)
+    i, j = product_inputs(inputs // pols, pols).T
+    np.testing.assert_array_equal(result.counts, (seen @ seen.T)[np.newaxis, i, j])
+    assert correlator.clamped == np.count_nonzero((parts == least) & there)
 
 
 def test_spectra_on_the_gpu(make_cuda, rng):

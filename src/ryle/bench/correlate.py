@@ -41,8 +41,10 @@ TARGETS = {
     "hopper": {64: 490.0, 128: 850.0, 144: 850.0, 256: 1000.0, 512: 1120.0, 1024: 1260.0},
     "portable": {144: 300.0, 1024: 500.0},
 }
-#: What other forms of input must keep of those rates, and integrations of 1024 times.
-LEAST = {"packed": 0.95, "time-major": 0.75, "1024": 0.9}
+#: Shares of those rates that samples in another order must reach, and integrations of 1024 times.
+SHARES = {"time-major": 0.75, "1024": 0.9}
+#: What packed samples must keep of the rate that bytes have.
+LEAST = {"packed": 0.95}
 
 
 @dataclass(slots=True)
@@ -179,11 +181,13 @@ def figures(timed: Sequence[Timed], peak: float) -> list[Figure]:
     found = [Figure(COPY, None, None, copy.median / 1e12, "TB/s", "", None, _spread(copy))]
     for each in timed:
         case, target, least, baseline = each.case, None, None, product if each.operations else copy
+        if case is not None:
+            target = TARGETS[case.kernel].get(case.inputs)
         if case is not None and case != case.plain:
             baseline = by_case.get(case.plain, product)
-            least = LEAST.get(case.form if case.form != "K-blocks" else str(case.times)) if baseline else None
-        elif case is not None:
-            target = TARGETS[case.kernel].get(case.inputs)
+            other = case.form if case.form != "K-blocks" else str(case.times)
+            least = LEAST.get(other) if baseline else None
+            target = target * SHARES[other] if target and other in SHARES else None
         figure = Figure(
             each.name,
             None if case is None else case.inputs,
