@@ -96,12 +96,14 @@ def draw_times(speeds: Speeds, output: Path) -> None:
             lengths |= {row["times"] for row in rows}
             shares = [100 * row["value"] / plain for row in rows]
             axes.plot([row["times"] for row in rows], shares, ".-", color=colour, label=f"{n} inputs")
-        axes.axhline(90, color="0.4", linestyle="--", linewidth=0.8)
+            goals = [row for row in rows if row["target"]]
+            targets = [100 * row["target"] / plain for row in goals]
+            axes.plot([row["times"] for row in goals], targets, "_", color=colour, markersize=14)
         axes.set_xscale("log", base=2)
         axes.set_xticks(sorted(lengths), [str(n) for n in sorted(lengths)])
         axes.minorticks_off()
         axes.set_xlabel("times of an integration")
-        axes.set_ylabel(f"per cent of the rate at {speeds.times} times; dashed: to keep")
+        axes.set_ylabel(f"per cent of the rate at {speeds.times} times; bars: to reach")
         axes.set_ylim(0)
         axes.legend()
 
