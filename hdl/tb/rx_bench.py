@@ -9,7 +9,8 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
 
 from axil import AxiLite
-from rx_model import Case, Outcome, Settings, decide
+from rx_frames import Case
+from rx_model import Outcome, Settings, decide
 from streams import Sink, Source
 
 SIDEBAND = ("length", "src_ip", "src_port", "dst_ip", "dst_port")

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rx_model import Case, Frames, Settings, decide
+from rx_frames import Case, Frames
+from rx_model import Settings, decide
 
 ROW = 128
 #: Numbers of verdicts in hdl/rtl/rx_pkg.sv.

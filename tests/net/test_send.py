@@ -18,7 +18,8 @@ import pytest
 from ryle.net import departure
 from ryle.net.addresses import endpoints, senders
 from ryle.net.pcap_write import PcapWriter
-from ryle.net.send import FATES, Sender, expected_payload, send
+from ryle.net.send import Sender, expected_payload, send
+from ryle.net.send_account import FATES
 from ryle.net.sending import InjectedFaults, Sending, plan
 from ryle.wire.description import Format
 

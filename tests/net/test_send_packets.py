@@ -8,7 +8,7 @@ import pytest
 
 from ryle.net import _native
 from ryle.net.addresses import endpoints
-from ryle.net.send import FATES, expect
+from ryle.net.send_account import FATES, expect
 from ryle.net.send_streams import sizes
 from ryle.net.sending import FILLINGS, InjectedFaults, Sending, expected_payload, payload_place, plan
 from ryle.wire.description import Format, names

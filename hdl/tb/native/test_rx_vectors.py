@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rx_model import Frames, Settings
+from rx_frames import Frames
+from rx_model import Settings
 from rx_vectors import VERDICTS, of_sizes, write
 from simulation import BUILD, run_native
 

@@ -14,7 +14,8 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
 from axil import COUNTERS, MEMORIES, REGISTERS, SlaveError
 from rx_bench import SIDEBAND, Bench
-from rx_model import Frames, Settings
+from rx_frames import Frames
+from rx_model import Settings
 from simulation import RTL, simulate
 from streams import Sink, Source
 

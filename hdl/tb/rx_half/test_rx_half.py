@@ -13,7 +13,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from scapy.layers.inet import IP, UDP
 
 from rx_bench import SIDEBAND, Bench, expected, totals
-from rx_model import MAX_FRAME, Case, Frames, Settings
+from rx_frames import Case, Frames
+from rx_model import MAX_FRAME, Settings
 from simulation import WIDTHS, parameter, simulate
 from streams import Sink, Source, bursts, never, randomly
 

@@ -99,7 +99,8 @@ def send(
     from rich.console import Console
 
     from ..net.addresses import endpoints, senders
-    from ..net.send import send, write_summary
+    from ..net.send import send
+    from ..net.send_account import write_summary
     from ..net.sending import InjectedFaults, Sending
     from ..wire.description import Format
 

@@ -114,7 +114,7 @@ def build(
     native : bool
         A bench in SystemVerilog with its own clock, not one for cocotb.
     main : path, optional
-        C++ main program instead of either.
+        C++ main program instead of either; what it includes lies beside it.
     public : int
         cocotb: how many levels of the hierarchy tests can look into; 1 is the ports. More costs speed.
     options : sequence of str
@@ -166,6 +166,7 @@ def build(
         _run(command, env, f"Verilator, {named},")
         _make(folder, optimize, kind, env)
         sources = re.findall(r'^S\s+(?:\S+\s+){7}"([^"]+)"$', (folder / "Vtop__verFiles.dat").read_text(), re.M)
-        used = [p for p in sources if p.endswith((".sv", ".v", ".svh", ".vlt"))] + ([str(main)] if main else [])
+        used = [p for p in sources if p.endswith((".sv", ".v", ".svh", ".vlt"))]
+        used += [str(p) for p in (main, *sorted(main.parent.glob("*.h")))] if main else []
         stamp.write_text(json.dumps({p: _digest(Path(p)) for p in used}))
     return made
