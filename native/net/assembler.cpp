@@ -133,28 +133,26 @@ void Assembler::take(std::span<const Arrival> packets) {
     }
 }
 
-// The time nearest to the open chunks that a counter can mean, less the origin; false if that is beyond 2^62.
+// The time nearest to the open chunks that a counter can mean, less the origin; false if that time is beyond 2^62.
 bool Assembler::unwrapped(std::uint64_t count, std::int64_t& time) {
-    constexpr std::uint64_t most = std::uint64_t{1} << 62;
+    constexpr __int128 most = __int128{1} << 62;
     const std::uint64_t period = plan_.layout.period;
-    if (period == 0 || !started_) {
-        time = static_cast<std::int64_t>(count) - plan_.origin;
-        return count < most;
+    __int128 exact = count;  // counters and half periods go beyond what 64 bits hold
+    if (period != 0 && started_) {
+        if (referred_ != base_) {
+            referred_ = base_;
+            reference_ = plan_.origin + base_ * span_ + width_ * span_ / 2;
+            const std::int64_t residue = static_cast<std::int64_t>(reference_ % static_cast<__int128>(period));
+            reference_residue_ = static_cast<std::uint64_t>(residue) + (residue < 0 ? period : 0);
+        }
+        const std::uint64_t residue = reference_residue_;
+        const std::uint64_t ahead = count >= residue ? count - residue : count + (period - residue);
+        const bool behind = ahead >= period - ahead;  // exactly half a period away counts as behind
+        exact = behind ? reference_ - static_cast<__int128>(period - ahead) : reference_ + static_cast<__int128>(ahead);
     }
-    if (referred_ != base_) {
-        referred_ = base_;
-        reference_ = plan_.origin + base_ * span_ + width_ * span_ / 2;
-        const std::int64_t residue = static_cast<std::int64_t>(reference_ % static_cast<__int128>(period));
-        reference_residue_ = static_cast<std::uint64_t>(residue) + (residue < 0 ? period : 0);
-    }
-    const std::uint64_t residue = reference_residue_;
-    const std::uint64_t ahead = count >= residue ? count - residue : count + (period - residue);
-    const bool behind = ahead >= period - ahead;  // exactly half a period away counts as behind
-    time =
-        behind ? reference_ - static_cast<std::int64_t>(period - ahead) : reference_ + static_cast<std::int64_t>(ahead);
-    const bool fits = time < static_cast<std::int64_t>(most) && time > -static_cast<std::int64_t>(most);
-    time -= plan_.origin;
-    return fits;
+    if (exact >= most || exact <= -most) return false;
+    time = static_cast<std::int64_t>(exact) - plan_.origin;
+    return true;
 }
 
 Chunk*& Assembler::slot(std::int64_t chunk) {
