@@ -112,12 +112,12 @@ Verdict examine(const PacketLayout& layout, Packet packet, std::uint64_t* values
         }
         elements *= n;
     }
-    const std::uint64_t bytes = layout.header_bytes + (elements * layout.bits + 7) / 8;
+    const std::uint64_t bytes = (elements * layout.bits + 7) / 8;
     bool fits = false;
-    for (const std::uint32_t trailer : layout.trailers) fits |= packet.size() == bytes + trailer;
+    for (const std::uint32_t trailer : layout.trailers) fits |= packet.size() == layout.header_bytes + bytes + trailer;
     if (!fits) {
         verdict.reason = kLength;
-        verdict.expected = static_cast<std::int64_t>(bytes + layout.trailers.front());
+        verdict.expected = static_cast<std::int64_t>(layout.header_bytes + bytes + layout.trailers.front());
         return verdict;
     }
     if (layout.states_length) {
@@ -133,6 +133,8 @@ Verdict examine(const PacketLayout& layout, Packet packet, std::uint64_t* values
         verdict.reason = kTimestamp;
         return verdict;
     }
+    verdict.payload = layout.header_bytes;
+    verdict.bytes = static_cast<std::uint32_t>(bytes);
     verdict.elements = elements;
     return verdict;
 }

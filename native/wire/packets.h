@@ -59,7 +59,10 @@ struct Verdict {
     Reason reason = kValid;
     std::int32_t field = -1;      // the field that is wrong
     std::int64_t expected = -1;   // bytes that the packet should have (kLength, kStatedLength)
-    std::uint64_t elements = 0;   // parts of samples in the payload
+    std::uint32_t payload = 0;    // byte of the packet at which its samples begin; this and the rest if valid
+    std::uint32_t bytes = 0;      // of samples
+    std::uint64_t offset = 0;     // of these in the heap's payload; 0 if a packet is all
+    std::uint64_t elements = 0;   // parts of samples
     unsigned __int128 count = 0;  // timestamp as it stands in the packet
 };
 

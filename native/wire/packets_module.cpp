@@ -66,7 +66,8 @@ class PacketParser {
             const Verdict verdict = examine(layout_, packets[i], values.data());
             if (verdict.reason != kValid || verdict.elements != out.shape(1))
                 throw std::invalid_argument("packet " + std::to_string(i) + " is not valid or of another shape");
-            decode(layout_, packets[i].subspan(layout_.header_bytes), verdict.elements, out.data() + i * out.shape(1));
+            decode(layout_, packets[i].subspan(verdict.payload, verdict.bytes), verdict.elements,
+                   out.data() + i * out.shape(1));
         }
     }
 
