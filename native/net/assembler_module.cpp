@@ -53,11 +53,14 @@ Plan to_plan(const LayoutTuple& layout, const std::vector<std::uint32_t>& key_fi
     return plan;
 }
 
-void take(Sink& sink, const std::vector<Packet>& packets, std::uint32_t port) {
+// `times`: when each arrived, ns since 1970; unknown if not given.
+void take(Sink& sink, const std::vector<Packet>& packets, std::uint32_t port, const std::optional<Index>& times) {
+    if (times && times->size() != packets.size()) throw std::invalid_argument("give one time a packet");
     std::vector<Arrival> arrivals;
     arrivals.reserve(packets.size());
     for (const Packet& p : packets)
-        arrivals.push_back({p.data(), static_cast<std::uint32_t>(p.size()), port, nullptr, nullptr});
+        arrivals.push_back({p.data(), static_cast<std::uint32_t>(p.size()), port, nullptr, nullptr,
+                            times ? times->data()[arrivals.size()] : 0});
     const nb::gil_scoped_release released;
     sink.take(arrivals);
 }
@@ -135,24 +138,28 @@ void bind_assembler(nb::module_& m) {
             "address", [](Sink& s) { return reinterpret_cast<std::uintptr_t>(&s); }, "The ryle::Sink* (sink.h).")
         .def(
             "take_bytes",
-            [](Sink& s, const std::vector<nb::bytes>& packets, std::uint32_t port) {
-                take(s, from_bytes(packets), port);
+            [](Sink& s, const std::vector<nb::bytes>& packets, std::uint32_t port, const std::optional<Index>& times) {
+                take(s, from_bytes(packets), port, times);
             },
-            "packets"_a, "port"_a)
+            "packets"_a, "port"_a, "times"_a = nb::none())
         .def(
-            "take_rows", [](Sink& s, const Rows& packets, std::uint32_t port) { take(s, from_rows(packets), port); },
-            "packets"_a, "port"_a)
+            "take_rows",
+            [](Sink& s, const Rows& packets, std::uint32_t port, const std::optional<Index>& times) {
+                take(s, from_rows(packets), port, times);
+            },
+            "packets"_a, "port"_a, "times"_a = nb::none())
         .def(
             "take_buffer",
-            [](Sink& s, const Buffer& buffer, const Index& starts, const Index& lengths, std::uint32_t port) {
-                take(s, from_buffer(buffer, starts, lengths), port);
-            },
-            "buffer"_a, "starts"_a, "lengths"_a, "port"_a)
+            [](Sink& s, const Buffer& buffer, const Index& starts, const Index& lengths, std::uint32_t port,
+               const std::optional<Index>& times) { take(s, from_buffer(buffer, starts, lengths), port, times); },
+            "buffer"_a, "starts"_a, "lengths"_a, "port"_a, "times"_a = nb::none())
         .def("take_at", &take_at, "data"_a, "sizes"_a, "payloads"_a, "buffers"_a);
     nb::class_<Discard, Sink>(m, "Discard", "Counts packets and forgets them.")
         .def(nb::init<>())
         .def_prop_ro("packets", &Discard::packets)
-        .def_prop_ro("bytes", &Discard::bytes);
+        .def_prop_ro("bytes", &Discard::bytes)
+        .def_prop_ro("first", &Discard::first)
+        .def_prop_ro("last", &Discard::last);
 
     nb::class_<Plan>(m, "Plan", "Compiled form of ryle.net.assembly.Plan.")
         .def(

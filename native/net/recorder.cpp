@@ -84,7 +84,10 @@ void Recorder::take(std::span<const Arrival> packets) {
         std::size_t n = 0;
         {
             const std::lock_guard lock(mutex_);
-            for (const Arrival& packet : batch) n += reserve(packet, now, copies[n]);
+            for (const Arrival& packet : batch) {
+                const bool known = packet.arrived > 0;
+                n += reserve(packet, known ? static_cast<std::uint64_t>(packet.arrived) : now, copies[n]);
+            }
         }
         for (std::size_t i = 0; i < n; ++i) {
             put(copies[i]);

@@ -44,13 +44,13 @@ class RingWorker : public Worker {
     RingWorker(std::string name, const RingOptions& options, Sink& sink)
         : Worker(std::move(name)), sink_(sink), options_(options) {
         if (options_.ports.size() > 64) throw std::invalid_argument("a packet ring takes at most 64 ports");
-        const unsigned index = if_nametoindex(options_.interface.c_str());
-        if (index == 0) fail("there is no interface " + options_.interface);
+        index_ = if_nametoindex(options_.interface.c_str());
+        if (index_ == 0) fail("there is no interface " + options_.interface);
         // Bound to no protocol yet: nothing comes before everything is set.
         socket_ = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
         if (socket_ < 0) fail("cannot open a packet socket (it needs CAP_NET_RAW)");
         try {
-            open(static_cast<int>(index));
+            open(static_cast<int>(index_));
         } catch (...) {
             shut();
             throw;
@@ -60,12 +60,13 @@ class RingWorker : public Worker {
 
     void run() override {
         std::uint32_t at = 0;
-        pollfd waiting{socket_, POLLIN | POLLERR, 0};
+        pollfd waiting{socket_, POLLIN, 0};
         while (!stopping()) {
             auto* block = reinterpret_cast<tpacket_block_desc*>(ring_ + std::size_t{at} * options_.block_bytes);
             auto& status = block->hdr.bh1.block_status;
             if ((__atomic_load_n(&status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) == 0) {
                 if (poll(&waiting, 1, kPatience) == 0) sink_.idle();
+                if (waiting.revents & (POLLERR | POLLHUP)) interrupted();
                 continue;
             }
             read(*block);
@@ -82,7 +83,24 @@ class RingWorker : public Worker {
         return drops_ += stats.tp_drops;  // reading sets the kernel's to zero
     }
 
+    std::int64_t interruptions() override { return interruptions_.load(std::memory_order_relaxed); }
+
   private:
+    // The link went down. Reading the error forgets it, so that poll waits again; the kernel itself goes on to fill the
+    // ring when the link is up.
+    void interrupted() {
+        int error = 0;
+        socklen_t size = sizeof error;
+        if (getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+            fail("cannot read the error of a packet ring");
+        if (error == 0) return;
+        if (error != ENETDOWN)
+            throw std::system_error(error, std::generic_category(), "cannot receive from " + options_.interface);
+        interruptions_.fetch_add(1, std::memory_order_relaxed);
+        if (if_nametoindex(options_.interface.c_str()) != index_)
+            throw std::runtime_error("interface " + options_.interface + " was removed; start again when it is back");
+    }
+
     void open(int index) {
         const auto set = [&](int option, auto value, const char* what) {
             if (setsockopt(socket_, SOL_PACKET, option, &value, sizeof value) < 0) fail(what);
@@ -162,13 +180,15 @@ class RingWorker : public Worker {
                 options_.ports.empty() ? 0 : static_cast<std::uint32_t>(port - options_.ports.begin());
             std::uint32_t part = (train.gso_type & 0x7f) == kUdpTrain ? train.gso_size : 0;
             if (part == 0 || part > found.size) part = found.size;
+            const std::int64_t arrived = head->tp_sec * 1'000'000'000LL + head->tp_nsec;
             std::uint32_t from = 0;
             do {
                 if (count == arrivals_.size()) {
                     hand_over(sink_, arrivals_);
                     count = 0;
                 }
-                arrivals_[count++] = {found.data + from, std::min(part, found.size - from), number, nullptr, nullptr};
+                arrivals_[count++] = {
+                    found.data + from, std::min(part, found.size - from), number, nullptr, nullptr, arrived};
                 from += part;
             } while (from < found.size);
         }
@@ -185,6 +205,7 @@ class RingWorker : public Worker {
 
     Sink& sink_;
     RingOptions options_;
+    unsigned index_ = 0;
     int socket_ = -1;
     std::uint8_t* ring_ = nullptr;
     std::size_t bytes_ = 0;
@@ -192,6 +213,7 @@ class RingWorker : public Worker {
     std::uint64_t blocks_read_ = 0;
     std::mutex mutex_;
     std::int64_t drops_ = 0;
+    std::atomic<std::int64_t> interruptions_{0};
 };
 
 }  // namespace

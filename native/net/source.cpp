@@ -94,6 +94,7 @@ std::vector<ThreadReport> Source::report() const {
         r.packets = w->packets_;
         r.bytes = w->bytes_;
         r.calls = w->calls_;
+        r.interruptions = w->interruptions();
         if (r.running) {
             clockid_t clock;
             if (pthread_getcpuclockid(const_cast<std::thread&>(w->thread_).native_handle(), &clock) == 0)

@@ -22,6 +22,7 @@ struct ThreadReport {
     double cpu_seconds = 0, wall_seconds = 0;
     std::int64_t packets = 0, bytes = 0, calls = 0;  // handed over, in so many batches
     std::int64_t kernel_drops = -1;                  // -1: unknown
+    std::int64_t interruptions = 0;                  // times that the link went down
 };
 
 // What one thread does. `run` returns soon after `stopping()` turns true, or at the end of what there is to receive.
@@ -32,6 +33,8 @@ class Worker {
     virtual void run() = 0;
     // Packets that the kernel dropped before this thread could have them; -1 if that cannot be seen.
     virtual std::int64_t kernel_drops() { return -1; }
+    // Times that the link went down under it.
+    virtual std::int64_t interruptions() { return 0; }
 
   protected:
     bool stopping() const { return stop_.load(std::memory_order_relaxed); }

@@ -65,6 +65,7 @@ nb::list reports(const Source& source) {
         d["bytes"] = r.bytes;
         d["calls"] = r.calls;
         d["kernel_drops"] = r.kernel_drops;
+        d["interruptions"] = r.interruptions;
         list.append(d);
     }
     return list;

@@ -32,13 +32,18 @@ class SyntheticWorker : public Worker {
         const std::uint64_t heads = options_.heads.size();
         const std::uint64_t most = options_.packets < 0 ? ~std::uint64_t{0} : heads * options_.packets;
         const auto start = Clock::now();
+        const std::int64_t zero = unix_now();  // of packets that have a rate, which are on time by definition
         std::array<Arrival, kBurst> arrivals;
         for (std::uint64_t sent = 0; sent < most && !stopping();) {
             const std::size_t n = std::min<std::uint64_t>(kBurst, most - sent);
+            const double between = options_.rate > 0 ? 1e9 / options_.rate : 0;
+            const std::int64_t now = options_.rate > 0 ? zero : unix_now();
             for (std::size_t i = 0; i < n; ++i) {
                 auto& packet = packets_[(sent + i) % packets_.size()];
                 stamp(packet.data(), options_.first + (sent + i) / heads * options_.step);
-                arrivals[i] = {packet.data(), static_cast<std::uint32_t>(packet.size()), 0, nullptr, nullptr};
+                const auto since = static_cast<std::int64_t>(static_cast<double>(sent + i) * between);
+                arrivals[i] = {packet.data(), static_cast<std::uint32_t>(packet.size()), 0, nullptr, nullptr,
+                               now + since};
             }
             if (options_.rate > 0) {
                 const auto due = start + std::chrono::duration_cast<Clock::duration>(

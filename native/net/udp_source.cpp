@@ -2,7 +2,7 @@
 #include <linux/sock_diag.h>
 #include <linux/udp.h>
 #include <netinet/in.h>
-#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +12,7 @@
 #include <cstring>
 #include <mutex>
 #include <system_error>
+#include <utility>
 
 #include "sources.h"
 
@@ -20,6 +21,7 @@ namespace {
 
 constexpr int kMessages = 16;  // of one call; what they hold should stay in the core's own cache until it is placed,
 constexpr int kTrains = 4;     // so that of trains, 64 KiB each, fewer are fetched
+constexpr int kTurns = 4;      // calls for a busy socket between two looks at which have packets
 constexpr int kPatience = 20;  // ms of waiting, after which the thread looks whether it is to stop
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
@@ -37,11 +39,15 @@ class UdpWorker : public Worker {
         for (const UdpSocket& socket : sockets) {
             const int descriptor = dup(socket.descriptor);
             if (descriptor < 0) fail("cannot use a socket");
-            sockets_.push_back({descriptor, POLLIN, 0});
-            ports_.push_back(socket.port);
-            last_drops_.push_back(0);
+            epoll_event wanted{};
+            wanted.events = EPOLLIN;
+            wanted.data.u64 = sockets_.size();
+            sockets_.push_back({descriptor, socket.port, 0});
             const int on = 1;
             if (gro) setsockopt(descriptor, IPPROTO_UDP, UDP_GRO, &on, sizeof on);  // before Linux 5.0 single packets
+            setsockopt(descriptor, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
+            if (epoll_ctl(waiting_.descriptor, EPOLL_CTL_ADD, descriptor, &wanted) < 0)
+                fail("cannot wait for a socket");
         }
         for (int i = 0; i < batch_; ++i) {
             pieces_[i] = {buffers_.data() + i * stride_, room_};
@@ -50,79 +56,105 @@ class UdpWorker : public Worker {
         }
     }
     ~UdpWorker() override {
-        for (const pollfd& socket : sockets_) close(socket.fd);
+        for (const Socket& socket : sockets_) close(socket.descriptor);
     }
 
     void run() override {
+        std::array<epoll_event, 64> ready;  // where more are, those that were left out come first next time
         while (!stopping()) {
-            bool any = false;
-            for (std::size_t s = 0; s < sockets_.size(); ++s) any |= drain(s);
-            if (any) continue;
-            if (poll(sockets_.data(), sockets_.size(), kPatience) == 0) sink_.idle();
+            const int n = epoll_wait(waiting_.descriptor, ready.data(), ready.size(), kPatience);
+            if (n < 0 && errno != EINTR) fail("cannot wait for packets");
+            if (n == 0) sink_.idle();
+            auto* end = ready.data() + std::max(n, 0);
+            for (int turn = 0; turn < kTurns && end != ready.data(); ++turn)
+                end = std::remove_if(ready.data(), end, [&](const auto& e) { return !drain(sockets_[e.data.u64]); });
         }
     }
 
     // The count that SO_RXQ_OVFL sends along with packets, read without waiting for the next packet.
     std::int64_t kernel_drops() override {
         const std::lock_guard lock(mutex_);
-        for (std::size_t s = 0; s < sockets_.size(); ++s) {
+        for (Socket& socket : sockets_) {
             std::array<std::uint32_t, SK_MEMINFO_VARS> info{};
             socklen_t size = sizeof info;
-            if (getsockopt(sockets_[s].fd, SOL_SOCKET, SO_MEMINFO, info.data(), &size) < 0) return -1;
-            drops_ += info[SK_MEMINFO_DROPS] - last_drops_[s];  // modulo 2^32
-            last_drops_[s] = info[SK_MEMINFO_DROPS];
+            if (getsockopt(socket.descriptor, SOL_SOCKET, SO_MEMINFO, info.data(), &size) < 0) return -1;
+            drops_ += info[SK_MEMINFO_DROPS] - socket.last_drops;  // modulo 2^32
+            socket.last_drops = info[SK_MEMINFO_DROPS];
         }
         return drops_;
     }
 
   private:
-    bool drain(std::size_t s) {
+    struct Socket {
+        int descriptor;
+        std::uint32_t port, last_drops;
+    };
+    struct Epoll {
+        int descriptor = epoll_create1(EPOLL_CLOEXEC);
+        Epoll() {
+            if (descriptor < 0) fail("cannot wait for sockets");
+        }
+        ~Epoll() { close(descriptor); }
+    };
+
+    // Read once; whether as much came as was asked for, so that there may be more.
+    bool drain(const Socket& socket) {
         for (int i = 0; i < batch_; ++i) {
             messages_[i].msg_hdr.msg_control = controls_[i].data();
             messages_[i].msg_hdr.msg_controllen = controls_[i].size();
         }
-        const int n = recvmmsg(sockets_[s].fd, messages_.data(), batch_, MSG_DONTWAIT, nullptr);
+        const int n = recvmmsg(socket.descriptor, messages_.data(), batch_, MSG_DONTWAIT, nullptr);
         if (n < 0) {
             if (errno == EAGAIN || errno == EINTR || errno == ECONNREFUSED) return false;
             fail("cannot receive");
         }
         std::size_t count = 0;
+        std::int64_t now = 0;
         for (int i = 0; i < n; ++i) {
             const auto* data = static_cast<const std::uint8_t*>(pieces_[i].iov_base);
             const std::uint32_t bytes = messages_[i].msg_len;
-            std::uint32_t part = segment(messages_[i].msg_hdr);
+            auto [part, arrived] = noted(messages_[i].msg_hdr);
             if (part == 0 || part > bytes) part = bytes;
+            if (arrived == 0) arrived = now != 0 ? now : now = unix_now();
             std::uint32_t at = 0;
             do {  // an empty datagram is a packet too
                 if (count == arrivals_.size()) {
                     hand_over(sink_, arrivals_);
                     count = 0;
                 }
-                arrivals_[count++] = {data + at, std::min(part, bytes - at), ports_[s], nullptr, nullptr};
+                arrivals_[count++] = {data + at, std::min(part, bytes - at), socket.port, nullptr, nullptr, arrived};
                 at += part;
             } while (at < bytes);
         }
         if (count != 0) hand_over(sink_, {arrivals_.data(), count});
         if (++calls_ % 4096 == 0) kernel_drops();  // before the kernel's 32 bits come round
-        return n > 0;
+        return n == batch_;
     }
 
-    static std::uint32_t segment(msghdr& message) {
-        for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c))
+    // What the kernel noted beside a message: bytes of each packet of a train, and its arrival; 0 if it did not.
+    static std::pair<std::uint32_t, std::int64_t> noted(msghdr& message) {
+        std::uint32_t part = 0;
+        std::int64_t arrived = 0;
+        for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
             if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
                 int size = 0;
                 std::memcpy(&size, CMSG_DATA(c), sizeof size);
-                return static_cast<std::uint32_t>(size);
+                part = static_cast<std::uint32_t>(size);
+            } else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPNS) {
+                timespec t{};
+                std::memcpy(&t, CMSG_DATA(c), sizeof t);
+                arrived = t.tv_sec * 1'000'000'000LL + t.tv_nsec;
             }
-        return 0;
+        }
+        return {part, arrived};
     }
 
     Sink& sink_;
     int batch_;
     std::size_t stride_, room_;
     std::vector<std::uint8_t> buffers_;
-    std::vector<pollfd> sockets_;
-    std::vector<std::uint32_t> ports_, last_drops_;
+    Epoll waiting_;
+    std::vector<Socket> sockets_;
     std::array<iovec, kMessages> pieces_{};
     std::array<mmsghdr, kMessages> messages_{};
     std::array<std::array<std::uint8_t, 64>, kMessages> controls_{};

@@ -315,3 +315,142 @@ def test_multicast():
             s.sendto(bytes(1000), (group, port))
         wait(lambda: sink.packets == 10)
     assert source.kernel_drops == 0
+
+
+def _within(arrived, before):
+    first, last = arrived
+    assert before <= first <= last <= time.time_ns()
+
+
+@pytest.mark.parametrize("gro", [False, True])
+def test_packets_carry_the_time_at_which_the_kernel_saw_them(gro):
+    """Not that at which a thread got round to reading them."""
+    port = free_ports(1)
+    sink = Discard()
+    source = UdpSource(sink, [endpoint(port)], gro=gro)
+    before = time.time_ns()
+    with socket.socket(type=socket.SOCK_DGRAM) as s:
+        s.sendto(b"early", ("127.0.0.1", port))
+        time.sleep(0.3)
+        s.sendto(b"late", ("127.0.0.1", port))
+    between = time.time_ns()
+    time.sleep(0.3)
+    with source:
+        wait(lambda: sink.packets == 2)
+    _within(sink.arrived, before)
+    first, last = sink.arrived
+    assert last <= between and last - first > 250_000_000
+
+
+def test_synthetic_packets_have_a_time_line_of_their_own():
+    sink, before = Discard(), time.time_ns()
+    with SyntheticSource(sink, plan(), rate=20_000, packets=250) as source:  # of four heads
+        assert source.join(60)
+    assert sink.packets == 1000 and sink.arrived[0] >= before
+    assert abs(sink.arrived[1] - sink.arrived[0] - 999 * 50_000) <= 999
+
+
+def test_replayed_packets_have_the_times_of_the_capture(tmp_path):
+    path = tmp_path / "capture.pcap"
+    with PcapWriter(path) as writer:
+        for i in range(100):
+            writer.write(10**18 + i * 7000, bytes(100 + i % 2), "10.0.0.1", 1)
+    sink = Discard()
+    source = PcapSource(sink, path)
+    source.start()
+    assert source.join(60) and sink.packets == 100
+    assert sink.arrived == (10**18, 10**18 + 99 * 7000)
+
+
+@pytest.mark.parametrize("groups", [40])
+def test_many_sockets_on_one_thread(groups, steady):
+    """Packets that take turns among many endpoints arrive as those of one do, in order, and with their numbers."""
+
+    def body():
+        ports = some_ports(groups)
+        f = Format.load("counter_8192")
+        assembler = Assembler(Plan(f, grid(f, port=range(groups)), packets=4, by_port=True, linger=0.0, chunks=64))
+        with UdpSource(assembler, [endpoint(p) for p in ports], buffer=1 << 20) as source:
+            with socket.socket(type=socket.SOCK_DGRAM) as s:
+                for number in range(20):
+                    for port in ports:
+                        s.sendto(struct.pack(">Q", number) + bytes([number]) * 8184, ("127.0.0.1", port))
+                    wait(lambda n=number: source.reports()[0].packets == (n + 1) * groups)
+        assembler.finish()
+        chunks = [(c.present.all(), (c.data[:, :, 0] == np.arange(4) + 4 * c.number).all()) for c in assembler]
+        assert chunks == [(True, True)] * 5
+        assert assembler.counts().placed == 20 * groups and source.kernel_drops == 0
+
+    steady(body)
+
+
+_LINK_PROGRAM = r"""
+import socket, subprocess, sys, time
+from ryle.config.tables import Endpoint
+from ryle.net.sources import Discard, RingSource
+
+def link(state):
+    subprocess.run(["ip", "link", "set", "va", state], check=True)
+
+def send(sink, more):
+    wanted, end = sink.packets + more, time.monotonic() + 30
+    while sink.packets < wanted:
+        assert time.monotonic() < end, "nothing came"
+        for _ in range(more):
+            far.send(frame)
+        time.sleep(0.05)
+
+payload = bytes(1000)
+udp = b"\x10\x00\x1f\x40" + (8 + len(payload)).to_bytes(2, "big") + b"\0\0" + payload  # to port 8000
+addresses = bytes([10, 77, 0, 2, 10, 77, 0, 1])
+ip = bytearray(b"\x45\0" + (20 + len(udp)).to_bytes(2, "big") + b"\0\0\0\0\x40\x11\0\0" + addresses)
+words = sum(ip[i] << 8 | ip[i + 1] for i in range(0, 20, 2))
+ip[10:12] = ((~(words % 65535)) & 0xFFFF).to_bytes(2, "big")
+far = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+far.bind(("vb", 0))
+frame = b"\xff" * 6 + b"\2\0\0\0\0\2" + b"\x08\0" + bytes(ip) + udp
+sink = Discard()
+source = RingSource(sink, [Endpoint(host="10.77.0.1", port=8000)], interface="va", buffer=4 << 20)
+source.start()
+before = time.time_ns()
+send(sink, 10)
+assert before <= sink.arrived[0] <= sink.arrived[1] <= time.time_ns()
+assert source.reports()[0].interruptions == 0
+link("down")
+time.sleep(0.3)
+cpu = source.reports()[0].cpu_seconds
+time.sleep(1.0)
+spent = source.reports()[0].cpu_seconds - cpu
+assert spent < 0.3, f"{spent:.2f} s of CPU in 1 s without a link"
+link("up")
+send(sink, 10)
+assert source.reports()[0].interruptions == 1 and source.running
+subprocess.run(["ip", "link", "del", "va"], check=True)
+end = time.monotonic() + 30
+while source.running:
+    assert time.monotonic() < end, "it goes on without its interface"
+    time.sleep(0.01)
+source.join()
+"""
+
+
+def test_a_packet_ring_waits_while_its_link_is_down():
+    """It neither spins nor ends, counts it, and goes on when the link is up; a removed interface is an error."""
+    name = f"ryle-ring-{os.getpid()}"
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode:
+        pytest.skip("network namespaces need root and 'ip'")
+    inside = ["ip", "netns", "exec", name]
+    try:
+        for line in (
+            "ip link add va type veth peer name vb",
+            "ip addr add 10.77.0.1/24 dev va",
+            "ip link set va up",
+            "ip link set vb up",
+        ):
+            subprocess.run([*inside, *line.split()], check=True)
+        done = subprocess.run(
+            [*inside, sys.executable, "-c", _LINK_PROGRAM], capture_output=True, text=True, timeout=120
+        )
+        assert done.stderr.endswith("interface va was removed; start again when it is back\n"), done.stderr
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)

@@ -64,7 +64,7 @@ void Receiver::stop() {
     for (auto& queue : queues_) queue->thread.stop();
 }
 
-bool Receiver::read(rte_mbuf* packet, Queue& queue, Arrival& out, std::uint8_t* joined) const {
+bool Receiver::read(rte_mbuf* packet, Queue& queue, std::int64_t now, Arrival& out, std::uint8_t* joined) const {
     const std::uint64_t wrong = RTE_MBUF_F_RX_IP_CKSUM_BAD, wrong_udp = RTE_MBUF_F_RX_L4_CKSUM_BAD;
     if (port_->checks() && ((packet->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == wrong ||
                             (packet->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == wrong_udp)) {
@@ -88,7 +88,7 @@ bool Receiver::read(rte_mbuf* packet, Queue& queue, Arrival& out, std::uint8_t* 
         queue.foreign.add();
         return false;
     }
-    out = {data + datagram.start, datagram.bytes, static_cast<std::uint32_t>(place - 1), nullptr, nullptr};
+    out = {data + datagram.start, datagram.bytes, static_cast<std::uint32_t>(place - 1), nullptr, nullptr, now};
     if (datagram.start + datagram.bytes > packet->data_len) {
         if (packet->nb_segs == 2 && packet->next->data_len >= datagram.start + datagram.bytes - packet->data_len) {
             out.payload = rte_pktmbuf_mtod(packet->next, const std::uint8_t*);  // the device split it
@@ -144,6 +144,7 @@ void Receiver::run(Queue& queue) {
             continue;
         }
         for (unsigned i = 0; i < n; ++i) rte_prefetch0(packets[i]);
+        const std::int64_t arrived = unix_now();
         for (unsigned i = 0; i < n && i < 8; ++i) rte_prefetch0(rte_pktmbuf_mtod(packets[i], void*));
         unsigned good = 0, free = 0;
         std::int64_t bytes = 0;
@@ -154,7 +155,7 @@ void Receiver::run(Queue& queue) {
                     rte_prefetch0(rte_pktmbuf_mtod_offset(packets[i], void*, line* RTE_CACHE_LINE_SIZE));
             bytes += packets[i]->pkt_len;
             std::uint8_t* joined = room.empty() ? nullptr : room.data() + good * kMostFrame;
-            if (!read(packets[i], queue, arrivals[good], joined))
+            if (!read(packets[i], queue, arrived, arrivals[good], joined))
                 done[free++] = packets[i];
             else if (arrivals[good++].buffer != packets[i])
                 done[free++] = packets[i];

@@ -50,7 +50,7 @@ class Receiver {
         Thread thread;
     };
     void run(Queue& queue);
-    bool read(rte_mbuf* packet, Queue& queue, Arrival& out, std::uint8_t* joined) const;
+    bool read(rte_mbuf* packet, Queue& queue, std::int64_t now, Arrival& out, std::uint8_t* joined) const;
 
     std::shared_ptr<Port> port_;
     std::vector<std::unique_ptr<Queue>> queues_;

@@ -123,7 +123,7 @@ class PcapSource:
                 zero = int(batch.time[0])
             due = (batch.time - zero) * (1e-9 / self._speed) if self._speed else None
             for port, run in self._wanted(batch):
-                self._hand_over(batch.payload[run], port, None if due is None else due[run], start)
+                self._hand_over(batch.payload[run], batch.time[run], port, None if due is None else due[run], start)
                 if self._stop.is_set():
                     return
 
@@ -140,7 +140,12 @@ class PcapSource:
         return [(int(number[a]), slice(a, b)) for a, b in runs if number[a] >= 0]
 
     def _hand_over(
-        self, payload: NDArray[np.uint8], port: int, due: NDArray[np.floating[Any]] | None, start: float
+        self,
+        payload: NDArray[np.uint8],
+        times: NDArray[np.int64],
+        port: int,
+        due: NDArray[np.floating[Any]] | None,
+        start: float,
     ) -> None:
         at, n = 0, len(payload)
         while at < n and not self._stop.is_set():
@@ -151,7 +156,7 @@ class PcapSource:
                     self._stop.wait(min(max(wait, _TICK), _PATIENCE))
                     continue
                 upto = at + max(1, int(np.searchsorted(due[at:], now, "right")))
-            self._sink.take_rows(payload[at:upto], port)
+            self._sink.take_rows(payload[at:upto], port, times[at:upto])
             self._packets += upto - at
             self._bytes += (upto - at) * payload.shape[1]
             self._calls += 1

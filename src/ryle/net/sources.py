@@ -49,6 +49,8 @@ class ThreadReport:
         Packets handed over, their bytes, and in how many batches.
     kernel_drops : int
         Packets that the kernel dropped before; -1 if that cannot be seen.
+    interruptions : int
+        Times that the link went down.
     """
 
     name: str
@@ -60,6 +62,7 @@ class ThreadReport:
     bytes: int
     calls: int
     kernel_drops: int
+    interruptions: int = 0
 
     @property
     def busy(self) -> float:
@@ -112,6 +115,11 @@ class Discard:
     def bytes(self) -> int:
         """Bytes of these."""
         return self.native.bytes
+
+    @property
+    def arrived(self) -> tuple[int, int]:
+        """When the first packet arrived and when the newest did, ns since 1970; 0 if unknown."""
+        return self.native.first, self.native.last
 
 
 Sink = Assembler | Discard
