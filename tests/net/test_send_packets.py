@@ -93,6 +93,12 @@ def alma(p):
     return 14, (antenna, pol, band), antenna << 24 | pol << 16 | band, time // 8192, 8192
 
 
+def rows(p):
+    version, pols, channels, antenna, channel, block = struct.unpack_from(">HHIIIQ", p)
+    assert version == 1
+    return 64, (antenna, channel), antenna << 32 | channel, block, channels * pols * 128
+
+
 def counter(size):
     return lambda p: (8, (), 0, word64(p), size - 8)
 
@@ -108,6 +114,7 @@ READ = {
     "chime_ice": chime,
     "mwax": mwax,
     "vdif": vdif,
+    "ryle_rows": rows,
     "counter_8192": counter(8192),
     "counter_8960": counter(8960),
 }
@@ -123,6 +130,7 @@ SPREAD = {
     "chime_ice": [(k,) for k in range(6)],
     "mwax": [(s, d) for s in range(3) for d in range(2)],
     "vdif": [(s, d) for s in range(3) for d in range(2)],
+    "ryle_rows": [(s, 32 * d) for s in range(3) for d in range(2)],
     "counter_8192": [()] * 6,
     "counter_8960": [()] * 6,
 }

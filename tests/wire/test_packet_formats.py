@@ -126,6 +126,20 @@ def alma_like(rng):
     return packet, want, time, {"antenna": antenna, "input": 2 * antenna + pol}, x
 
 
+def ryle_rows(rng):
+    antenna, channel, block = int(rng.integers(1 << 32)), int(rng.integers(1 << 32)), int(rng.integers(1 << 48))
+    valid = [int(word) for word in rng.integers(0, 1 << 63, 2)]
+    x = rng.integers(-128, 128, (5, 2, 64, 2))  # channel, pol, spectrum
+    payload = b""
+    for row in x.reshape(10, 4, 16, 2):
+        for sixteen in row:
+            payload += struct.pack("16b", *sixteen[:, 0].tolist()) + struct.pack("16b", *sixteen[:, 1].tolist())
+    packet = struct.pack(">HHIIIQQQ24x", 1, 2, 5, antenna, channel, block, *valid) + payload
+    want = {"version": 1, "pols": 2, "channels": 5, "antenna": antenna, "channel": channel, "block": block}
+    want |= {"valid_0": valid[0], "valid_1": valid[1]}
+    return packet, want, 64 * block, {"antenna": antenna, "channel": channel}, np.einsum("cptx->ctpx", x)
+
+
 def counter(size):
     def packets(rng):
         n, filling = int(rng.integers(1 << 62)), rng.integers(0, 256, size - 8)
@@ -145,6 +159,7 @@ GOLDEN = {
     "chime_ice": chime_ice,
     "mwax": mwax,
     "vdif": vdif,
+    "ryle_rows": ryle_rows,
     "counter_8192": counter(8192),
     "counter_8960": counter(8960),
 }

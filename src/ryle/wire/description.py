@@ -110,6 +110,10 @@ class Sample(Table):
         default="msb", description="where in a byte the first sample starts; of 16 bits, which byte comes first"
     )
     first: Literal["real", "imag"] = Field(default="real", description="which part of a complex sample comes first")
+    arranged: Literal["pairs", "rows"] = Field(
+        default="pairs",
+        description="rows: of 64 samples one after the other, 16 real parts, their imaginary ones, 4 times",
+    )
 
     @property
     def parts(self) -> int:
@@ -325,6 +329,13 @@ def _payload_mistakes(f: Format) -> list[Problem]:
         problems.append(Problem("sample.bits", sample.bits, f"must be at most 15 for {sample.code} samples"))
     if not sample.complex and sample.first == "imag":
         problems.append(Problem("sample.first", "imag", "real samples have one part; remove it"))
+    if sample.arranged == "rows":
+        if (sample.bits, sample.complex, sample.first) != (8, True, "real"):
+            problems.append(Problem("sample.arranged", "rows", "needs complex samples of 8 bits, real part first"))
+        fastest = payload.size.get(payload.order[-1])
+        if not isinstance(fastest, int) or fastest % 64:
+            remedy = f"needs a multiple of 64 {payload.order[-1]}, the fastest axis, not {fastest}"
+            problems.append(Problem("sample.arranged", "rows", remedy))
     if problems:
         return problems
     elements = sample.parts

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ryle.chunk import BLOCK, parts_from_rows, rows_from_parts
+
 from . import _native
 from .description import PLACES, Format, Total
 
@@ -232,6 +234,8 @@ class Parser:
             self._native.decode_rows(packets, flat)
         else:
             self._native.decode_bytes(list(packets), flat)
+        if format.sample.arranged == "rows":
+            flat = parts_from_rows(flat.reshape(n, -1, 2 * BLOCK))
         wire = flat.reshape(n, *(shape[format.axes.index(axis)] for axis in format.payload.order), parts)
         order = [1 + format.payload.order.index(axis) for axis in format.axes]
         canonical = wire.transpose(0, *order, wire.ndim - 1)
@@ -306,6 +310,8 @@ def _encode(format: Format, values: Mapping[str, int], samples: NDArray[Any]) ->
     if sample.first == "imag":
         array = array[..., ::-1]
     wire = array.transpose(*(format.axes.index(axis) for axis in format.payload.order), array.ndim - 1).reshape(-1)
+    if sample.arranged == "rows":
+        wire = rows_from_parts(wire.reshape(-1, BLOCK, 2)).reshape(-1)
     numbers = wire.astype(np.int64)
     half, most = 1 << (sample.bits - 1), (1 << sample.bits) - 1
     offset = {"twos_complement": half, "offset_binary": half, "symmetric": most, "unsigned": 0}[sample.code]

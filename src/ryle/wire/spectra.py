@@ -68,6 +68,8 @@ class SpectraLayout:
             raise ValueError("needs complex samples of 4+4 or 8+8 bits")
         if sample.code not in ("twos_complement", "offset_binary"):
             raise ValueError(f"has samples coded {sample.code}; twos_complement and offset_binary can be taken")
+        if sample.arranged != "pairs":
+            raise ValueError('has rows of real and imaginary parts, which Ryle\'s own F-engines send: sends = "rows"')
         if not axes <= _SPECTRA | _INPUTS or ("input" in axes and len(axes & _INPUTS) > 1):
             raise ValueError(
                 f"has the axes {', '.join(format.axes)}; those of an X-engine's input are time, channel, and either "
