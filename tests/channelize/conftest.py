@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from emulation import EmulatedGpu
-from ryle.channelize import ChannelizerConfig, Delays, Heaps, cuda, make_channelizer
+from ryle.channelize import ChannelizerConfig, Delays, Heaps, Rows, cuda, make_channelizer
 from ryle.channelize.cuda import CudaChannelizer
 from ryle.channelize.cuda_kernels import filter_defines, transform_defines
 from ryle.chunk import SampleChunk, parts_from_rows
@@ -117,6 +117,8 @@ def unlaid(result, config):
     data, layout = result.data, result.layout
     spectra = result.valid.shape[1]
     if not isinstance(layout, Heaps):
+        if isinstance(layout, Rows):
+            data = data.transpose(2, 0, 1, 3, 4).reshape(config.channels, spectra // 64, config.inputs, 128)
         values = parts_from_rows(data).transpose(2, 1, 3, 0, 4)
         return values.reshape(config.inputs, spectra, config.channels, 2).astype(int)
     if config.output_bits == 4:

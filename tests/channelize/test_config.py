@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ryle.channelize import Blocks, ChannelizerConfig, Delays, Heaps, make_channelizer
+from ryle.channelize import Blocks, ChannelizerConfig, Delays, Heaps, Rows, make_channelizer
 from ryle.channelize.pfb import WINDOWS, pfb_weights
 from ryle.chunk import SampleChunk
 
@@ -56,6 +56,9 @@ def test_bad_arguments_are_named(cases, backend):
     refuses("not whole K-blocks; use multiples of 64", first=32)
     refuses("not whole heaps; use multiples of 48", layout=Heaps(48))
     refuses("no whole number of antennas of 3 pols", layout=Heaps(64, 3))
+    refuses("no whole number of antennas of 3 pols", layout=Rows(3))
+    refuses("at least 1 of each", layout=Rows(0))
+    refuses("not whole K-blocks", layout=Rows(2), first=32)
     refuses("first_spectrum is -64", first=-64)
     refuses("delays.coarse has shape .*use .* = ", delays=Delays.zero(2, 32))
     refuses("delays.fine must lie in", delays=Delays(zero.coarse, zero.fine + 0.6, zero.phase))

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import fresh
-from ryle.channelize import Blocks, ChannelizerConfig, Delays, Heaps, make_channelizer
+from ryle.channelize import Blocks, ChannelizerConfig, Delays, Heaps, Rows, make_channelizer
 from ryle.channelize.cuda_plan import make_plan
 from ryle.channelize.dither import dither
 from ryle.chunk import SampleChunk
@@ -217,6 +217,19 @@ def test_saturation(cases, cuda_form, rng, output_bits):
     tested = cases.form(case.config, cuda_form)
     compare(cases, tested, case, Blocks())
     assert np.all(tested.saturated > 20)
+
+
+@pytest.mark.parametrize(("antennas", "pols"), [(1, 2), (3, 1), (2, 2)])
+def test_rows_are_blocks_rearranged(cases, cuda_form, rng, antennas, pols):
+    shape = {"channels": 64, "complex_input": False, "bits": 8, "taps": 4}
+    case = random_case(cases, rng, shape, Blocks(), inputs=antennas * pols)
+    tested = cases.form(case.config, cuda_form)
+    tested.set_gains(case.gains)
+    arguments = (case.chunk, case.first, case.spectra, case.delays)
+    blocks = tested.process(*arguments, Blocks()).data
+    rows = tested.process(*arguments, Rows(pols)).data
+    split = blocks.reshape(64, case.spectra // 64, antennas, pols, 128)
+    np.testing.assert_array_equal(rows, split.transpose(1, 2, 0, 3, 4))
 
 
 def test_a_chunk_of_nothing_gives_zeros(cases, cuda_form):

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fresh
-from ryle.channelize import Blocks, Heaps, make_channelizer
+from ryle.channelize import Blocks, Heaps, Rows, make_channelizer
 from ryle.wire.samples import SAMPLE_BITS
 
 seeds = st.integers(0, 2**63)
@@ -69,6 +69,28 @@ def test_blocks_agree_with_oracle(cases, form, seed, shape):
 def test_heaps_agree_with_oracle(cases, form, seed, shape, heap, pols, heaps):
     case = cases.make(seed, spectra=heap * heaps, unit=heap, inputs=4, **shape)
     compare(cases, form, case, Heaps(heap, pols))
+
+
+@settings(relaxed, max_examples=12)
+@given(seed=seeds, shape=shapes, antennas=st.integers(1, 3), pols=st.sampled_from([1, 2]), blocks=st.integers(1, 3))
+def test_rows_are_blocks_rearranged(cases, form, seed, shape, antennas, pols, blocks):
+    case = cases.make(seed, spectra=64 * blocks, inputs=antennas * pols, **shape)
+    arguments = (case.chunk, case.first, case.spectra, case.delays)
+    for backend in (form, "reference"):
+        tested = cases.form(case.config, backend)
+        tested.set_gains(case.gains)
+        expected = tested.process(*arguments, Blocks())
+        got = tested.process(
+            *arguments, Rows(pols), np.full((blocks, antennas, case.config.channels, pols, 128), -128, np.int8)
+        )
+        split = expected.data.reshape(case.config.channels, blocks, antennas, pols, 128)
+        np.testing.assert_array_equal(got.data, split.transpose(1, 2, 0, 3, 4))
+        for name in ("valid", "saturated", "input_power", "input_samples"):
+            np.testing.assert_array_equal(getattr(got, name), getattr(expected, name))
+        one, other = got.chunk(), expected.chunk()
+        np.testing.assert_array_equal(one.valid.reshape(other.valid.shape), other.valid)
+        np.testing.assert_array_equal(one.data.reshape(other.data.shape), other.data)
+        assert one.first_block == other.first_block and np.shares_memory(one.data, got.data)
 
 
 @pytest.mark.parametrize(("channels", "complex_input", "bits"), [(4096, False, 10), (8192, False, 8), (4096, True, 12)])

@@ -25,8 +25,19 @@ from ryle.channelize.channelizer import (
     ChannelizerConfig,
     Heaps,
     Layout,
+    Rows,
     Spectra,
     make_channelizer,
 )
 
-__all__ = ["Blocks", "Channelizer", "ChannelizerConfig", "Delays", "Heaps", "Layout", "Spectra", "make_channelizer"]
+__all__ = [
+    "Blocks",
+    "Channelizer",
+    "ChannelizerConfig",
+    "Delays",
+    "Heaps",
+    "Layout",
+    "Rows",
+    "Spectra",
+    "make_channelizer",
+]

@@ -155,7 +155,22 @@ class Heaps:
     pols: int = 2
 
 
-Layout = Blocks | Heaps
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Output as Ryle's packets of rows hold it: int8 (block, antenna, channel, pol, 128), rows as those of `Blocks`.
+
+    A run of channels of one antenna and block is the payload of a packet as it lies (`ryle.send.rows`).
+
+    Parameters
+    ----------
+    pols : int
+        Polarizations of an antenna; input = antenna·pols + pol.
+    """
+
+    pols: int = 2
+
+
+Layout = Blocks | Heaps | Rows
 
 
 @dataclass(slots=True)
@@ -177,7 +192,7 @@ class Spectra:
         delay, of every sample that the valid spectra advance over, once. Exact for integer samples.
     input_samples : ndarray of int64, shape (input,)
         Number of those samples, valid spectra times `step`.
-    layout : Blocks or Heaps
+    layout : Blocks, Heaps or Rows
         Layout of `data`.
     """
 
@@ -190,13 +205,22 @@ class Spectra:
     layout: Layout
 
     def chunk(self) -> SpectraChunk:
-        """Make a chunk of one channel group from spectra laid out as K-blocks."""
-        if not isinstance(self.layout, Blocks):
-            raise ValueError("these spectra are laid out as heaps; ask process() for layout=Blocks()")
-        inputs, spectra = self.valid.shape
-        bits = np.packbits(self.valid.reshape(inputs, spectra // BLOCK, BLOCK), axis=-1, bitorder="little")
-        words = bits.view("<u8").astype(np.uint64)[..., 0]
-        return SpectraChunk(self.first_spectrum // BLOCK, self.data, np.ascontiguousarray(words.T[np.newaxis]))
+        """Make a chunk of one channel group from spectra laid out as K-blocks or rows; it views `data`."""
+        words = valid_words(self.valid).T[np.newaxis]  # (group, block, input)
+        first_block = self.first_spectrum // BLOCK
+        if isinstance(self.layout, Blocks):
+            return SpectraChunk(first_block, self.data, np.ascontiguousarray(words))
+        if isinstance(self.layout, Rows):
+            split = words.reshape(*words.shape[:2], -1, self.layout.pols)
+            return SpectraChunk(first_block, self.data.transpose(2, 0, 1, 3, 4), np.ascontiguousarray(split))
+        raise ValueError("these spectra are laid out as heaps; ask process() for layout=Blocks() or Rows()")
+
+
+def valid_words(valid: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Pack (input, spectrum) into words (input, block): bit ``s``, LSB first, is spectrum ``64 · block + s``."""
+    inputs, spectra = valid.shape
+    bits = np.packbits(valid.reshape(inputs, spectra // BLOCK, BLOCK), axis=-1, bitorder="little")
+    return bits.view("<u8").astype(np.uint64)[..., 0]
 
 
 class Channelizer(Protocol):
@@ -220,8 +244,8 @@ class Channelizer(Protocol):
         """Channelize the spectra [first_spectrum, first_spectrum + spectra).
 
         A spectrum whose window leaves the chunk or touches a missing packet is invalid, no other; so a caller who keeps
-        ``window_samples`` and the greatest change of delay from one chunk to the next loses nothing. K-blocks need
-        `first_spectrum` and `spectra` to be multiples of 64, heaps multiples of the heap's length.
+        ``window_samples`` and the greatest change of delay from one chunk to the next loses nothing. K-blocks and rows
+        need `first_spectrum` and `spectra` to be multiples of 64, heaps multiples of the heap's length.
 
         Parameters
         ----------
@@ -231,7 +255,7 @@ class Channelizer(Protocol):
             Which spectra.
         delays : Delays
             Delays of these spectra.
-        layout : Blocks or Heaps
+        layout : Blocks, Heaps or Rows
             How to lay out the result.
         out : ndarray, optional
             Array of the layout's shape and type to write to, C-contiguous.
@@ -254,6 +278,9 @@ def output_shape(config: ChannelizerConfig, spectra: int, layout: Layout) -> tup
     """Shape and type of the output array of a layout."""
     if isinstance(layout, Blocks):
         return (config.channels, spectra // BLOCK, config.inputs, 2 * BLOCK), np.int8
+    if isinstance(layout, Rows):
+        antennas = config.inputs // layout.pols
+        return (spectra // BLOCK, antennas, config.channels, layout.pols, 2 * BLOCK), np.int8
     shape = (config.inputs // layout.pols, spectra // layout.spectra, config.channels, layout.spectra, layout.pols)
     return (shape, np.uint8) if config.output_bits == 4 else ((*shape, 2), np.int8)
 
@@ -262,12 +289,12 @@ def prepared_output(
     config: ChannelizerConfig, first_spectrum: int, spectra: int, layout: Layout, out: NDArray[Any] | None
 ) -> NDArray[Any]:
     """Check that the spectra fill the layout; give `out` if it fits, or a new array."""
-    if isinstance(layout, Heaps):
-        if layout.spectra < 1 or layout.pols < 1:
-            raise ValueError(f"heaps of {layout.spectra} spectra and {layout.pols} pols; use at least 1 of each")
-        if config.inputs % layout.pols:
-            raise ValueError(f"{config.inputs} inputs are no whole number of antennas of {layout.pols} pols")
-    unit, name = (BLOCK, "K-blocks") if isinstance(layout, Blocks) else (layout.spectra, "heaps")
+    unit, name = (layout.spectra, "heaps") if isinstance(layout, Heaps) else (BLOCK, "K-blocks")
+    pols = 1 if isinstance(layout, Blocks) else layout.pols
+    if unit < 1 or pols < 1:
+        raise ValueError(f"{name} of {unit} spectra and {pols} pols; use at least 1 of each")
+    if config.inputs % pols:
+        raise ValueError(f"{config.inputs} inputs are no whole number of antennas of {pols} pols")
     if first_spectrum % unit or spectra % unit or spectra < 1:
         raise ValueError(
             f"spectra {first_spectrum} to {first_spectrum + spectra} are not whole {name}; use multiples of {unit}"

@@ -27,6 +27,7 @@ from ryle.channelize.channelizer import (
     Blocks,
     ChannelizerConfig,
     Layout,
+    Rows,
     Spectra,
     check_arguments,
     checked_gains,
@@ -285,8 +286,11 @@ class CpuChannelizer:
         strides = data.strides
         if isinstance(layout, Blocks):
             return 0, strides[2] * i, strides[0], strides[1], 0, BLOCK
+        antenna, pol = divmod(i, layout.pols)
+        if isinstance(layout, Rows):
+            return 0, antenna * strides[1] + pol * strides[3], strides[2], strides[0], 0, BLOCK
         form = 1 if self.config.output_bits == 8 else 2
-        offset = i // layout.pols * strides[0] + i % layout.pols * strides[4]
+        offset = antenna * strides[0] + pol * strides[4]
         return form, offset, strides[2], strides[1], strides[3], layout.spectra
 
     def _input_power(

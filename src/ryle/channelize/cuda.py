@@ -24,6 +24,7 @@ from ryle.channelize.channelizer import (
     ChannelizerConfig,
     Heaps,
     Layout,
+    Rows,
     Spectra,
     check_arguments,
     check_delays,
@@ -43,7 +44,7 @@ from ryle.channelize.cuda_tables import (
     radix_turns,
 )
 from ryle.channelize.payloads import Payloads
-from ryle.chunk import SampleChunk
+from ryle.chunk import BLOCK, SampleChunk
 from ryle.gpu import DeviceArray, Gpu, Kernel, Stream, open_gpu
 from ryle.wire.samples import packed_bytes
 
@@ -253,7 +254,7 @@ class CudaChannelizer:
         ----------
         work : Work
             Samples, presence and delays in; output and counters out.
-        layout : Blocks, Heaps or None
+        layout : Blocks, Heaps, Rows or None
             What to write; None for complex64 (input, spectrum, channel) before rounding.
         dithered : bool
             Whether to add the dither, if the configuration has one.
@@ -281,7 +282,9 @@ class CudaChannelizer:
         transform_resident = max(1, transform.blocks_per_multiprocessor(plan.transform_threads, transform_shared))
         stride = work.samples.shape[1]
         row = work.packets * work.packet_samples * config.bits * parts // 8
-        heap, pols = (layout.spectra, layout.pols) if isinstance(layout, Heaps) else (1, 1)
+        heap = layout.spectra if isinstance(layout, Heaps) else 1
+        pols = layout.pols if isinstance(layout, (Heaps, Rows)) else 1
+        strides = _row_strides(config, work.spectra, layout)
         slab = self._slab(work.groups)
         main = self.gpu.default_stream if stream is None else stream
         for group in range(0, work.groups, slab):
@@ -313,7 +316,8 @@ class CudaChannelizer:
                 work.intermediate, self._turns, self._mirror, self._gains, work.turns,
                 work.out, work.output_power, work.counters,
                 i32(work.groups), i32(group), i32(here), i32(inputs), i32(before), i32(work.spectra),
-                i32(heap), i32(pols), np.uint32(config.seed & 0xFFFFFFFF), np.uint32(config.seed >> 32),
+                i32(heap), i32(pols), *map(i64, strides),
+                np.uint32(config.seed & 0xFFFFFFFF), np.uint32(config.seed >> 32),
                 np.uint32(work.first_spectrum & 0xFFFFFFFF), np.uint32(work.first_spectrum >> 32),
                 i32(config.input_offset),
                 shared=transform_shared, stream=main,
@@ -364,6 +368,14 @@ class CudaChannelizer:
         self.output_power = found.output_power.view(np.int64)
         skipped = first_spectrum % _ALIGN
         return np.ascontiguousarray(found.segment[:, skipped : skipped + spectra] != 255)
+
+
+def _row_strides(config: ChannelizerConfig, spectra: int, layout: Layout | None) -> tuple[int, int, int]:
+    """Bytes between channels, blocks and antennas of rows; to `Blocks`, every input is an antenna of one pol."""
+    row = 2 * BLOCK
+    if isinstance(layout, Rows):
+        return layout.pols * row, config.inputs * config.channels * row, layout.pols * config.channels * row
+    return spectra // BLOCK * config.inputs * row, config.inputs * row, row
 
 
 def packet_bytes(config: ChannelizerConfig, work: Work) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ryle.channelize.channelizer import Blocks, ChannelizerConfig, Layout
+from ryle.channelize.channelizer import Blocks, ChannelizerConfig, Heaps, Layout
 from ryle.channelize.cuda_plan import Plan, make_plan
 from ryle.gpu import KernelVariant
 
@@ -46,7 +46,7 @@ def transform_defines(
         "THREADS": plan.transform_threads,
         "BLOCKS_PER_SM": plan.transform_blocks,
         "COMPLEX": int(config.complex_input),
-        "OUTPUT": 2 if layout is None else 0 if isinstance(layout, Blocks) else 1,
+        "OUTPUT": 2 if layout is None else 1 if isinstance(layout, Heaps) else 0,  # rows are strided K-blocks
         "OUTPUT_BITS": config.output_bits,
         "DITHER": int(dithered and config.dither == "uniform"),
         "SHARED": plan.transform_shared(config),

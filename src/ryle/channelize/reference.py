@@ -12,6 +12,7 @@ from ryle.channelize.channelizer import (
     Blocks,
     ChannelizerConfig,
     Layout,
+    Rows,
     Spectra,
     check_arguments,
     checked_gains,
@@ -118,6 +119,10 @@ class ReferenceChannelizer:
         if isinstance(layout, Blocks):
             blocks = quantized.reshape(inputs, spectra // BLOCK, BLOCK, channels, 2)
             data[...] = rows_from_parts(blocks.transpose(3, 1, 0, 2, 4))
+            return
+        if isinstance(layout, Rows):
+            blocks = quantized.reshape(-1, layout.pols, spectra // BLOCK, BLOCK, channels, 2)
+            data[...] = rows_from_parts(blocks.transpose(2, 0, 4, 1, 3, 5))
             return
         heaps = quantized.reshape(-1, layout.pols, spectra // layout.spectra, layout.spectra, channels, 2)
         ordered = heaps.transpose(0, 2, 4, 3, 1, 5)

@@ -69,12 +69,14 @@ transform(
     const float2* __restrict__ gains,    // [stream][CHANNELS] in the same order, times 1/2 for real samples, over the
                                          // weights' scale
     const float4* __restrict__ spectra,  // [stream·groups·8][32]: 16 times Spectrum, see windows.cu
-    void* __restrict__ out,              // K-blocks, heaps or complex float [stream][spectrum][CHANNELS]
+    void* __restrict__ out,              // K-blocks or rows, heaps, or complex float [stream][spectrum][CHANNELS]
     unsigned long long* __restrict__ output_power,       // [stream][CHANNELS] sum of squares of quantized values
     unsigned long long* __restrict__ counters,           // [stream][2]: first, complex values clamped
     int groups, int first_group, int slab, int streams,  // groups of each stream: all; those of this launch
     int before, int count,  // group 0 starts with number `before` of `count` spectra wanted
-    int heap, int pols, uint32_t key0, uint32_t key1, uint32_t first_low, uint32_t first_high, int first_input) {
+    int heap, int pols,     // spectra of a heap, polarizations of an antenna
+    int64_t channel_bytes, int64_t block_bytes, int64_t antenna_bytes,  // between rows of 64 spectra
+    uint32_t key0, uint32_t key1, uint32_t first_low, uint32_t first_high, int first_input) {
     SHARED_BYTES(shared);
     float2* z = reinterpret_cast<float2*>(shared);                             // [2][POINTS][TILE]
     uint8_t* staged = shared + Z_BYTES;                                        // [2 POINTS][2: re, im][TILE]
@@ -351,9 +353,8 @@ transform(
         const int part = tid % 2, below = tid / 2;  // of the channels at a time
         const bool inside = first < count && first + TILE > 0;
         const bool last_of_channels = next.pair != pair || next.stream != stream || number + 1 == end;
-        const int64_t channel_bytes = int64_t(count / 64) * streams * 128;
-        uint8_t* block = static_cast<uint8_t*>(out) + (int64_t(first / 64) * streams + stream) * 128 +
-                         first % 64 / 16 * 32 + part * 16;
+        uint8_t* block = static_cast<uint8_t*>(out) + first / 64 * block_bytes + stream / pols * antenna_bytes +
+                         stream % pols * 128 + first % 64 / 16 * 32 + part * 16;
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
             const int channel = (row ? k1[1] : k1[0]) + ROWS * below;
