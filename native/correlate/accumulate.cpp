@@ -76,8 +76,15 @@ std::uint64_t Accumulator::add_channel(const Run& run, int channel, int step, Wo
     for (int first = 0; first < run.blocks;) {
         if (summed == 0) std::memset(tiles, 0, tile_values_ * sizeof(std::int32_t));
         const int blocks = std::min({step, run.blocks - first, kRunBlocks - summed});
-        const Rows rows{data + first * run.block_stride, run.block_stride, valid + first * run.valid_block_stride,
-                        run.valid_block_stride,          inputs_,          blocks};
+        const Rows rows{data + first * run.block_stride,
+                        run.block_stride,
+                        run.inputs,
+                        valid + first * run.valid_block_stride,
+                        run.valid_block_stride,
+                        run.valid_inputs,
+                        run.pols,
+                        inputs_,
+                        blocks};
         clamped += kernel_.pack(rows, work.panels.get());
         first += blocks;
         // Next come this channel's following blocks, or the next channel's first.
@@ -106,9 +113,11 @@ void Accumulator::add_counts(const Run& run, int group, Workspace& work, std::ui
     bool complete = true;
     for (int block = 0; block < run.blocks; ++block) {
         const std::uint64_t* row = valid + block * run.valid_block_stride;
-        for (int input = 0; input < inputs_; ++input) {
-            work.words[static_cast<std::size_t>(input) * run.blocks + block] = row[input];
-            complete &= ~row[input] == 0;
+        InputPlaces places(run.valid_inputs, run.pols);
+        for (int input = 0; input < inputs_; ++input, places.advance()) {
+            const std::uint64_t word = row[places.at()];
+            work.words[static_cast<std::size_t>(input) * run.blocks + block] = word;
+            complete &= ~word == 0;
         }
     }
     if (complete) {

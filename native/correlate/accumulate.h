@@ -18,11 +18,13 @@ const std::vector<const Kernel*>& kernels();
 
 // A run of K-blocks of a chunk. Strides are in elements.
 struct Run {
-    const std::int8_t* data;  // [channel][block][input][128]
+    const std::int8_t* data;  // [channel][block][antenna][pol][128]
     std::ptrdiff_t channel_stride, block_stride;
-    const std::uint64_t* valid;  // [group][block][input]
+    InputStrides inputs;
+    const std::uint64_t* valid;  // [group][block][antenna][pol]
     std::ptrdiff_t valid_group_stride, valid_block_stride;
-    int channels, groups, blocks;
+    InputStrides valid_inputs;
+    int channels, groups, blocks, pols;
 };
 
 class Accumulator {

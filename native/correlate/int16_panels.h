@@ -40,13 +40,14 @@ std::uint64_t int16_pack(const Rows& rows, void* panels) {
     auto* second = first + std::size_t{1} * tiles * rows.blocks * kPanel;
     std::uint64_t clamped = 0;
     for (int block = 0; block < rows.blocks; ++block) {
-        for (int input = 0; input < tiles * kTile; ++input) {
+        InputPlaces data = rows.data_places(), words = rows.valid_places();
+        for (int input = 0; input < tiles * kTile; ++input, data.advance(), words.advance()) {
             alignas(64) std::int8_t row[kRowBytes];  // all real parts, then all imaginary parts
-            const std::uint64_t valid = input < rows.inputs ? rows.valid[block * rows.valid_stride + input] : 0;
+            const std::uint64_t valid = input < rows.inputs ? rows.valid[block * rows.valid_stride + words.at()] : 0;
             if (valid == 0) {
                 std::memset(row, 0, sizeof row);
             } else {
-                const std::int8_t* in = rows.data + block * rows.data_stride + std::ptrdiff_t{kRowBytes} * input;
+                const std::int8_t* in = rows.data + block * rows.data_stride + data.at();
                 for (int s = 0; s < kSpectra; s += kRowGroup) {
                     std::memcpy(row + s, in + row_place(s, 0), kRowGroup);
                     std::memcpy(row + kSpectra + s, in + row_place(s, 1), kRowGroup);

@@ -21,14 +21,42 @@ constexpr std::int64_t kBlockBound = std::int64_t{2} * kSpectra * 127 * 127;
 constexpr int kRunBlocks = static_cast<int>(INT32_MAX / kBlockBound);
 static_assert(kRunBlocks * kBlockBound <= INT32_MAX);
 
+// Where an input's row or word lies: input = antenna · pols + pol. Of inputs side by side, every one is an antenna.
+struct InputStrides {
+    std::ptrdiff_t antenna, pol;
+};
+
+// Places of inputs 0, 1, 2, ... one after the other, without divisions.
+class InputPlaces {
+  public:
+    InputPlaces(InputStrides strides, int pols)
+        : pol_(strides.pol), next_(strides.antenna - (pols - 1) * strides.pol), pols_(pols) {}
+    std::ptrdiff_t at() const { return at_; }
+    inline __attribute__((always_inline)) void advance() {
+        const bool last = ++of_pol_ == pols_;
+        at_ += last ? next_ : pol_;
+        of_pol_ = last ? 0 : of_pol_;
+    }
+
+  private:
+    std::ptrdiff_t pol_, next_, at_ = 0;
+    int pols_, of_pol_ = 0;
+};
+
 // K-blocks of one channel, and which of their spectra are valid.
 struct Rows {
-    const std::int8_t* data;  // [block][input][128], blocks `data_stride` bytes apart
+    const std::int8_t* data;  // [block][antenna][pol][128]; strides in bytes
     std::ptrdiff_t data_stride;
-    const std::uint64_t* valid;  // [block][input], blocks `valid_stride` words apart
+    InputStrides data_inputs;
+    const std::uint64_t* valid;  // [block][antenna][pol]; strides in words
     std::ptrdiff_t valid_stride;
+    InputStrides valid_inputs;
+    int pols;
     int inputs;
     int blocks;
+
+    InputPlaces data_places() const { return {data_inputs, pols}; }
+    InputPlaces valid_places() const { return {valid_inputs, pols}; }
 };
 
 // Rows that will be packed next, fetched towards the second-level cache while the multiplier works on the present ones:
@@ -38,16 +66,22 @@ class Prefetch {
     Prefetch(const Rows& next, int tiles)
         : data_(next.data),
           stride_(next.data_stride),
-          lines_(2 * next.inputs),
+          start_(next.data_places()),
+          places_(start_),
+          inputs_(next.inputs),
           blocks_(next.blocks),
-          share_(tiles > 0 ? (lines_ * blocks_ + tiles - 1) / tiles : 0) {}
+          share_(tiles > 0 ? (inputs_ * blocks_ + tiles - 1) / tiles : 0) {}
 
     // A tile's share.
     inline __attribute__((always_inline)) void fetch() {
         for (int n = 0; n < share_ && block_ < blocks_; ++n) {
-            __builtin_prefetch(data_ + block_ * stride_ + std::ptrdiff_t{64} * line_, 0, 2);
-            if (++line_ == lines_) {
-                line_ = 0;
+            const std::int8_t* row = data_ + block_ * stride_ + places_.at();
+            __builtin_prefetch(row, 0, 2);
+            __builtin_prefetch(row + kRowBytes / 2, 0, 2);
+            places_.advance();
+            if (++input_ == inputs_) {
+                places_ = start_;
+                input_ = 0;
                 ++block_;
             }
         }
@@ -56,10 +90,11 @@ class Prefetch {
   private:
     const std::int8_t* data_;
     std::ptrdiff_t stride_;
-    int lines_;
+    InputPlaces start_, places_;
+    int inputs_;
     int blocks_;
-    int share_;
-    int line_ = 0;
+    int share_;  // rows
+    int input_ = 0;
     int block_ = 0;
 };
 

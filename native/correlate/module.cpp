@@ -17,8 +17,8 @@ using ryle::correlate::Kernel;
 
 namespace {
 
-using Data = nb::ndarray<const std::int8_t, nb::ndim<4>, nb::device::cpu>;
-using Valid = nb::ndarray<const std::uint64_t, nb::ndim<3>, nb::device::cpu>;
+using Data = nb::ndarray<const std::int8_t, nb::ndim<5>, nb::device::cpu>;     // [channel][block][antenna][pol][128]
+using Valid = nb::ndarray<const std::uint64_t, nb::ndim<4>, nb::device::cpu>;  // [group][block][antenna][pol]
 using Visibilities = nb::ndarray<std::int64_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Counts = nb::ndarray<std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Products = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -45,21 +45,24 @@ std::unique_ptr<Accumulator> make(const std::string& name, int inputs, const Pro
 // array is checked here as well.
 std::uint64_t add(Accumulator& self, const Data& data, const Valid& valid, const Visibilities& visibilities,
                   const Counts& counts) {
-    if (data.shape(3) != ryle::kRowBytes || data.stride(3) != 1 || data.stride(2) != ryle::kRowBytes ||
-        valid.stride(2) != 1 || valid.shape(1) != data.shape(1) || valid.shape(2) != data.shape(2) ||
-        visibilities.shape(0) != data.shape(0) || counts.shape(0) != valid.shape(0) ||
-        counts.shape(1) != visibilities.shape(1) || !self.fits(data.shape(2), visibilities.shape(1))) {
+    if (data.shape(4) != ryle::kRowBytes || data.stride(4) != 1 || valid.shape(1) != data.shape(1) ||
+        valid.shape(2) != data.shape(2) || valid.shape(3) != data.shape(3) || visibilities.shape(0) != data.shape(0) ||
+        counts.shape(0) != valid.shape(0) || counts.shape(1) != visibilities.shape(1) ||
+        !self.fits(data.shape(2) * data.shape(3), visibilities.shape(1))) {
         throw std::invalid_argument("arrays do not belong together");
     }
     const ryle::correlate::Run run{data.data(),
                                    data.stride(0),
                                    data.stride(1),
+                                   {data.stride(2), data.stride(3)},
                                    valid.data(),
                                    valid.stride(0),
                                    valid.stride(1),
+                                   {valid.stride(2), valid.stride(3)},
                                    static_cast<int>(data.shape(0)),
                                    static_cast<int>(valid.shape(0)),
-                                   static_cast<int>(data.shape(1))};
+                                   static_cast<int>(data.shape(1)),
+                                   static_cast<int>(data.shape(3))};
     std::int64_t* sums = visibilities.data();
     std::uint32_t* contributions = counts.data();
     const nb::gil_scoped_release unlocked;

@@ -58,13 +58,14 @@ std::uint64_t pack(const Rows& rows, void* panels) {
     for (int block = 0; block < rows.blocks; ++block) {
         const std::int8_t* row = rows.data + block * rows.data_stride;
         const std::uint64_t* valid = rows.valid + block * rows.valid_stride;
+        InputPlaces data = rows.data_places(), words = rows.valid_places();
         for (int side = 0; side < sides; ++side) {
             std::uint8_t* out = panels_j + (std::size_t{1} * side * rows.blocks + block) * kPanelJ;
             __m512i re[kSide], im[kSide];
-            for (int n = 0; n < kSide; ++n, row += kRowBytes) {
+            for (int n = 0; n < kSide; ++n, data.advance(), words.advance()) {
                 const int input = side * kSide + n;
                 re[n] = im[n] = _mm512_setzero_si512();
-                if (input < rows.inputs) clamped += load_row(row, valid[input], re[n], im[n]);
+                if (input < rows.inputs) clamped += load_row(row + data.at(), valid[words.at()], re[n], im[n]);
                 _mm512_store_si512(out + 64 * n, re[n]);
                 _mm512_store_si512(out + kTileBytes + 64 * n, im[n]);
                 _mm512_store_si512(out + 2 * kTileBytes + 64 * n, _mm512_sub_epi8(_mm512_setzero_si512(), im[n]));

@@ -48,10 +48,11 @@ std::uint64_t pack(const Rows& rows, void* panels) {
     for (int block = 0; block < rows.blocks; ++block) {
         const std::int8_t* row = rows.data + block * rows.data_stride;
         const std::uint64_t* valid = rows.valid + block * rows.valid_stride;
-        for (int input = 0; input < padded; ++input, row += kRowBytes) {
+        InputPlaces data = rows.data_places(), words = rows.valid_places();
+        for (int input = 0; input < padded; ++input, data.advance(), words.advance()) {
             __m512i re = _mm512_setzero_si512();
             __m512i im = re;
-            if (input < rows.inputs) clamped += load_row(row, valid[input], re, im);
+            if (input < rows.inputs) clamped += load_row(row + data.at(), valid[words.at()], re, im);
             if (input < padded_i) {
                 std::uint8_t* p = base + layout.signed_at +
                                   (std::size_t{1} * (input / kI) * rows.blocks + block) * kSignedPanel +

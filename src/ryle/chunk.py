@@ -113,10 +113,11 @@ class SpectraChunk:
     ----------
     first_block : int
         Index since sync of the first block: it starts with spectrum ``64 * first_block``.
-    data : ndarray of int8, shape (channel, block, input, 128)
+    data : ndarray of int8, shape (channel, block, input, 128) or (channel, block, antenna, polarization, 128)
         One row is one input's 64 complex values of one channel: 16 real parts, then their imaginary parts, four times
-        (`rows_from_parts`). Never -128. What lies at an invalid spectrum has no meaning: the X-engine zeroes it.
-    valid : ndarray of uint64, shape (channel group, block, input)
+        (`rows_from_parts`). Never -128. What lies at an invalid spectrum has no meaning: the X-engine zeroes it. Rows
+        are contiguous and may lie anywhere: packets of rows are viewed as they came, [block][antenna][channel][pol].
+    valid : ndarray of uint64, shape (channel group, block, input) or (channel group, block, antenna, polarization)
         Bit ``s`` (LSB first) is set where spectrum ``64 * block + s`` is valid. A channel group is a run of
         ``channels / groups`` channels that share a wire packet; in one process there is one group.
     """

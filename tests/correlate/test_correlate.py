@@ -239,6 +239,25 @@ def test_views_of_larger_arrays(make, rng):
         assert_equal(correlator, data, valid)
 
 
+def as_rows(chunk, pols):
+    """The same chunk as packets of rows lie: views of [block][antenna][channel][pol][128] and [group][antenna][...]."""
+    channels, blocks, inputs, row = chunk.data.shape
+    rows = chunk.data.reshape(channels, blocks, inputs // pols, pols, row).transpose(1, 2, 0, 3, 4).copy()
+    words = chunk.valid.reshape(-1, blocks, inputs // pols, pols).transpose(2, 0, 1, 3).copy()
+    return SpectraChunk(chunk.first_block, rows.transpose(2, 0, 1, 3, 4), words.transpose(1, 2, 0, 3))
+
+
+@pytest.mark.parametrize(("antennas", "pols", "groups"), [(1, 1, 1), (1, 2, 3), (5, 2, 1), (7, 1, 2), (19, 2, 2)])
+def test_rows_as_packets_bring_them(make, antennas, pols, groups, rng):
+    inputs, channels, blocks = antennas * pols, 6, 5
+    chunk = random_chunk(rng, channels, blocks, inputs, groups)
+    correlator = make(CorrelatorConfig(inputs, channels, pols, groups))
+    rows = as_rows(chunk, pols)
+    correlator.accumulate(rows, 1, 3)
+    correlator.accumulate(rows, 4)
+    assert_equal(correlator, chunk.data[:, 1:], chunk.valid[:, 1:])
+
+
 def test_a_kernel_can_be_forced(monkeypatch):
     slowest = available_kernels()[-1]
     monkeypatch.delenv("RYLE_CPU_KERNEL", raising=False)

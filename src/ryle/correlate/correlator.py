@@ -95,23 +95,35 @@ def check_chunk(config: CorrelatorConfig, chunk: SpectraChunk) -> None:
     TypeError
         If an array has another type.
     """
+    inputs = (config.antennas, config.polarizations)
     shape = (config.channels, chunk.blocks, config.inputs, 128)
-    if chunk.data.shape != shape:
+    if chunk.data.shape not in (shape, (*shape[:2], *inputs, 128)):
         raise ValueError(
-            f"data has shape {chunk.data.shape}; this correlator takes (channel, block, input, 128) = {shape}: "
-            "make the chunk and the correlator from the same configuration"
+            f"data has shape {chunk.data.shape}; this correlator takes (channel, block, input, 128) = {shape}, or with "
+            f"(antenna, polarization) = {inputs} for input: make the chunk and the correlator from the same "
+            "configuration"
         )
     words = (config.groups, chunk.blocks, config.inputs)
-    if chunk.valid.shape != words:
+    if chunk.valid.shape not in (words, (*words[:2], *inputs)):
         raise ValueError(
-            f"valid has shape {chunk.valid.shape}; this correlator takes (channel group, block, input) = {words}: "
-            "make the chunk and the correlator from the same configuration"
+            f"valid has shape {chunk.valid.shape}; this correlator takes (channel group, block, input) = {words}, or "
+            f"with (antenna, polarization) = {inputs} for input: make the chunk and the correlator from the same "
+            "configuration"
         )
     if chunk.data.dtype != np.int8 or chunk.valid.dtype != np.uint64:
         raise TypeError(
             f"data is {chunk.data.dtype} and valid is {chunk.valid.dtype}; "
             "they must be int8 and uint64 in native byte order"
         )
+
+
+def by_antenna(config: CorrelatorConfig, chunk: SpectraChunk) -> tuple[NDArray[np.int8], NDArray[np.uint64]]:
+    """View data as (channel, block, antenna, polarization, 128), words as (group, block, antenna, polarization)."""
+    inputs = (config.antennas, config.polarizations)
+    return (
+        chunk.data.reshape(*chunk.data.shape[:2], *inputs, 128),
+        chunk.valid.reshape(*chunk.valid.shape[:2], *inputs),
+    )
 
 
 class Correlator(Protocol):
@@ -138,8 +150,8 @@ class Correlator(Protocol):
         Parameters
         ----------
         chunk : SpectraChunk or PacketChunk
-            Spectra of all inputs, or the packets of others' F-engines that hold them. Rows of a `SpectraChunk` must be
-            contiguous, channels and blocks may lie anywhere. It may be used again when this returns.
+            Spectra of all inputs, or the packets of others' F-engines that hold them. Each row of a
+            `SpectraChunk` must be contiguous, and may lie anywhere. It may be used again when this returns.
         first_block : int
             First block to add, counted from the chunk's first.
         blocks : int, optional

@@ -13,7 +13,7 @@ import numpy as np
 
 from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk
 from ryle.correlate import _native
-from ryle.correlate.correlator import CorrelatorConfig, check_chunk, product_inputs
+from ryle.correlate.correlator import CorrelatorConfig, by_antenna, check_chunk, product_inputs
 from ryle.correlate.packets import Unpacker, check_packets
 
 #: K-blocks whose products surely fit in 32 bits; longer sums pass through 64 bits.
@@ -133,11 +133,10 @@ class CpuCorrelator:
 
     def _add(self, chunk: SpectraChunk, first_block: int, count: int) -> None:
         run = slice(first_block, first_block + count)
-        data, valid = chunk.data[:, run], chunk.valid[:, run]
-        if data.strides[2:] != (128, 1):
+        data, valid = by_antenna(self.config, chunk)
+        data, valid = data[:, run], valid[:, run]
+        if data.strides[-1] != 1:
             data = data.copy()
-        if valid.strides[2:] != (8,):
-            valid = valid.copy()
         self._clamped += self._native.add(data, valid, self._visibilities, self._counts)
         self.spectra += count * BLOCK
 

@@ -15,7 +15,7 @@ import numpy as np
 from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk
 from ryle.correlate import multiply as multiplication
 from ryle.correlate import samples as sample_orders
-from ryle.correlate.correlator import CorrelatorConfig, check_chunk
+from ryle.correlate.correlator import CorrelatorConfig, by_antenna, check_chunk
 from ryle.correlate.forms import Form
 from ryle.correlate.multiply import RUN_BLOCKS, kernel_for, make_multiply
 from ryle.correlate.packets import check_packets
@@ -119,10 +119,14 @@ class CudaCorrelator:
         piece = max(1, min(_PIECE_BYTES // bytes_of_block, RUN_BLOCKS))
         if isinstance(chunk, PacketChunk):
             return self._add_packets(chunk, first_block, count, piece)
+        host_data, host_valid = by_antenna(self.config, chunk)
         for begin in range(first_block, first_block + count, piece):
             run = slice(begin, min(begin + piece, first_block + count))
             slot = self._uploads.slot(min(piece, count))
-            data, valid = slot.upload(chunk.data[:, run], chunk.valid[:, run], self._stream)
+            data, valid = slot.upload(host_data[:, run], host_valid[:, run], self._stream)
+            inputs = self.config.inputs
+            data = data.view((*data.shape[:2], inputs, 2 * BLOCK), data.dtype)
+            valid = valid.view((*valid.shape[:2], inputs), valid.dtype)
             self._add(data, valid, 0, run.stop - run.start, clamp=True)
             slot.free = self._stream.record()
 
