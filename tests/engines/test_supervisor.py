@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sys
 import threading
 import time
@@ -14,7 +13,7 @@ from ryle.engines.supervisor import RunError, Supervisor
 
 #: An engine in miniature: says that it is ready, does as told, drains when told to, and leaves its times in a file.
 ENGINE = r"""
-import json, os, signal, sys, time
+import json, os, signal, sys, threading, time
 name, behaviour = sys.argv[1:3]
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 def say(state, **more):
@@ -27,13 +26,22 @@ if behaviour == "leave early":
 if behaviour == "never ready":
     sys.stdin.read()
 say("ready")
+quiet = threading.Event()
+def repeat():
+    while not quiet.wait(0.2):
+        say("ready")
+if behaviour not in ("simulate", "done for ever", "falls silent"):
+    threading.Thread(target=repeat, daemon=True).start()
 print("17")
 print('["not", "ours"]')
 print("plain text", flush=True)
-if behaviour == "simulate":
+if behaviour in ("simulate", "done for ever"):
     time.sleep(0.3)
     say("done")
+    time.sleep(600 if behaviour == "done for ever" else 0)
     sys.exit(0)
+if behaviour == "falls silent":
+    time.sleep(600)
 if behaviour == "die":
     time.sleep(0.3)
     print("dying", file=sys.stderr)
@@ -48,6 +56,8 @@ if behaviour == "never ends":
 if behaviour == "fail at the end":
     print("disk full", file=sys.stderr)
     sys.exit(4)
+quiet.set()
+time.sleep(0.1)
 say("done")
 """
 
@@ -138,14 +148,30 @@ def test_failure_at_the_end(run):
 
 def test_never_ready(run):
     _, failure, _, _ = run(("f", 0, "never ready"), ("x", 0, ""), patience=1.5)
-    assert re.search("not ready after 1.5 s: .*F-engine 0", failure)
+    assert "F-engine 0 is not ready after 1.5 s; killed" in failure
 
 
 def test_never_ends(run):
     _, failure, drained, _ = run(("f", 0, "never ends"), ("x", 0, ""), patience=8, stop_after=0.8)
     assert "F-engine 0 did not end within 8 s of being told to; killed" in failure
     assert ("x", 0) in drained
-    assert failure.count("F-engine 0") == 2  # and that it was killed
+    assert failure.count("F-engine 0") == 1
+
+
+@pytest.mark.parametrize("role", ["simulate", "catcher"])
+def test_done_but_does_not_end(run, monkeypatch, role):
+    monkeypatch.setattr(module, "_FAREWELL", 1.0)
+    made, failure, drained, _ = run((role, 0, "done for ever"), ("x", 0, ""), stop_after=0.8)
+    assert failure is None and ("x", 0) in drained
+    assert made.notes == [f"{role} said that it was done but did not end within 1 s; killed, nothing is lost"]
+
+
+@pytest.mark.parametrize("role, name", [("simulate", "simulate"), ("f", "F-engine 0")])
+def test_silence_has_an_end(run, monkeypatch, role, name):
+    monkeypatch.setattr(module, "_SILENCE", 6.0)
+    _, failure, drained, _ = run((role, 0, "falls silent"), ("x", 0, ""))
+    assert f"{name} has said nothing for 6 s; killed" in failure and failure.count(f"{name} has") == 1
+    assert ("x", 0) in drained
 
 
 def test_other_lines_are_no_statuses(run):

@@ -230,10 +230,12 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
         raise ValueError(f"F-engine {index} does not exist: there are {observation.f_engines}, counted from 0")
     antennas = observation.f_engine_antennas(index)
     engine = FEngine(observation, antennas, Heaps(observation.fengine.spectra_per_heap, observation.pols))
-    sender = SpectraSender(observation, antennas, rate=spectra_rate(observation))
     # Chunks as long as a batch: a window then holds a few of them, and none has to be copied.
     packets = max(1, engine.shape.batch * engine.shape.step // observation.digitizer.heap_samples)
-    with DigitizerReceiver(observation, antennas, chunk_packets=packets, window=2, spare=2) as receiver:
+    with (
+        SpectraSender(observation, antennas, rate=spectra_rate(observation)) as sender,
+        DigitizerReceiver(observation, antennas, chunk_packets=packets, window=2, spare=2) as receiver,
+    ):
 
         def status() -> dict[str, Any]:
             account = receiver.account()

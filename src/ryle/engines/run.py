@@ -125,6 +125,8 @@ def run_processes(
         raise RunError(f"{error}\n{where}") from None
     finally:
         console.print()  # the live table ends without a line end
+        for note in supervisor.notes:
+            console.print(f"[yellow]{note}[/]", highlight=False, soft_wrap=True)
         for number, handler in previous.items():
             signal.signal(number, handler)
     if histograms and len(histograms) == observation.f_engines:

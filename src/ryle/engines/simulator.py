@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,6 @@ def serve(observation: Observation, supervised: bool) -> None:
     speed = observation.simulate.speed
     real = [observation.digitizer_endpoint(a) for a in range(len(observation.antennas))]
     link, through = _faulty_link(observation, real) if observation.simulate.faults.any else (None, observation)
-    sender = DigitizerSender(through, speed=0.0 if isinstance(speed, str) else speed, beyond=real)
     stop = threading.Event()
     position = 0
 
@@ -54,7 +54,12 @@ def serve(observation: Observation, supervised: bool) -> None:
             "faults": {} if link is None else dict(link.counts),
         }
 
-    with StatusReporter({"role": "simulate", "index": 0}, status) as reporter:
+    with ExitStack() as stack:
+        if link is not None:
+            stack.enter_context(link)
+        pace = 0.0 if isinstance(speed, str) else speed
+        sender = stack.enter_context(DigitizerSender(through, speed=pace, beyond=real))
+        reporter = stack.enter_context(StatusReporter({"role": "simulate", "index": 0}, status))
         DrainControl(stop.set, supervised)
         reporter.set_state("running")
         for chunk in simulator.chunks():
@@ -63,7 +68,7 @@ def serve(observation: Observation, supervised: bool) -> None:
             sender.send(chunk, chunk.saturated)
             position = chunk.end
         if link is not None:
-            link.close()
+            link.close()  # before the last status, which tells what it held back
 
 
 def _serve_packets(observation: Observation, supervised: bool) -> None:
@@ -82,7 +87,7 @@ def _serve_packets(observation: Observation, supervised: bool) -> None:
             "faults": dict(sender.counts),
         }
 
-    with StatusReporter({"role": "simulate", "index": 0}, status) as reporter:
+    with closing(sender), StatusReporter({"role": "simulate", "index": 0}, status) as reporter:
         DrainControl(stop.set, supervised)
         reporter.set_state("running")
         for first, packets in generator:

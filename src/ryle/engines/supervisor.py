@@ -23,6 +23,9 @@ from typing import Any
 STAGES = ("simulate", "f", "x", "catcher")
 _QUIET = 1.0  # seconds without a packet after which a stage that nobody feeds any more is drained
 _PATIENCE = 120.0  # seconds that a process may take to get ready, or to drain
+_SILENCE = 120.0  # seconds that it may say nothing while it runs
+_PROGRESS = ("state", "received", "pending", "sent", "position", "integrations")  # figures of one that is at work
+_FAREWELL = 20.0  # seconds that a process that has said that it is done may take to end
 
 
 @dataclass
@@ -35,7 +38,10 @@ class Child:
     status: dict[str, Any] = field(default_factory=lambda: {"state": "starting"})
     words: deque[str] = field(default_factory=lambda: deque(maxlen=30))
     told_to_drain: bool = False
-    last_change: float = field(default_factory=time.monotonic)
+    last_change: float = field(default_factory=time.monotonic)  # when something last came, or was on its way
+    last_progress: float = field(default_factory=time.monotonic)  # when its figures last changed
+    last_line: float = field(default_factory=time.monotonic)
+    forgiven: bool = False
     reported: bool = False
     readers: list[threading.Thread] = field(default_factory=list)
 
@@ -58,7 +64,9 @@ class Child:
     def failed(self) -> bool:
         """Whether it ended without success, or without being told to; only the simulator has an end of its own."""
         code = self.exit_code
-        return code is not None and (code != 0 or not (self.told_to_drain or self.role == STAGES[0]))
+        if code is None or self.forgiven:
+            return False
+        return code != 0 or not (self.told_to_drain or self.role == STAGES[0])
 
 
 class RunError(Exception):
@@ -94,6 +102,8 @@ class Supervisor:
         self._stop = threading.Event()
         self.children: list[Child] = []
         self.failure: str | None = None
+        #: What went wrong without harm to the files.
+        self.notes: list[str] = []
 
     def stop(self) -> None:
         """Ask for an orderly end: no more input, drain, close files. Safe in a signal handler."""
@@ -151,16 +161,16 @@ class Supervisor:
         """Tell a stage to drain: once nothing comes any more, or at once if its source (a live array) never ends."""
         now = time.monotonic()
         running = [c for c in self._stage(stage) if c.exit_code is None]
+        stuck = all(now - c.last_progress > _PATIENCE for c in running)  # what waits will never be taken
         # All together: what one of them holds back is wanted downstream at the time of what the others do.
         quiet = all(c.told_to_drain or now - c.last_change > _QUIET for c in running)
         for child in running:
-            if not child.told_to_drain and (at_once or quiet):
+            if not child.told_to_drain and (at_once or quiet or stuck):
                 child.told_to_drain = True
-                child.last_change = now
+                child.last_progress = now
                 self._tell(child, "drain\n")
-            elif child.told_to_drain and now - child.last_change > _PATIENCE:
-                self._fail(f"{child.name} did not end within {_PATIENCE:g} s of being told to; killed")
-                child.process.kill()
+            elif child.told_to_drain and now - child.last_progress > _PATIENCE:
+                self._kill(child, f"did not end within {_PATIENCE:g} s of being told to")
 
     def _watch(self, on_update: Callable[[], None]) -> None:
         on_update()
@@ -173,6 +183,31 @@ class Supervisor:
                 self._fail(self._obituary(child))
                 child.status["state"] = "failed"
 
+            elif child.exit_code is None:
+                self._limit(child)
+
+    def _limit(self, child: Child) -> None:
+        """Kill a process that is past hope: nothing may hold up the end of a run for ever."""
+        now = time.monotonic()
+        if child.status["state"] == "done" and now - child.last_line > _FAREWELL:
+            # All that it had to do is done: what it leaves behind is whole.
+            child.forgiven = True
+            note = f"{child.name} said that it was done but did not end within {_FAREWELL:g} s; killed, nothing is lost"
+            self.notes.append(note)
+            child.process.kill()
+        elif child.status["state"] == "starting" and now - child.last_line > _PATIENCE:
+            self._kill(child, f"is not ready after {_PATIENCE:g} s")
+        elif child.status["state"] not in ("starting", "done"):
+            patience = _SILENCE + 2 * child.status.get("interval", 0.0)
+            if now - child.last_line > patience:
+                self._kill(child, f"has said nothing for {patience:g} s")
+
+    def _kill(self, child: Child, why: str) -> None:
+        child.reported = child.forgiven = True
+        child.status["state"] = "failed"
+        self._fail(f"{child.name} {why}; killed. All that it said: {self._log_path(child.role, child.index)}")
+        child.process.kill()
+
     def _obituary(self, child: Child) -> str:
         code = child.exit_code
         assert code is not None
@@ -183,13 +218,9 @@ class Supervisor:
         return f"{child.name} {how}. Its last words:\n{last}\n  All of them: {self._log_path(child.role, child.index)}"
 
     def _wait_ready(self, on_update: Callable[[], None]) -> None:
-        deadline = time.monotonic() + _PATIENCE
         while self.failure is None and not self._stop.is_set():
-            waiting = [c for c in self.children if c.status.get("state") == "starting"]
-            if not waiting:
+            if not any(c.status.get("state") == "starting" for c in self.children):
                 return
-            if time.monotonic() > deadline:
-                self._fail(f"not ready after {_PATIENCE:g} s: {', '.join(c.name for c in waiting)}")
             self._watch(on_update)
 
     def _fail(self, why: str) -> None:
@@ -249,6 +280,9 @@ class Supervisor:
                 or figures["state"] != child.status.get("state")
             ):
                 child.last_change = time.monotonic()
+            child.last_line = time.monotonic()
+            if any(figures.get(key) != child.status.get(key) for key in _PROGRESS):
+                child.last_progress = child.last_line
             child.status = figures
 
     def _read_words(self, child: Child) -> None:

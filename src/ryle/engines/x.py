@@ -102,7 +102,6 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
     """
     if not 0 <= index < observation.substreams:
         raise ValueError(f"X-engine {index} does not exist: there are {observation.substreams}, counted from 0")
-    sender = VisibilitySender(observation, index)
     packet_bytes = observation.spectra_heap_bytes // observation.groups
     receiver: SpectraReceiver | PacketReceiver
     if observation.packets is None:
@@ -111,7 +110,7 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
         at_full_speed = observation.simulate is not None and observation.simulate.speed == "max"
         receiver = PacketReceiver(observation, [index], held_up=at_full_speed)
         packet_bytes = observation.packets.payload_bytes
-    with receiver:
+    with VisibilitySender(observation, index) as sender, receiver:
         engine = XEngine(observation, receiver.first_channel, observation.substream_channels, observation.groups)
         position = 0
 

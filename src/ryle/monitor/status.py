@@ -116,7 +116,7 @@ class StatusReporter:
 
     def _status(self) -> None:
         figures = {"state": self.state} | self._collect()
-        self._write(figures)
+        self._write(figures | {"interval": self._interval})
         with self._lock:
             if self.page is not None:
                 try:

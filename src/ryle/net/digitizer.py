@@ -17,12 +17,12 @@ from ._native import DigitizerPlace
 from .accounting import Account
 from .chunks import ChunkReceiver, Span
 from .pacing import LocalQueues
-from .sockets import send_stream
+from .sockets import Sender
 
 _PREAMBLE = spead.preamble(4)  # timestamp, digitiser_id, status, adc_samples
 
 
-class DigitizerSender:
+class DigitizerSender(Sender):
     """Sends samples as MeerKAT's digitizers do.
 
     Parameters
@@ -45,6 +45,7 @@ class DigitizerSender:
         speed: float = 1.0,
         beyond: Sequence[Endpoint] = (),
     ) -> None:
+        super().__init__()
         self.antennas = list(range(len(observation.antennas)) if antennas is None else antennas)
         o = observation
         self._pols = o.pols
@@ -57,7 +58,7 @@ class DigitizerSender:
         self.rate = speed * real_time
         endpoints = [o.digitizer_endpoint(a) for a in self.antennas]
         self._queues = None if self.rate else LocalQueues([*endpoints, *beyond])
-        self._out = send_stream(endpoints, o.network, packet, self.rate)
+        self._out = self._open(endpoints, o.network, packet, self.rate)
         self._packets = -1
         #: Packets sent so far.
         self.sent = 0
@@ -113,14 +114,14 @@ class DigitizerSender:
         self._timestamps[...] = chunk.timestamp + self._heap_samples * np.arange(packets)
         self._status[...] = 0 if saturated is None else np.minimum(saturated, 0xFFFF).astype(np.uint64) << np.uint64(32)
         if self._queues is None and chunk.present.all():
-            self._out.send_heaps(self._all, spead2.send.GroupMode.SERIAL)
+            self._out.send_heaps(self._all)
             self.sent += len(self._heaps)
             return
         heaps = [self._heaps[i] for i in np.flatnonzero(chunk.present.T)]
         runs = [heaps] if self._queues is None else self._queues.portions(heaps, self._heap_bytes, len(self.antennas))
         for run in runs:
             if run:
-                self._out.send_heaps(run, spead2.send.GroupMode.SERIAL)
+                self._out.send_heaps(run)
         self.sent += len(heaps)
 
     def end(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Generic, Self, TypeVar
@@ -53,6 +54,7 @@ class Receiver(ABC, Generic[T]):
     def _listen(self, stream: Any, queue: Any, queue_fd: int, max_packet: int) -> None:
         """Start `stream`; what it completes comes out of `queue`, whose `queue_fd` can then be read."""
         self._stream, self._queue, self._queue_fd = stream, queue, queue_fd
+        weakref.finalize(self, stream.stop)  # at the latest when the interpreter begins to end: threads are gone after
         stream.add_inproc_reader(self._control)
         undecoded.watch(self)
         for s in self._sockets:

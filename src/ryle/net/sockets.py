@@ -8,8 +8,10 @@ import os
 import socket
 import struct
 import warnings
+import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, Self
 
 import spead2
 import spead2.send
@@ -71,10 +73,11 @@ def receive_socket(endpoint: Endpoint, interface: str, buffer_size: int, *, shar
     return s
 
 
-def send_stream(
-    endpoints: Sequence[Endpoint], network: NetworkTable, packet_size: int, rate: float
-) -> spead2.send.UdpStream:
-    """Open a spead2 stream that sends to several endpoints, its substreams.
+class SendStream:
+    """A spead2 stream that sends to several endpoints, its substreams, with a thread of its own.
+
+    It ends when it is closed, when nobody refers to it any more, or at the latest when the interpreter begins to end:
+    spead2 stops all threads then, and a stream that is destroyed after its thread waits for it for ever.
 
     Parameters
     ----------
@@ -87,19 +90,64 @@ def send_stream(
     rate : float
         Bytes a second on the wire; 0 is not paced.
     """
-    if rate < 0:
-        raise ValueError(f"rate = {rate} B/s must not be negative; 0 sends as fast as possible")
-    # Small bursts: a receiver's socket buffer takes only so much at once.
-    burst = min(spead2.send.StreamConfig.DEFAULT_BURST_SIZE, max(packet_size, int(rate * 1e-3))) if rate else 65536
-    config = spead2.send.StreamConfig(max_packet_size=packet_size, rate=rate, max_heaps=1 << 20, burst_size=burst)
-    addresses = [(e.host, e.port) for e in endpoints]
-    pool = spead2.ThreadPool()
-    if not endpoints[0].multicast:
-        return spead2.send.UdpStream(pool, addresses, config)
-    if ":" in endpoints[0].host:
-        index = interface_index(network.interface)
-        return spead2.send.UdpStream(pool, addresses, config, ttl=network.ttl, interface_index=index)
-    return spead2.send.UdpStream(pool, addresses, config, ttl=network.ttl, interface_address=network.interface)
+
+    def __init__(self, endpoints: Sequence[Endpoint], network: NetworkTable, packet_size: int, rate: float) -> None:
+        if rate < 0:
+            raise ValueError(f"rate = {rate} B/s must not be negative; 0 sends as fast as possible")
+        # Small bursts: a receiver's socket buffer takes only so much at once.
+        burst = min(spead2.send.StreamConfig.DEFAULT_BURST_SIZE, max(packet_size, int(rate * 1e-3))) if rate else 65536
+        config = spead2.send.StreamConfig(max_packet_size=packet_size, rate=rate, max_heaps=1 << 20, burst_size=burst)
+        addresses = [(e.host, e.port) for e in endpoints]
+        way: dict[str, Any] = {}
+        if endpoints[0].multicast:
+            way["ttl"] = network.ttl
+            if ":" in endpoints[0].host:
+                way["interface_index"] = interface_index(network.interface)
+            else:
+                way["interface_address"] = network.interface
+        pool = spead2.ThreadPool()
+        self._owned: list[Any] = [pool, spead2.send.UdpStream(pool, addresses, config, **way)]
+        self._end = weakref.finalize(self, _end_stream, self._owned)
+
+    def send_heap(self, heap: spead2.send.Heap, cnt: int = -1, substream_index: int = 0) -> None:
+        """Send a heap; blocks until its last packet has left."""
+        self._owned[1].send_heap(heap, cnt, substream_index)
+
+    def send_heaps(self, heaps: Sequence[Any] | spead2.send.HeapReferenceList) -> None:
+        """Send heaps one after the other; blocks until the last packet has left."""
+        self._owned[1].send_heaps(heaps, spead2.send.GroupMode.SERIAL)
+
+    def close(self) -> None:
+        """Let what was begun leave, then end stream and thread; harmless if called again."""
+        self._end()
+
+
+def _end_stream(owned: list[Any]) -> None:
+    pool = owned.pop(0)
+    owned.clear()  # the stream: it waits for heaps that are still being sent
+    pool.stop()
+
+
+class Sender:
+    """What senders through `SendStream` share: they are closed, or their block ends, before the program does."""
+
+    def __init__(self) -> None:
+        self._opened: list[SendStream] = []
+
+    def _open(self, endpoints: Sequence[Endpoint], network: NetworkTable, packet_size: int, rate: float) -> SendStream:
+        self._opened.append(SendStream(endpoints, network, packet_size, rate))
+        return self._opened[-1]
+
+    def close(self) -> None:
+        """Let what was begun leave and free sockets and threads; harmless if called again."""
+        while self._opened:
+            self._opened.pop().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
 
 def interface_index(address: str) -> int:

@@ -17,7 +17,7 @@ from ._native import SpectraPlace, to_kblocks
 from .accounting import Account
 from .chunks import ChunkReceiver, Pool, Span
 from .pacing import LocalQueues
-from .sockets import send_stream
+from .sockets import Sender, SendStream
 
 
 def packet_bytes(observation: Observation) -> int:
@@ -26,7 +26,7 @@ def packet_bytes(observation: Observation) -> int:
     return o.packet_channels * o.fengine.spectra_per_heap * o.pols * o.value_bytes
 
 
-class SpectraSender:
+class SpectraSender(Sender):
     """Sends the spectra of some antennas to every substream, as MeerKAT's F-engines do.
 
     A heap of which every spectrum is invalid is withheld; one of which some are carries `feng_valid`.
@@ -45,6 +45,7 @@ class SpectraSender:
     def __init__(
         self, observation: Observation, antennas: Sequence[int] | None = None, *, rate: float | None = None
     ) -> None:
+        super().__init__()
         o = observation
         self.antennas = list(range(len(o.antennas)) if antennas is None else antennas)
         self._n_antennas = len(o.antennas)
@@ -70,9 +71,10 @@ class SpectraSender:
 
     @rate.setter
     def rate(self, rate: float) -> None:
+        self.close()
         # spead2 fills packets as far as it may, so heaps with one item more need packets larger by one pointer.
-        self._plain = send_stream(self._endpoints, self._network, self._packet + spead.preamble(4), rate)
-        self._tailed = send_stream(self._endpoints, self._network, self._packet + spead.preamble(5), rate)
+        self._plain = self._open(self._endpoints, self._network, self._packet + spead.preamble(4), rate)
+        self._tailed = self._open(self._endpoints, self._network, self._packet + spead.preamble(5), rate)
         self._rate = rate
         self._queues = None if rate else LocalQueues(self._endpoints)
 
@@ -151,7 +153,7 @@ class SpectraSender:
 
     def _send(
         self,
-        stream: spead2.send.UdpStream,
+        stream: SendStream,
         heaps: list[spead2.send.HeapReference],
         which: Sequence[int],
         first_heap: int,
@@ -165,7 +167,7 @@ class SpectraSender:
             chosen = [heaps[i] for i in which]
             runs = [chosen] if self._queues is None else self._queues.portions(chosen, self._heap_bytes, 1)
             for run in runs:
-                stream.send_heaps(run, spead2.send.GroupMode.SERIAL)
+                stream.send_heaps(run)
         self.sent += len(which)
         self.packets += len(which) * self._groups
 

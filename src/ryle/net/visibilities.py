@@ -18,7 +18,7 @@ from .accounting import Account
 from .chunks import Span
 from .pacing import LocalQueues
 from .receiver import Receiver
-from .sockets import receive_socket, send_stream
+from .sockets import Sender, receive_socket
 
 #: Least rate of a paced sender in B/s: small heaps need not be stretched over an integration, but even the socket
 #: buffer of an untuned machine (some 200 kB) must hold what comes in the 20 ms that a busy one may take to look at it.
@@ -41,7 +41,7 @@ def meerkat_values(integration: Integration) -> NDArray[np.int32]:
     return values
 
 
-class VisibilitySender:
+class VisibilitySender(Sender):
     """Sends integrations of one substream as heaps.
 
     Parameters
@@ -66,6 +66,7 @@ class VisibilitySender:
         rate: float | None = None,
         layout: Literal["native", "meerkat"] = "native",
     ) -> None:
+        super().__init__()
         o = observation
         if layout not in ("native", "meerkat"):
             raise ValueError(f'layout {layout!r} must be "native" or "meerkat"')
@@ -83,7 +84,7 @@ class VisibilitySender:
         usual = _FULL_SPEED / o.substreams if at_full_speed else 2 * size / o.integration_time
         #: Bytes a second that are offered; 0 if not paced.
         self.rate = max(_LEAST_RATE, usual) if rate is None else rate
-        self._out = send_stream(
+        self._out = self._open(
             [o.network.visibilities], o.network, o.network.packet_size + spead.preamble(5), self.rate
         )
         #: Heaps sent so far.
