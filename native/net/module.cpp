@@ -9,6 +9,7 @@ void bind_assembler(nb::module_& m);
 void bind_sources(nb::module_& m);
 void bind_send(nb::module_& m);
 void bind_capture(nb::module_& m);
+void bind_send_rows(nb::module_& m);
 
 NB_MODULE(_native, m) {
     nb::set_leak_warnings(false);  // the interpreter frees nothing at exit
@@ -19,4 +20,5 @@ NB_MODULE(_native, m) {
     bind_sources(m);
     bind_send(m);
     bind_capture(m);
+    bind_send_rows(m);
 }

@@ -40,6 +40,17 @@ def test_examples(name):
         assert title in result.output
 
 
+def test_rows_are_shown():
+    o = changed(load(example("meerkat_extension")), fengine={"sends": "rows"})
+    text = drawn(report(o))
+    assert (
+        "rows: 32 channels x 2 polarizations in a packet, 1.6 % more on the wire" in text
+        and "rows of F-engines 64 B" in text
+    )
+    small = drawn(report(changed(o, network={"packet_size": 1400}, digitizer={"heap_samples": 1024})))
+    assert "rows: 4 channels x 2 polarizations in a packet, 12.7 % more" in small
+
+
 def test_paper_figures_are_shown():
     text = drawn(report(load(example("paper128"))))
     for figure in ("97 656.25", "6.4 Gb/s", "8192 B", "6.605 TOP/s", "2080 baselines", "falls with the channel index"):

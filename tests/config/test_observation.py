@@ -154,6 +154,15 @@ def test_four_bit_packets_hold_twice_the_channels():
     assert (eight.packet_channels, four.packet_channels) == (32, 64)
 
 
+def test_rows_pack_whole_blocks():
+    """A channel's rows are 128 bytes a polarization, whatever the bits and the spectra of a heap are."""
+    o = changed(parse(BASE), fengine={"sends": "rows", "output_bits": 4, "spectra_per_heap": 24})
+    assert (o.sends_rows, o.value_bytes, o.heap_spectra, o.batch_spectra) == (True, 2, 64, 64)
+    assert (o.packet_channels, o.spectra_heap_bytes) == (32, o.substream_channels * 2 * 128)
+    for size, channels in ((1400, 4), (256, 1), (65000, 128)):
+        assert changed(o, digitizer={"heap_samples": 64}, network={"packet_size": size}).packet_channels == channels
+
+
 def test_odd_substreams_pack_by_their_divisors():
     o = changed(parse(BASE), fengine={"channels": 210}, xengine={"channels_per_substream": 105})
     assert o.packet_channels == 21  # 32 would fit; 21 divides 105

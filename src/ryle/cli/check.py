@@ -84,6 +84,10 @@ def _overview(o: Observation) -> Table:
     if o.catcher.integration is not None:
         dumps = o.file_spectra // o.integration_spectra
         rows["in the file"] = f"{o.file_time:.9g} s = {dumps} integrations of the X-engines, summed by the catcher"
+    if o.sends_rows and o.f_engines:
+        link = next(link for link in rates.links(o) if link.name == "F-engine out")
+        share = f"{1e2 * (link.wire / link.payload - 1):.1f} % more on the wire"
+        rows["F to X"] = f"rows: {o.packet_channels} channels x {o.pols} polarizations in a packet, {share}"
     if o.packets is not None:
         layout = o.packets
         rows["F-engines"] = (
@@ -104,6 +108,8 @@ def _links(o: Observation) -> Table:
     spead = f"SPEAD {8 + 8 * rates.DIGITIZER_ITEMS} B a packet (X-engine out {8 + 8 * rates.VISIBILITY_ITEMS} B)"
     if o.catcher.packets is not None:
         spead = f"header {rates.CASPER_HEADER} B a packet"
+    elif o.sends_rows:
+        spead = spead.replace(")", f", rows of F-engines {rates.ROWS_HEADER} B)")
     elif o.packets is not None:
         header = o.packets.packet_bytes - o.packets.payload_bytes
         spead = f"header {header} B a packet (X-engine out SPEAD {8 + 8 * rates.VISIBILITY_ITEMS} B)"

@@ -235,7 +235,7 @@ def _substreams_divide(o: Observation) -> Iterator[Problem]:
 
 @_reads("array", "fengine", "network", "xengine")
 def _f_packet(o: Observation) -> Iterator[Problem]:
-    if o.packet_channels == 0:
+    if o.packet_channels == 0:  # never of rows: those of a channel are 256 B at most, as small as packets may be
         most = o.network.packet_size // (o.pols * o.value_bytes) // 8 * 8
         remedy = f"one channel of a heap must fit network.packet_size = {o.network.packet_size} B: at most {most} here"
         yield Problem("fengine.spectra_per_heap", o.fengine.spectra_per_heap, remedy)

@@ -220,7 +220,7 @@ class Observation(tables.Table):
     @property
     def batch_spectra(self) -> int:
         """Spectra that every stage can handle at once: lcm(64, spectra per heap, or of others' packet)."""
-        return math.lcm(BLOCK, self.fengine.spectra_per_heap if self.packets is None else self.packets.spectra)
+        return math.lcm(BLOCK, self.heap_spectra if self.packets is None else self.packets.spectra)
 
     @property
     def integration_spectra(self) -> int:
@@ -277,16 +277,26 @@ class Observation(tables.Table):
         return self.fengine.channels // self.substream_channels
 
     @property
+    def sends_rows(self) -> bool:
+        """Whether Ryle's F-engines send packets of rows (`ryle.send.rows`)."""
+        return self.fengine.packets is None and self.fengine.sends == "rows"
+
+    @property
+    def heap_spectra(self) -> int:
+        """Spectra of an F-heap, or of packets of rows: a block."""
+        return BLOCK if self.sends_rows else self.fengine.spectra_per_heap
+
+    @property
     def value_bytes(self) -> int:
-        """Bytes of one complex value in an F-heap."""
-        return 2 if self.fengine.output_bits == 8 else 1
+        """Bytes of one complex value in an F-heap; of rows always 2."""
+        return 2 if self.fengine.output_bits == 8 or self.sends_rows else 1
 
     @property
     def packet_channels(self) -> int:
         """Channels of one F packet: the most that divide a substream and fit the packet size; 0 if none fit."""
         if self.packets is not None:
             return self.packets.channels
-        column = self.fengine.spectra_per_heap * self.pols * self.value_bytes
+        column = self.heap_spectra * self.pols * self.value_bytes
         most = self.network.packet_size // column
         fitting = (c for c in range(min(most, self.substream_channels), 0, -1) if self.substream_channels % c == 0)
         return next(fitting, 0)
@@ -298,8 +308,8 @@ class Observation(tables.Table):
 
     @property
     def spectra_heap_bytes(self) -> int:
-        """Payload of an F-heap whose spectra are all valid."""
-        return self.substream_channels * self.fengine.spectra_per_heap * self.pols * self.value_bytes
+        """Payload of an F-heap whose spectra are all valid; of rows, of one antenna's block for one X-engine."""
+        return self.substream_channels * self.heap_spectra * self.pols * self.value_bytes
 
     # -- processes --------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,8 @@ UDP = 8
 DIGITIZER_ITEMS, SPECTRA_ITEMS, VISIBILITY_ITEMS = 8, 8, 9
 #: CASPER's visibility packets: six words of header, and samples.
 CASPER_HEADER, CASPER_PAYLOAD = 48, 4096
+#: Header of Ryle's packets of rows (wire/formats/ryle_rows.toml).
+ROWS_HEADER = 64
 #: Chunks of a receiver as `ryle.net` makes it: two windows of 4 that are filling, and 4 that are being processed.
 RING = 12
 #: Bytes of one visibility in a UVH5 file: complex64, flag, nsamples as float32; the last two before compression.
@@ -99,12 +101,13 @@ def links(o: Observation) -> list[Link]:
     antennas = len(o.f_engine_antennas(0))
     if o.packets is not None or o.catcher.packets is not None:
         return _others_links(o)
-    heaps = float(o.sample_rate / (o.step * o.fengine.spectra_per_heap))  # a second, of one antenna and substream
+    heaps = float(o.sample_rate / (o.step * o.heap_spectra))  # a second, of one antenna and substream
     digitized = float(o.sample_rate / o.digitizer.heap_samples)
     f_packet = o.spectra_heap_bytes // o.groups
 
     def spectra(name: str, count: int, streams: int) -> Link:
-        return _link(o, name, count, o.spectra_heap_bytes, f_packet, streams * heaps, SPECTRA_ITEMS)
+        items, header = (None, ROWS_HEADER) if o.sends_rows else (SPECTRA_ITEMS, 0)
+        return _link(o, name, count, o.spectra_heap_bytes, f_packet, streams * heaps, items, header)
 
     def samples(name: str, count: int, streams: int) -> Link:
         size = o.digitizer_heap_bytes

@@ -246,7 +246,10 @@ class FengineTable(Table):
     output_bits: Literal[4, 8] = Field(8, description="of each part of a value")
     dither: Literal["uniform", "none"] = Field("uniform", description="added before rounding")
     seed: int = Field(1, ge=0, lt=1 << 63, description="of the dither; same seed, same bits")
-    spectra_per_heap: int = Field(64, ge=8, le=4096, description="spectra in an F-heap, a multiple of 8")
+    sends: Literal["rows", "meerkat"] = Field(
+        "meerkat", description="packets to the X-engines: rows as they multiply them, or heaps as MeerKAT's F-engines'"
+    )
+    spectra_per_heap: int = Field(64, ge=8, le=4096, description="spectra in an F-heap of MeerKAT's, a multiple of 8")
     max_delay: Seconds = Field(1e-6, ge=0, description="largest delay, either sign, that overlaps allow for")
     antennas_per_engine: int = Field(1, ge=1, description="antennas that one process channelizes")
     backend: Literal["cpu", "cuda"] = Field("cpu", description="what the arithmetic runs on")

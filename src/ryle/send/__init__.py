@@ -1,0 +1,1 @@
+"""What leaves by the network between Ryle's engines."""
