@@ -11,7 +11,7 @@ import contextlib
 import socket
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +113,8 @@ class RowSender:
         if valid.dtype == np.bool_:
             if valid.shape != (antennas * pols, blocks * BLOCK):
                 raise ValueError(f"valid has shape {valid.shape}, not {(antennas * pols, blocks * BLOCK)}")
-            words = valid_words(valid).reshape(antennas, pols, blocks).transpose(2, 0, 1)
+            of_inputs = valid_words(np.asarray(valid, np.bool_))
+            words: NDArray[Any] = of_inputs.reshape(antennas, pols, blocks).transpose(2, 0, 1)
         else:
             words = valid
         if words.shape != (blocks, antennas, pols) or words.dtype != np.uint64:
