@@ -80,7 +80,8 @@ Plan make_plan(Draw& draw) {
         layout.sizes.push_back({1 + draw.upto(6), -1});
         elements *= layout.sizes.back().value;
     }
-    plan.payload_bytes = static_cast<std::int64_t>((elements * layout.bits + 7) / 8);
+    const std::int64_t bytes = static_cast<std::int64_t>((elements * layout.bits + 7) / 8);
+    plan.parts = {{0, bytes, 0, false}};
     layout.timestamp.terms.push_back({0, 1 + draw.upto(20)});
     if (fields > 1 && draw.one_in(3)) layout.timestamp.terms.push_back({1, 1 + draw.bits(4)});
     const std::array<std::uint64_t, 5> periods{0, 256, 4096, 1000, std::uint64_t{1} << 63};
@@ -101,15 +102,25 @@ Plan make_plan(Draw& draw) {
     plan.skew = static_cast<std::int64_t>(draw.upto(40));
     plan.outage = static_cast<std::int64_t>(draw.bits(2));
     plan.slots = static_cast<std::int64_t>(2 + draw.upto(12));
-    plan.head_stride = plan.packets * plan.payload_bytes;
-    plan.packet_stride = plan.payload_bytes;
-    plan.run_bytes = plan.payload_bytes;
+    const std::int64_t count = static_cast<std::int64_t>(heads);
+    plan.data_bytes = count * plan.packets * bytes;
+    plan.stride = bytes;
+    plan.run_bytes = bytes;
+    std::int64_t apart = plan.packets * bytes;
     if (draw.one_in(3)) {  // bytes of a payload apart from each other
         plan.run_bytes = 1;
-        plan.loops = {{plan.payload_bytes, 1, static_cast<std::int64_t>(plan.heads.size()) * plan.packets}};
-        plan.head_stride = plan.packets;
-        plan.packet_stride = 1;
+        plan.loops = {{bytes, 1, count * plan.packets}};
+        apart = plan.packets;
+        plan.stride = 1;
+    } else if (draw.one_in(3)) {  // heads take turns, some bytes between them
+        apart = bytes + static_cast<std::int64_t>(draw.upto(8));
+        plan.stride = count * apart;
+        plan.data_bytes = plan.packets * plan.stride;
     }
+    const bool reversed = draw.one_in(2);
+    for (std::int64_t h = 0; h < count; ++h) plan.offsets.push_back(apart * (reversed ? count - 1 - h : h));
+    for (std::uint64_t n = draw.upto(3); n > 0; --n)
+        plan.notes.push_back(static_cast<std::uint32_t>(draw.upto(fields - 1)));
     plan.pointers = draw.one_in(5);
     return plan;
 }
@@ -162,13 +173,15 @@ void check_chunk(const Plan& plan, const Chunk& chunk) {
         for (std::int64_t p = 0; p < plan.packets; ++p) {
             const std::int64_t cell = h * plan.packets + p;
             placed += chunk.present[cell];
+            for (std::size_t n = 0; n < plan.notes.size() && !chunk.present[cell]; ++n)
+                demand(chunk.notes[cell * plan.notes.size() + n] == 0, "notes are of present packets");
             if (plan.pointers) {
                 demand((chunk.addresses[cell] != 0) == (chunk.present[cell] != 0), "addresses are of present packets");
                 continue;
             }
-            const std::uint8_t* at = chunk.data + h * plan.head_stride + p * plan.packet_stride;
+            const std::uint8_t* at = chunk.data + plan.offsets[h] + p * plan.stride;
             const std::int64_t stride = plan.loops.empty() ? 1 : plan.loops[0].to;
-            for (std::int64_t b = 0; b < plan.payload_bytes; ++b) {
+            for (std::int64_t b = 0; b < plan.parts[0].bytes; ++b) {
                 const std::uint8_t want = chunk.present[cell] ? at[0] : 0;  // a payload is one byte over and over
                 demand(at[b * stride] == want, "payloads are whole, and zeros where they are missing");
                 demand(!chunk.present[cell] || want != 0, "no payload is zero");
@@ -200,7 +213,7 @@ void assemble(Draw& draw) {
     while (!draw.empty()) {
         std::vector<Arrival> batch;
         for (std::uint64_t n = 1 + draw.upto(70); n > 0; --n) {
-            auto packet = std::make_unique<std::vector<std::uint8_t>>(plan.layout.header_bytes + plan.payload_bytes);
+            auto packet = std::make_unique<std::vector<std::uint8_t>>(plan.layout.header_bytes + plan.parts[0].bytes);
             const std::uint64_t head = draw.upto(plan.heads.size());
             const std::uint64_t filling = 1 + draw.upto(254);
             std::fill(packet->begin() + plan.layout.header_bytes, packet->end(), static_cast<std::uint8_t>(filling));
@@ -218,7 +231,7 @@ void assemble(Draw& draw) {
             void* buffer = plan.pointers && draw.one_in(2) ? packet.get() : nullptr;
             if (buffer != nullptr) stream.given.emplace(buffer, 0);
             batch.push_back({packet->data(), static_cast<std::uint32_t>(packet->size()),
-                             static_cast<std::uint32_t>(head), nullptr, buffer});
+                             static_cast<std::uint32_t>(head), nullptr, buffer, 0});
             alive.push_back(std::move(packet));
         }
         assembler.take(batch);

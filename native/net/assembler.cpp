@@ -28,14 +28,17 @@ std::size_t Assembler::memory_bytes(const Plan& plan) {
 Assembler::Assembler(Plan plan, std::uint8_t* memory)
     : plan_(std::move(plan)),
       width_(checked_width(plan_)),
-      chunk_bytes_(data_bytes(plan_)),
+      parts_(plan_.parts),
+      per_cell_(parts_.count()),
       span_(plan_.packets * plan_.step),
       reach_(8 * width_),
-      past_cache_(plan_.loops.empty() && plan_.run_bytes >= 1024 && plan_.slots * chunk_bytes_ >= kBeyondCache),
+      past_cache_(plan_.loops.empty() && plan_.parts[0].bytes >= 1024 &&
+                  plan_.slots * plan_.data_bytes >= kBeyondCache),
       memory_(memory_bytes(plan_), memory),
       chunks_(plan_.slots),
-      placed_memory_(plan_.slots * plan_.heads.size()),
-      buffers_memory_(plan_.pointers ? plan_.slots * cells(plan_) : 0),
+      placed_memory_(2 * plan_.slots * plan_.heads.size()),
+      noted_memory_(per_cell_ > 1 && !plan_.notes.empty() ? plan_.slots * cells(plan_) : 0),
+      buffers_memory_(plan_.pointers ? plan_.slots * marks(plan_) : 0),
       heads_(plan_.heads.size(), Head{}),
       open_(width_) {
     std::uint8_t* at = memory_.data();
@@ -43,14 +46,17 @@ Assembler::Assembler(Plan plan, std::uint8_t* memory)
         Chunk& chunk = chunks_[i];
         if (plan_.pointers) {
             chunk.addresses = reinterpret_cast<std::uint64_t*>(at);
-            chunk.buffers = buffers_memory_.data() + i * cells(plan_);
+            chunk.buffers = buffers_memory_.data() + i * marks(plan_);
         } else {
             chunk.data = at;
         }
-        at += page_aligned(plan_.pointers ? cells(plan_) * 8 : chunk_bytes_);
-        chunk.present = at;
-        at += page_aligned(cells(plan_));
-        chunk.placed_by_head = placed_memory_.data() + i * heads_.size();
+        chunk.present = at + body_bytes(plan_);
+        if (!plan_.notes.empty())
+            chunk.notes = reinterpret_cast<std::uint64_t*>(chunk.present + page_aligned(marks(plan_)));
+        if (!noted_memory_.empty()) chunk.noted = noted_memory_.data() + i * cells(plan_);
+        chunk.placed_by_head = placed_memory_.data() + 2 * i * heads_.size();
+        chunk.optional_by_head = chunk.placed_by_head + heads_.size();
+        at += slot_bytes(plan_);
         free_.push_back(&chunk);
     }
     for (const std::uint32_t field : plan_.key_fields) key_widths_.push_back(plan_.layout.fields[field].width);
@@ -91,9 +97,14 @@ std::int32_t Assembler::find(Key key) const {
     return -1;
 }
 
-void Assembler::read(const Arrival& packet, std::uint64_t* values, Parsed& out) const {
+void Assembler::read(const Arrival& packet, std::uint64_t* values, Parsed& out, std::uint64_t* notes) const {
     const Verdict verdict = examine(plan_.layout, Packet(packet.data, packet.size), values);
     out.fault = verdict.reason;
+    out.payload = verdict.payload;
+    if (verdict.reason == kValid) {
+        out.part = parts_.find(verdict.offset, verdict.bytes);
+        if (out.part < 0) out.fault = kPart;
+    }
     const std::uint64_t period = plan_.layout.period, low = static_cast<std::uint64_t>(verdict.count);
     if ((period & (period - 1)) == 0)
         out.count = low & (period - 1);  // all of it if there is no period
@@ -102,10 +113,12 @@ void Assembler::read(const Arrival& packet, std::uint64_t* values, Parsed& out) 
     Key key = 0;
     for (std::size_t f = 0; f < key_widths_.size(); ++f) key = key << key_widths_[f] | values[plan_.key_fields[f]];
     out.key = key << 32 | (plan_.key_port ? packet.port : 0);
+    for (const std::uint32_t field : plan_.notes) *notes++ = values[field];
 }
 
 void Assembler::take(std::span<const Arrival> packets) {
     std::array<std::uint64_t, 1024> values;
+    std::array<std::uint64_t, kBatch * kMostNotes> notes;
     std::array<Parsed, kBatch> parsed;
     std::array<Copy, kBatch> copies;
     std::array<void*, kBatch> unused;
@@ -113,12 +126,12 @@ void Assembler::take(std::span<const Arrival> packets) {
         const auto batch = packets.subspan(at, std::min(kBatch, packets.size() - at));
         for (std::size_t i = 0; i < batch.size(); ++i) {
             if (i + 4 < batch.size()) __builtin_prefetch(batch[i + 4].data);
-            read(batch[i], values.data(), parsed[i]);
+            read(batch[i], values.data(), parsed[i], notes.data() + i * plan_.notes.size());
         }
         std::size_t located, unused_count = 0;
         {
             const std::lock_guard lock(mutex_);
-            located = locate(batch, parsed.data(), copies.data(), unused.data(), unused_count);
+            located = locate(batch, parsed.data(), notes.data(), copies.data(), unused.data(), unused_count);
         }
         if (!plan_.pointers) {
             for (std::size_t i = 0; i < located;) {
@@ -160,12 +173,13 @@ Chunk*& Assembler::slot(std::int64_t chunk) {
     return open_[at < width_ ? at : at - width_];
 }
 
-std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* parsed, Copy* copies, void** unused,
-                              std::size_t& unused_count) {
+std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* parsed, const std::uint64_t* notes,
+                              Copy* copies, void** unused, std::size_t& unused_count) {
     std::size_t located = 0;
-    last_arrival_ = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < packets.size(); ++i) {
         ++counts_.received;
+        if (last_arrival_ != 0 && packets[i].arrived != 0) close_if_quiet(packets[i].arrived);
+        last_arrival_ = packets[i].arrived;
         const auto refuse = [&](std::uint8_t fault) {
             ++counts_.malformed;
             ++counts_.faults[fault];
@@ -182,7 +196,7 @@ std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* pa
             const std::int64_t number = floor_div(since, plan_.step);
             if (number * plan_.step != since) {
                 refuse(kOffStep);
-            } else if (place(packets[i], head, number, copies[located])) {
+            } else if (place(packets[i], parsed[i], notes + i * plan_.notes.size(), head, number, copies[located])) {
                 ++located;
                 continue;
             }
@@ -193,7 +207,8 @@ std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* pa
 }
 
 // Find the packet's place and count it; false if it has none.
-bool Assembler::place(const Arrival& packet, std::int32_t head, std::int64_t number, Copy& copy) {
+bool Assembler::place(const Arrival& packet, const Parsed& parsed, const std::uint64_t* notes, std::int32_t head,
+                      std::int64_t number, Copy& copy) {
     Head& h = heads_[head];
     std::int64_t chunk = floor_div(number, plan_.packets);
     if (!started_) begin(chunk);
@@ -225,7 +240,8 @@ bool Assembler::place(const Arrival& packet, std::int32_t head, std::int64_t num
     if (chunk >= base_ + width_) advance(chunk - width_ + 1);
     Chunk*& slot = this->slot(chunk);
     const std::int64_t within = number - chunk * plan_.packets, cell = head * plan_.packets + within;
-    if (slot != nullptr && slot->present[cell]) {
+    const std::int64_t mark = per_cell_ == 1 ? cell : cell * per_cell_ + parsed.part;
+    if (slot != nullptr && slot->present[mark]) {
         ++counts_.duplicate, ++h.counts.duplicate;
         stray(head, number);
         return false;
@@ -249,18 +265,20 @@ bool Assembler::place(const Arrival& packet, std::int32_t head, std::int64_t num
     Chunk* const target = slot;
     if (target != nullptr) {
         ++counts_.placed, ++h.counts.placed;
-        target->present[cell] = 1;
+        target->present[mark] = 1;
         ++target->placed;
         ++target->placed_by_head[head];
+        if (parts_.optional(parsed.part)) ++target->optional_by_head[head];
+        if (target->notes != nullptr) note(*target, cell, notes);
+        const std::uint8_t* payload = packet.payload ? packet.payload : packet.data + parsed.payload;
         if (plan_.pointers) {
-            const std::uint8_t* payload = packet.payload ? packet.payload : packet.data + plan_.layout.header_bytes;
-            target->addresses[cell] = reinterpret_cast<std::uint64_t>(payload);
-            target->buffers[cell] = packet.buffer;
+            target->addresses[mark] = reinterpret_cast<std::uint64_t>(payload);
+            target->buffers[mark] = packet.buffer;
         } else {
+            const Part part = parts_[parsed.part];
             ++target->started;
-            copy.chunk = target;
-            copy.to = target->data + head * plan_.head_stride + within * plan_.packet_stride;
-            copy.from = packet.payload ? packet.payload : packet.data + plan_.layout.header_bytes;
+            copy = {target, target->data + plan_.offsets[head] + within * plan_.stride + part.place, payload,
+                    static_cast<std::size_t>(part.bytes)};
         }
     } else {
         ++counts_.ring_full, ++h.counts.ring_full;
@@ -278,10 +296,20 @@ bool Assembler::place(const Arrival& packet, std::int32_t head, std::int64_t num
     return target != nullptr;
 }
 
+// Keep the header fields of a cell's first packet.
+void Assembler::note(Chunk& chunk, std::int64_t cell, const std::uint64_t* notes) const {
+    if (chunk.noted != nullptr) {
+        if (chunk.noted[cell]) return;
+        chunk.noted[cell] = 1;
+    }
+    const std::size_t count = plan_.notes.size();
+    std::copy_n(notes, count, chunk.notes + static_cast<std::size_t>(cell) * count);
+}
+
 void Assembler::copy(const Copy& copy, const std::uint8_t* next) const {
-    if (past_cache_) return copy_past_cache(copy.to, copy.from, static_cast<std::size_t>(plan_.run_bytes), next);
+    if (past_cache_) return copy_past_cache(copy.to, copy.from, copy.bytes, next);
     if (plan_.loops.empty()) {
-        std::memcpy(copy.to, copy.from, static_cast<std::size_t>(plan_.run_bytes));
+        std::memcpy(copy.to, copy.from, copy.bytes);
         return;
     }
     each_run(plan_.loops, 0, 0, 0, [&](std::int64_t from, std::int64_t to) {

@@ -26,7 +26,7 @@ namespace ryle {
 __extension__ using Key = unsigned __int128;  // the fields that tell streams apart, side by side, then the port
 
 // Why a packet was malformed: the parser's reasons, then these.
-enum : std::uint8_t { kOffStep = kReasons, kJump, kFaults };
+enum : std::uint8_t { kOffStep = kReasons, kJump, kPart, kFaults };
 
 struct Chunk {
     std::int64_t number = 0;  // first packet's number is number * packets
@@ -34,10 +34,13 @@ struct Chunk {
     std::int64_t timestamp = 0;
     std::int64_t placed = 0;
     std::uint8_t* data = nullptr;        // copy mode: the payloads
-    std::uint64_t* addresses = nullptr;  // pointer mode: [head][packet], 0 where missing
-    void** buffers = nullptr;            // pointer mode: [head][packet], to be given back
-    std::uint8_t* present = nullptr;     // [head][packet]
+    std::uint64_t* addresses = nullptr;  // pointer mode: [head][packet][part], 0 where missing
+    void** buffers = nullptr;            // pointer mode: [head][packet][part], to be given back
+    std::uint8_t* present = nullptr;     // [head][packet][part]
+    std::uint64_t* notes = nullptr;      // [head][packet][note], 0 where nothing came
+    std::uint8_t* noted = nullptr;       // [head][packet], if a cell has notes and several parts
     std::int64_t* placed_by_head = nullptr;
+    std::int64_t* optional_by_head = nullptr;  // of these, parts that were not expected
 
     std::int64_t started = 0;               // copies into it that were begun (under the lock)
     std::atomic<std::int64_t> finished{0};  // and ended
@@ -67,7 +70,7 @@ class Assembler : public Sink {
 
     void on_give_back(GiveBack function, void* context);
     void take(std::span<const Arrival> packets) override;
-    void idle() override;
+    void idle(std::int64_t now) override;
     // Close and release every open chunk; packets for them are late from now on.
     void flush();
     // No more packets will come: flush, and let next() end once everything has been consumed.
@@ -84,7 +87,6 @@ class Assembler : public Sink {
     void head_counts(std::span<HeadCounts> out) const;
     const Plan& plan() const { return plan_; }
     const RingMemory& memory() const { return memory_; }
-    std::int64_t chunk_bytes() const { return chunk_bytes_; }
     std::int64_t open_most() const { return width_; }
 
   private:
@@ -98,13 +100,16 @@ class Assembler : public Sink {
     };
     struct Parsed {
         Key key;
-        std::uint64_t count;  // modulo the period
+        std::uint64_t count;    // modulo the period
+        std::uint32_t payload;  // byte of the packet at which its samples begin
+        std::int32_t part;      // of a cell
         std::uint8_t fault;
     };
     struct Copy {
         Chunk* chunk;
         std::uint8_t* to;
         const std::uint8_t* from;
+        std::size_t bytes;
     };
     struct Entry {
         Key key;
@@ -113,18 +118,20 @@ class Assembler : public Sink {
     static constexpr std::size_t kBatch = 64;
     static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();  // no packet has this number
 
-    void read(const Arrival& packet, std::uint64_t* values, Parsed& out) const;
+    void read(const Arrival& packet, std::uint64_t* values, Parsed& out, std::uint64_t* notes) const;
     std::int32_t find(Key key) const;
     // Under the lock:
-    std::size_t locate(std::span<const Arrival> packets, const Parsed* parsed, Copy* copies, void** unused,
-                       std::size_t& unused_count);
-    bool place(const Arrival& packet, std::int32_t head, std::int64_t number, Copy& copy);
+    std::size_t locate(std::span<const Arrival> packets, const Parsed* parsed, const std::uint64_t* notes, Copy* copies,
+                       void** unused, std::size_t& unused_count);
+    bool place(const Arrival& packet, const Parsed& parsed, const std::uint64_t* notes, std::int32_t head,
+               std::int64_t number, Copy& copy);
+    void note(Chunk& chunk, std::int64_t cell, const std::uint64_t* notes) const;
     bool stray(std::int32_t head, std::int64_t number);
     void advance(std::int64_t chunk);
     void close_first(bool final);
     void charge(std::int64_t chunk, const Chunk* slot, bool final);
     void close_all();
-    bool close_if_quiet(std::chrono::steady_clock::time_point now);
+    void close_if_quiet(std::int64_t now);
     void begin(std::int64_t chunk);
     void recount_behind();
     bool unwrapped(std::uint64_t count, std::int64_t& time);
@@ -132,16 +139,20 @@ class Assembler : public Sink {
 
     void copy(const Copy& copy, const std::uint8_t* next) const;
     void zero(Chunk& chunk) const;
+    void zero(std::uint8_t* cell, std::int64_t part) const;
 
     const Plan plan_;
     std::int64_t width_;  // chunks that are open at most
-    std::int64_t chunk_bytes_, span_, reach_;
+    const Parts parts_;
+    const std::int64_t per_cell_;  // parts of a cell
+    std::int64_t span_, reach_;
     bool past_cache_;  // copy payloads so that caches are left alone
     RingMemory memory_;
     std::vector<std::uint32_t> key_widths_;
     std::vector<Entry> table_;
     std::vector<Chunk> chunks_;
     std::vector<std::int64_t> placed_memory_;
+    std::vector<std::uint8_t> noted_memory_;
     std::vector<void*> buffers_memory_;
     GiveBack give_back_ = nullptr;
     void* give_back_context_ = nullptr;
@@ -166,7 +177,7 @@ class Assembler : public Sink {
     bool quiet_ = false;       // all chunks were closed because nothing came
     bool finished_ = false;
     std::int64_t taken_ = 0, epoch_ = -1;
-    std::chrono::steady_clock::time_point last_arrival_{};
+    std::int64_t last_arrival_ = 0;  // of a packet, or an idle call after packets without times; 0: unknown
     Counts counts_;
 };
 

@@ -11,18 +11,7 @@ Chunk* Assembler::next(std::chrono::nanoseconds timeout) {
     Chunk* chunk = nullptr;
     {
         std::unique_lock lock(mutex_);
-        const auto deadline = std::chrono::steady_clock::now() + timeout;
-        while (ready_.empty() && !finished_) {
-            const auto now = std::chrono::steady_clock::now();
-            if (now >= deadline) return nullptr;
-            auto until = deadline;
-            if (plan_.linger.count() > 0 && started_ && base_ <= top_) {
-                if (close_if_quiet(now)) continue;
-                until = std::min(until, last_arrival_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                                            plan_.linger));
-            }
-            ready_changed_.wait_until(lock, until);
-        }
+        ready_changed_.wait_for(lock, timeout, [this] { return !ready_.empty() || finished_; });
         if (ready_.empty()) return nullptr;
         chunk = ready_.front();
         ready_.pop_front();
@@ -34,12 +23,13 @@ Chunk* Assembler::next(std::chrono::nanoseconds timeout) {
 }
 
 void Assembler::release(Chunk* chunk) {
+    const std::size_t count = static_cast<std::size_t>(marks(plan_));
     if (plan_.pointers && give_back_ != nullptr) {
         std::array<void*, 256> buffers;
         std::size_t n = 0;
-        for (std::int64_t cell = 0; cell < cells(plan_); ++cell) {
-            if (!chunk->present[cell] || chunk->buffers[cell] == nullptr) continue;
-            buffers[n++] = chunk->buffers[cell];
+        for (std::size_t mark = 0; mark < count; ++mark) {
+            if (!chunk->present[mark] || chunk->buffers[mark] == nullptr) continue;
+            buffers[n++] = chunk->buffers[mark];
             if (n == buffers.size()) {
                 give_back_(give_back_context_, buffers.data(), n);
                 n = 0;
@@ -47,9 +37,13 @@ void Assembler::release(Chunk* chunk) {
         }
         if (n != 0) give_back_(give_back_context_, buffers.data(), n);
     }
-    if (plan_.pointers) std::memset(chunk->addresses, 0, static_cast<std::size_t>(cells(plan_)) * 8);
-    std::memset(chunk->present, 0, static_cast<std::size_t>(cells(plan_)));
+    const std::size_t cells = static_cast<std::size_t>(ryle::cells(plan_));
+    if (plan_.pointers) std::memset(chunk->addresses, 0, count * 8);
+    std::memset(chunk->present, 0, count);
+    if (chunk->notes != nullptr) std::memset(chunk->notes, 0, cells * plan_.notes.size() * 8);
+    if (chunk->noted != nullptr) std::memset(chunk->noted, 0, cells);
     std::fill_n(chunk->placed_by_head, heads_.size(), 0);
+    std::fill_n(chunk->optional_by_head, heads_.size(), 0);
     const std::lock_guard lock(mutex_);
     free_.push_back(chunk);
     --taken_;
@@ -75,19 +69,28 @@ void Assembler::head_counts(std::span<HeadCounts> out) const {
     for (std::size_t i = 0; i < std::min(out.size(), heads_.size()); ++i) out[i] = heads_[i].counts;
 }
 
+// Zeros where nothing came: in a chunk that is whole, or a head that is, nothing is looked at.
 void Assembler::zero(Chunk& chunk) const {
-    const std::int64_t heads = static_cast<std::int64_t>(heads_.size());
-    if (chunk.placed == heads * plan_.packets) return;
+    const std::int64_t heads = static_cast<std::int64_t>(heads_.size()), per_head = plan_.packets * per_cell_;
+    if (chunk.placed == heads * per_head) return;
     for (std::int64_t h = 0; h < heads; ++h) {
-        if (chunk.placed_by_head[h] == plan_.packets) continue;
-        for (std::int64_t p = 0; p < plan_.packets; ++p) {
-            if (chunk.present[h * plan_.packets + p]) continue;
-            std::uint8_t* at = chunk.data + h * plan_.head_stride + p * plan_.packet_stride;
-            each_run(plan_.loops, 0, 0, 0, [&](std::int64_t, std::int64_t to) {
-                std::memset(at + to, 0, static_cast<std::size_t>(plan_.run_bytes));
-            });
-        }
+        if (chunk.placed_by_head[h] == per_head) continue;
+        for (std::int64_t p = 0; p < plan_.packets; ++p)
+            for (std::int64_t i = 0; i < per_cell_; ++i)
+                if (!chunk.present[(h * plan_.packets + p) * per_cell_ + i])
+                    zero(chunk.data + plan_.offsets[h] + p * plan_.stride, i);
     }
+}
+
+void Assembler::zero(std::uint8_t* cell, std::int64_t index) const {
+    if (plan_.loops.empty()) {
+        const Part part = parts_[index];
+        std::memset(cell + part.place, 0, static_cast<std::size_t>(part.bytes));
+        return;
+    }
+    each_run(plan_.loops, 0, 0, 0, [&](std::int64_t, std::int64_t to) {
+        std::memset(cell + to, 0, static_cast<std::size_t>(plan_.run_bytes));
+    });
 }
 
 }  // namespace ryle

@@ -20,37 +20,9 @@ using namespace ryle;
 namespace {
 
 using Memory = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using LoopTuple = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
 
 std::chrono::nanoseconds seconds(double s) {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(std::max(s, 0.0), 1e9) * 1e9));
-}
-
-Plan to_plan(const LayoutTuple& layout, const std::vector<std::uint32_t>& key_fields, bool key_port,
-             const std::vector<std::vector<std::uint64_t>>& heads, std::int64_t step, std::int64_t origin,
-             std::int64_t packets, std::int64_t window, std::int64_t skew, std::int64_t outage, std::int64_t slots,
-             std::int64_t payload_bytes, std::int64_t head_stride, std::int64_t packet_stride, std::int64_t run_bytes,
-             const std::vector<LoopTuple>& loops, bool pointers, double linger) {
-    Plan plan;
-    plan.layout = to_layout(layout);
-    plan.key_fields = key_fields;
-    plan.key_port = key_port;
-    plan.heads = heads;
-    plan.step = step;
-    plan.origin = origin;
-    plan.packets = packets;
-    plan.window = window;
-    plan.skew = skew;
-    plan.outage = outage;
-    plan.slots = slots;
-    plan.payload_bytes = payload_bytes;
-    plan.head_stride = head_stride;
-    plan.packet_stride = packet_stride;
-    plan.run_bytes = run_bytes;
-    for (const auto& [count, from, to] : loops) plan.loops.push_back({count, from, to});
-    plan.pointers = pointers;
-    plan.linger = seconds(linger);
-    return plan;
 }
 
 // `times`: when each arrived, ns since 1970; unknown if not given.
@@ -153,7 +125,8 @@ void bind_assembler(nb::module_& m) {
             [](Sink& s, const Buffer& buffer, const Index& starts, const Index& lengths, std::uint32_t port,
                const std::optional<Index>& times) { take(s, from_buffer(buffer, starts, lengths), port, times); },
             "buffer"_a, "starts"_a, "lengths"_a, "port"_a, "times"_a = nb::none())
-        .def("take_at", &take_at, "data"_a, "sizes"_a, "payloads"_a, "buffers"_a);
+        .def("take_at", &take_at, "data"_a, "sizes"_a, "payloads"_a, "buffers"_a)
+        .def("idle", &Sink::idle, "now"_a, nb::call_guard<nb::gil_scoped_release>());
     nb::class_<Discard, Sink>(m, "Discard", "Counts packets and forgets them.")
         .def(nb::init<>())
         .def_prop_ro("packets", &Discard::packets)
@@ -161,22 +134,35 @@ void bind_assembler(nb::module_& m) {
         .def_prop_ro("first", &Discard::first)
         .def_prop_ro("last", &Discard::last);
 
-    nb::class_<Plan>(m, "Plan", "Compiled form of ryle.net.assembly.Plan.")
-        .def(
-            "__init__",
-            [](Plan* self, const LayoutTuple& layout, const std::vector<std::uint32_t>& key_fields, bool key_port,
-               const std::vector<std::vector<std::uint64_t>>& heads, std::int64_t step, std::int64_t origin,
-               std::int64_t packets, std::int64_t window, std::int64_t skew, std::int64_t outage, std::int64_t slots,
-               std::int64_t payload_bytes, std::int64_t head_stride, std::int64_t packet_stride, std::int64_t run_bytes,
-               const std::vector<LoopTuple>& loops, bool pointers, double linger) {
-                new (self)
-                    Plan(to_plan(layout, key_fields, key_port, heads, step, origin, packets, window, skew, outage,
-                                 slots, payload_bytes, head_stride, packet_stride, run_bytes, loops, pointers, linger));
-            },
-            nb::kw_only(), "layout"_a, "key_fields"_a, "key_port"_a, "heads"_a, "step"_a, "origin"_a, "packets"_a,
-            "window"_a, "skew"_a, "outage"_a, "slots"_a, "payload_bytes"_a, "head_stride"_a, "packet_stride"_a,
-            "run_bytes"_a, "loops"_a, "pointers"_a, "linger"_a)
-        .def_prop_ro("memory_bytes", [](const Plan& plan) { return Assembler::memory_bytes(plan); });
+    nb::class_<Plan>(m, "Plan", "Compiled form of ryle.net.assembly.Plan; it is checked when it is used.")
+        .def(nb::init<>())
+        .def("set_layout", [](Plan& plan, const LayoutTuple& layout) { plan.layout = to_layout(layout); })
+        .def_rw("key_fields", &Plan::key_fields)
+        .def_rw("key_port", &Plan::key_port)
+        .def_rw("heads", &Plan::heads)
+        .def_rw("notes", &Plan::notes)
+        .def_rw("step", &Plan::step)
+        .def_rw("origin", &Plan::origin)
+        .def_rw("packets", &Plan::packets)
+        .def_rw("window", &Plan::window)
+        .def_rw("skew", &Plan::skew)
+        .def_rw("outage", &Plan::outage)
+        .def_rw("slots", &Plan::slots)
+        .def_rw("data_bytes", &Plan::data_bytes)
+        .def_rw("offsets", &Plan::offsets)
+        .def_rw("stride", &Plan::stride)
+        .def_rw("run_bytes", &Plan::run_bytes)
+        .def_rw("pointers", &Plan::pointers)
+        .def("add_loop", [](Plan& p, std::int64_t count, std::int64_t from,
+                            std::int64_t to) { p.loops.push_back({count, from, to}); })
+        .def("add_part", [](Plan& p, std::int64_t offset, std::int64_t bytes, std::int64_t place,
+                            bool optional) { p.parts.push_back({offset, bytes, place, optional}); })
+        .def_prop_rw(
+            "linger", [](const Plan& p) { return std::chrono::duration<double>(p.linger).count(); },
+            [](Plan& p, double s) { p.linger = seconds(s); })
+        .def_prop_ro("memory_bytes", [](const Plan& plan) { return Assembler::memory_bytes(plan); })
+        .def_prop_ro("marks_at", &body_bytes, "Byte of a chunk's memory at which its marks begin.")
+        .def_prop_ro("notes_at", [](const Plan& p) { return body_bytes(p) + page_aligned(marks(p)); });
 
     nb::class_<PyAssembler, Sink>(m, "Assembler", "See ryle.net.assembly.Assembler.")
         .def(

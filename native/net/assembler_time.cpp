@@ -113,7 +113,8 @@ void Assembler::charge(std::int64_t chunk, const Chunk* slot, bool final) {
         std::int64_t to = end;
         if (final) to = std::min(end, (seen && newest_ - h.newest <= lag ? h.newest : newest_) + 1);
         if (to > from) {
-            const std::int64_t missing = to - from - (slot != nullptr ? slot->placed_by_head[i] : 0);
+            const std::int64_t placed = slot != nullptr ? slot->placed_by_head[i] - slot->optional_by_head[i] : 0;
+            const std::int64_t missing = (to - from) * parts_.expected() - placed;
             h.counts.missing += missing;
             counts_.missing += missing;
             h.charged = to;
@@ -145,16 +146,18 @@ void Assembler::reopen() {
     finished_ = started_ = quiet_ = false;
 }
 
-void Assembler::idle() {
+void Assembler::idle(std::int64_t now) {
     const std::lock_guard lock(mutex_);
-    close_if_quiet(std::chrono::steady_clock::now());
+    if (last_arrival_ == 0)
+        last_arrival_ = now;  // packets without times came at most since the last call
+    else
+        close_if_quiet(now);
 }
 
-bool Assembler::close_if_quiet(std::chrono::steady_clock::time_point now) {
-    if (plan_.linger.count() == 0 || !started_ || base_ > top_ || now - last_arrival_ < plan_.linger) return false;
+void Assembler::close_if_quiet(std::int64_t now) {
+    if (plan_.linger.count() == 0 || !started_ || base_ > top_ || now - last_arrival_ < plan_.linger.count()) return;
     close_all();
     quiet_ = true;
-    return true;
 }
 
 }  // namespace ryle

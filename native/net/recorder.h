@@ -46,8 +46,8 @@ class Recorder : public Sink {
     Recorder(RecorderPlan plan, Sink* next);
     ~Recorder() override;
     void take(std::span<const Arrival> packets) override;
-    void idle() override {
-        if (next_ != nullptr) next_->idle();
+    void idle(std::int64_t now) override {
+        if (next_ != nullptr) next_->idle(now);
     }
     // Write what there is and close the file.
     void close();

@@ -65,7 +65,7 @@ class RingWorker : public Worker {
             auto* block = reinterpret_cast<tpacket_block_desc*>(ring_ + std::size_t{at} * options_.block_bytes);
             auto& status = block->hdr.bh1.block_status;
             if ((__atomic_load_n(&status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) == 0) {
-                if (poll(&waiting, 1, kPatience) == 0) sink_.idle();
+                if (poll(&waiting, 1, kPatience) == 0) sink_.idle(unix_now());
                 if (waiting.revents & (POLLERR | POLLHUP)) interrupted();
                 continue;
             }

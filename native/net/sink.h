@@ -33,8 +33,8 @@ class Sink {
     // Take packets, from any thread. When it returns the packets may be overwritten; in pointer mode, once their
     // buffers have been given back.
     virtual void take(std::span<const Arrival> packets) = 0;
-    // The calling thread found nothing to receive for a while.
-    virtual void idle() {}
+    // The calling thread found nothing to receive for a while; `now`: by the clock that gives packets their times.
+    virtual void idle(std::int64_t now) { static_cast<void>(now); }
 };
 
 // Counts and forgets: what a receive mode costs by itself.

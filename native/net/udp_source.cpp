@@ -64,7 +64,7 @@ class UdpWorker : public Worker {
         while (!stopping()) {
             const int n = epoll_wait(waiting_.descriptor, ready.data(), ready.size(), kPatience);
             if (n < 0 && errno != EINTR) fail("cannot wait for packets");
-            if (n == 0) sink_.idle();
+            if (n == 0) sink_.idle(unix_now());
             auto* end = ready.data() + std::max(n, 0);
             for (int turn = 0; turn < kTurns && end != ready.data(); ++turn)
                 end = std::remove_if(ready.data(), end, [&](const auto& e) { return !drain(sockets_[e.data.u64]); });

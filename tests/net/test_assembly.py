@@ -9,63 +9,10 @@ import numpy as np
 import pytest
 
 import fresh
+from assembled import FORMAT, STEP, check_data, check_sums, drain, feed, packet, payload, plan, stream
 from ryle.net.assembly import Assembler, Plan, grid
 from ryle.wire.description import Format, names
 from ryle.wire.packets import build
-
-STEP, BYTES = 4, 48
-FORMAT = Format.parse(f"""
-title = "test"
-source = "this file"
-[header]
-bytes = 8
-[[header.field]]
-name = "seq"
-byte = 0
-bytes = 8
-bits = "63:16"
-means = "packet"
-[[header.field]]
-name = "ant"
-byte = 0
-bytes = 8
-bits = "15:8"
-means = "antenna"
-[[header.field]]
-name = "kind"
-byte = 0
-bytes = 8
-bits = "7:0"
-means = "always 7"
-equals = 7
-[payload]
-order = ["time", "channel", "input"]
-size = {{ time = {STEP}, channel = 3, input = {BYTES // 3 // STEP} }}
-[sample]
-bits = 4
-complex = true
-code = "twos_complement"
-[timestamp]
-unit = "spectra"
-count = {{ seq = {STEP} }}
-step = {STEP}
-stream = ["ant"]
-[placement]
-antenna = {{ ant = 1 }}
-""")
-
-
-def plan(heads=3, **settings):
-    return Plan(FORMAT, grid(FORMAT, ant=range(heads)), **({"packets": 16, "chunks": 24, "linger": 0.0} | settings))
-
-
-def payload(head, number):
-    """Bytes that no other packet has."""
-    return struct.pack("<Hq", head, number) + bytes([1 + (head + 31 * number) % 251]) * (BYTES - 10)
-
-
-def packet(head, number):
-    return struct.pack(">Q", (number % 2**48) << 16 | head << 8 | 7) + payload(head, number)
 
 
 class Oracle:
@@ -143,45 +90,6 @@ def arrivals(rng, p, numbers, loss, skew=0, twice=0.05, disorder=0.1, reach=3):
             if rng.random() < twice:
                 events.append((time + rng.exponential(p.packets), head, number))
     return [(head, number) for _, head, number in sorted(events)]
-
-
-def feed(assembler, rng, packets):
-    """Hand packets over in batches of any size, consuming in between; copies of the chunks, in order."""
-    chunks, at = [], 0
-    while at < len(packets):
-        n = int(rng.integers(1, 200))
-        assembler.take(packets[at : at + n])
-        at += n
-        while (chunk := assembler.next(0)) is not None:
-            with chunk:
-                chunks.append((chunk.epoch, chunk.number, chunk.timestamp, chunk.present.copy(), chunk.data.copy()))
-    return chunks
-
-
-def drain(assembler):
-    return [(c.epoch, c.number, c.timestamp, c.present.copy(), c.data.copy()) for c in assembler]
-
-
-def check_data(p, chunks):
-    """What is present holds its own payload, all else zeros."""
-    for _, number, timestamp, present, data in chunks:
-        assert timestamp == p.origin + number * p.span
-        for head, i in np.ndindex(present.shape):
-            want = payload(head, number * p.packets + i) if present[head, i] else bytes(BYTES)
-            assert data[head, i].tobytes() == want
-
-
-def check_sums(assembler):
-    c, h = assembler.counts(), assembler.head_counts()
-    assert c.datagrams == c.placed + c.late + c.duplicate + c.malformed + c.foreign
-    assert c.received == c.datagrams + c.ring_full and c.expected == c.placed + c.missing
-    assert c.malformed == sum(c.faults.values())
-    for name in ("placed", "late", "duplicate", "ring_full", "missing"):
-        assert getattr(h, name).sum() == getattr(c, name)
-    assert h.jump.sum() == c.faults["jump"]
-    assert np.array_equal(h.expected, h.placed + h.missing) and (h.missing >= 0).all()
-    assert c.open + c.ready + c.taken + c.free == assembler.plan.chunks
-    return c
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.001, 0.01, 0.2])
@@ -294,10 +202,6 @@ def stamp(f, count):
     return values
 
 
-def stream(heads, numbers):
-    return [packet(head, number) for number in numbers for head in range(heads)]
-
-
 @pytest.mark.parametrize("heads", [1, 2, 5])
 @pytest.mark.parametrize("jump", [10**9, 2 * 10**5, 5000, 3000, -5000, -(10**6), -(2**40)])
 def test_after_a_clock_jump_the_next_chunk_is_whole(heads, jump):
@@ -405,6 +309,7 @@ def test_malformed_and_foreign_packets_are_counted_by_reason():
         "timestamp": 0,
         "off_step": 0,
         "jump": 0,
+        "part": 0,
     }
     assert c.foreign == 1 and c.placed == 1
     other = Assembler(Plan(FORMAT, [(0,)], packets=16, origin=2))
@@ -550,10 +455,17 @@ def test_many_threads_lose_and_double_nothing():
 
 
 def test_silence_closes_chunks_and_a_new_stream_is_believed_at_once():
+    """Sources tell the time, by which silence is judged; packets without times are taken to be as old as the last call."""
     assembler = Assembler(plan(2, packets=16, linger=0.05))
     assembler.take(stream(2, range(1000, 1020)))
-    chunks = [assembler.next(2) for _ in range(2)]
-    assert [c.number for c in chunks] == [62, 63]
+    with assembler.next(0) as chunk:
+        assert chunk.number == 62
+    for now in (10**18, 10**18 + 49_999_999):
+        assembler.idle(now)
+        assert assembler.next(0) is None
+    assembler.idle(10**18 + 50_000_000)
+    chunks = [assembler.next(0)]
+    assert [c.number for c in chunks] == [63]
     for c in chunks:
         c.release()
     assert assembler.next(0.1) is None

@@ -138,7 +138,7 @@ void Receiver::run(Queue& queue) {
             if (now - told > patience) {
                 told = now;
                 queue.busy.store(busy, std::memory_order_relaxed);
-                sink_->idle();
+                sink_->idle(unix_now());
             }
             rte_pause();
             continue;
@@ -176,7 +176,7 @@ void Receiver::run(Queue& queue) {
                 for (unsigned i = fit; i < good; ++i) rte_pktmbuf_free(static_cast<rte_mbuf*>(arrivals[i].buffer));
                 if (now - told > patience) {  // so that what is open ends, although nothing moves time
                     told = now;
-                    sink_->idle();
+                    sink_->idle(unix_now());
                 }
             }
         } else {

@@ -74,6 +74,7 @@ class Sink:
         times: NDArray[np.int64] | None = None,
     ) -> None: ...
     def take_at(self, data: list[int], sizes: list[int], payloads: list[int], buffers: list[int]) -> None: ...
+    def idle(self, now: int) -> None: ...
 
 class Discard(Sink):
     def __init__(self) -> None: ...
@@ -87,30 +88,33 @@ class Discard(Sink):
     def last(self) -> int: ...
 
 class Plan:
-    def __init__(
-        self,
-        *,
-        layout: Layout,
-        key_fields: list[int],
-        key_port: bool,
-        heads: list[list[int]],
-        step: int,
-        origin: int,
-        packets: int,
-        window: int,
-        skew: int,
-        outage: int,
-        slots: int,
-        payload_bytes: int,
-        head_stride: int,
-        packet_stride: int,
-        run_bytes: int,
-        loops: list[tuple[int, int, int]],
-        pointers: bool,
-        linger: float,
-    ) -> None: ...
+    key_fields: list[int]
+    key_port: bool
+    heads: list[list[int]]
+    notes: list[int]
+    step: int
+    origin: int
+    packets: int
+    window: int
+    skew: int
+    outage: int
+    slots: int
+    data_bytes: int
+    offsets: list[int]
+    stride: int
+    run_bytes: int
+    pointers: bool
+    linger: float
+    def __init__(self) -> None: ...
+    def set_layout(self, layout: Layout) -> None: ...
+    def add_loop(self, count: int, source: int, to: int, /) -> None: ...
+    def add_part(self, offset: int, bytes: int, place: int, optional: bool, /) -> None: ...
     @property
     def memory_bytes(self) -> int: ...
+    @property
+    def marks_at(self) -> int: ...
+    @property
+    def notes_at(self) -> int: ...
 
 class Assembler(Sink):
     def __init__(self, plan: Plan, memory: NDArray[np.uint8] | None) -> None: ...

@@ -52,12 +52,28 @@ from ryle.wire.packets import Packets
 
 from . import _native
 from .accounting import Account
-from .assembly_plan import PORT, Plan, grid
+from .assembly_plan import PORT, Part, Placing, Plan, grid, heap_parts
 
-__all__ = ["FAULTS", "PORT", "Assembler", "Chunk", "Counts", "HeadCounts", "Plan", "grid"]
+__all__ = [
+    "FAULTS",
+    "PORT",
+    "Assembler",
+    "Chunk",
+    "Counts",
+    "HeadCounts",
+    "Part",
+    "Placing",
+    "Plan",
+    "grid",
+    "heap_parts",
+]
 
-#: Why packets are malformed: `ryle.wire.packets.Reason`, then timestamps off the steps or too far from the others.
-FAULTS = ("", "short", "field", "length", "stated_length", "timestamp", "off_step", "jump")
+#: Why packets are malformed: `ryle.wire.packets.Reason`, then timestamps off the steps or too far from the others, and
+#: packets that are no part of the plan's heaps.
+FAULTS = ("", "short", "field", "length", "stated_length", "timestamp", "off_step", "jump", "part")
+
+
+_Views = tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,20 +175,33 @@ class Chunk:
     data : ndarray of uint8, shape `Plan.shape`
         Payloads in wire order (or the plan's), a read-only view of the ring; zeros where packets are missing. Undefined
         after `release`. Empty in pointer mode.
-    present : ndarray of uint8, shape (head, packet)
-        1 where the packet arrived.
-    addresses : ndarray of uint64, shape (head, packet)
+    present : ndarray of uint8, shape `Plan.marks_shape`
+        1 where the packet arrived: (head, packet), or (head, packet, part) if a cell has several parts.
+    notes : ndarray of uint64, shape (head, packet, note)
+        Header fields `Plan.notes` of the first packet that was placed in each cell; 0 where none was.
+    addresses : ndarray of uint64, shape `Plan.marks_shape`
         In pointer mode where each payload lies, 0 if it is missing (`ryle.channelize.payloads.Payloads`); else empty.
     placed : int
         Packets that arrived.
     """
 
-    __slots__ = ("_assembler", "_slot", "addresses", "data", "epoch", "number", "placed", "present", "timestamp")
+    __slots__ = (
+        "_assembler",
+        "_slot",
+        "addresses",
+        "data",
+        "epoch",
+        "notes",
+        "number",
+        "placed",
+        "present",
+        "timestamp",
+    )
 
     def __init__(self, assembler: Assembler, taken: tuple[int, int, int, int, int]) -> None:
         self._slot, self.number, self.epoch, self.timestamp, self.placed = taken
         self._assembler: Assembler | None = assembler
-        self.data, self.present, self.addresses = assembler._views[self._slot]
+        self.data, self.present, self.notes, self.addresses = assembler._views[self._slot]
 
     @property
     def slot(self) -> int:
@@ -218,21 +247,22 @@ class Assembler:
 
     def __init__(self, plan: Plan, memory: NDArray[np.uint8] | None = None) -> None:
         self.plan = plan
-        self.native = _native.Assembler(plan.compiled(), memory)
+        compiled = plan.compiled()
+        self.native = _native.Assembler(compiled, memory)
         ring = self.native.memory
         ring.flags.writeable = False
-        cells = len(plan.heads) * plan.packets
+        self._views = [self._view(ring[slot * self.native.slot_bytes :], compiled) for slot in range(plan.chunks)]
+
+    def _view(self, slot: NDArray[np.uint8], compiled: _native.Plan) -> _Views:
+        plan, marks, notes = self.plan, compiled.marks_at, compiled.notes_at
+        count = int(np.prod(plan.marks_shape))
+        present = slot[marks : marks + count].reshape(plan.marks_shape)
+        noted = (len(plan.heads), plan.packets, len(plan.notes))
+        kept = slot[notes : notes + 8 * int(np.prod(noted))].view(np.uint64).reshape(noted)
         nothing = np.empty(0, np.uint8)
-        self._views: list[tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint64]]] = []
-        for slot in range(plan.chunks):
-            at = slot * self.native.slot_bytes
-            size = 8 * cells if plan.pointers else cells * plan.payload_bytes
-            body, marks = ring[at : at + size], at + (size + 4095) // 4096 * 4096
-            present = ring[marks : marks + cells].reshape(len(plan.heads), plan.packets)
-            if plan.pointers:
-                self._views.append((nothing, present, body.view(np.uint64).reshape(present.shape)))
-            else:
-                self._views.append((body.reshape(plan.shape), present, nothing.view(np.uint64)))
+        if plan.pointers:
+            return nothing, present, kept, slot[: 8 * count].view(np.uint64).reshape(plan.marks_shape)
+        return slot[: compiled.data_bytes].reshape(plan.shape), present, kept, nothing.view(np.uint64)
 
     @staticmethod
     def memory_bytes(plan: Plan) -> int:
@@ -263,14 +293,35 @@ class Assembler:
         lengths: NDArray[np.int64] | None = None,
         *,
         port: int = 0,
+        times: NDArray[np.int64] | int = 0,
     ) -> None:
-        """Place packets that Python has, given as to `Parser.parse`; `port` is their port's number."""
+        """Place packets that Python has.
+
+        Parameters
+        ----------
+        packets, starts, lengths
+            As for `Parser.parse`.
+        port : int
+            Their port's number.
+        times : ndarray of int64, shape (packet,), or int
+            When each arrived, or all did, ns since 1970; 0: unknown.
+        """
         if starts is not None and lengths is not None:
-            self.native.take_buffer(np.asarray(packets), starts, lengths, port)
-        elif isinstance(packets, np.ndarray):
-            self.native.take_rows(packets, port)
+            count = len(starts)
         else:
-            self.native.take_bytes(list(packets), port)
+            packets = packets if isinstance(packets, np.ndarray) else list(packets)
+            count = len(packets)
+        when = None if isinstance(times, int) and times == 0 else np.ascontiguousarray(np.broadcast_to(times, count))
+        if starts is not None and lengths is not None:
+            self.native.take_buffer(np.asarray(packets), starts, lengths, port, when)
+        elif isinstance(packets, np.ndarray):
+            self.native.take_rows(packets, port, when)
+        else:
+            self.native.take_bytes(list(packets), port, when)
+
+    def idle(self, now: int) -> None:
+        """Say that nothing comes, at this time, ns since 1970; sources do, and it is how silence is noticed."""
+        self.native.idle(now)
 
     def next(self, timeout: float = 1.0) -> Chunk | None:
         """Wait for the next chunk in order of time.

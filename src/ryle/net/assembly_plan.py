@@ -41,6 +41,63 @@ def grid(format: Format, **values: int | Iterable[int]) -> tuple[tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One packet of a heap of several.
+
+    Parameters
+    ----------
+    offset : int
+        Byte of the heap's payload at which its samples begin.
+    bytes : int
+        Of samples; a packet with this offset and another length is malformed.
+    place : int
+        Byte of the cell at which they are put.
+    optional : bool
+        Whether nobody misses it: it is counted if it comes.
+    """
+
+    offset: int
+    bytes: int
+    place: int
+    optional: bool = False
+
+
+def heap_parts(nbytes: int, packet_bytes: int, place: int = 0) -> tuple[Part, ...]:
+    """Cut a heap as senders do: all packets but the last are equally long.
+
+    Parameters
+    ----------
+    nbytes : int
+        Bytes of the heap's payload.
+    packet_bytes : int
+        Bytes of it in a packet.
+    place : int
+        Byte of the cell at which the heap begins.
+    """
+    starts = range(0, nbytes, packet_bytes)
+    return tuple(Part(at, min(packet_bytes, nbytes - at), place + at) for at in starts)
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """Where heads lie in a chunk, if not one behind the other.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the chunk's data, in bytes. Bytes that belong to no packet stay zero.
+    offsets : sequence of int
+        Byte at which each head's first packet begins.
+    stride : int
+        Bytes from one packet of a head to the next.
+    """
+
+    shape: tuple[int, ...]
+    offsets: Sequence[int]
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What chunks look like and how long they wait for packets.
 
@@ -73,6 +130,13 @@ class Plan:
         ``("channel", "packet", "time", "head", "input")``. By default ("head", "packet", bytes as on the wire).
     pointers : bool
         Keep addresses of payloads instead of copying them (see `Chunk.addresses`).
+    parts : sequence of Part, optional
+        For heaps of several packets: the packets of one, in order of their offsets; a cell of the chunk is then a heap.
+        All but a few at the end are equally long and follow one another.
+    notes : sequence of str
+        Header fields that are kept for each cell, of the first of its packets that was placed (`Chunk.notes`).
+    placing : Placing, optional
+        Where heads lie in the chunk; excludes `order`.
     """
 
     format: Format
@@ -88,6 +152,9 @@ class Plan:
     by_port: bool = False
     order: Sequence[str] | None = None
     pointers: bool = False
+    parts: Sequence[Part] = ()
+    notes: Sequence[str] = ()
+    placing: Placing | None = None
 
     @property
     def step(self) -> int:
@@ -119,18 +186,29 @@ class Plan:
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes of samples in a packet."""
+        """Bytes of samples of a cell: of a packet, or of a heap of several."""
+        if self.parts:
+            return max(part.place + part.bytes for part in self.parts)
         sample = self.format.sample
         return int((int(np.prod(self.payload_shape)) * sample.parts * sample.bits + 7) // 8)
 
     @property
     def packet_bytes(self) -> int:
         """Bytes of the longest valid packet."""
-        return self.format.header.bytes + self.payload_bytes + max(self.format.payload.trailer_bytes)
+        payload = max((part.bytes for part in self.parts), default=0) or self.payload_bytes
+        return self.format.header.bytes + payload + max(self.format.payload.trailer_bytes)
+
+    @property
+    def marks_shape(self) -> tuple[int, ...]:
+        """Shape of `Chunk.present`: (head, packet), or (head, packet, part) if there are several parts."""
+        cells = len(self.heads), self.packets
+        return (*cells, len(self.parts)) if len(self.parts) > 1 else cells
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of `Chunk.data`; a last axis of bytes if the order is the wire's or a sample has several bytes."""
+        if self.placing is not None:
+            return self.placing.shape
         if self.order is None:
             return len(self.heads), self.packets, self.payload_bytes
         element = self._element_bytes()
@@ -183,24 +261,32 @@ class Plan:
             (*entry[:5], fixed[name], fixed[name]) if name in fixed else entry
             for name, entry in zip(names, base[1], strict=True)
         ]
-        head_stride, packet_stride, run, loops = self._strides()
-        return _native.Plan(
-            layout=(base[0], fields, *base[2:]),
-            key_fields=[names.index(name) for name in f.timestamp.stream],
-            key_port=self.by_port,
-            heads=[list(head) for head in self.heads],
-            step=self.step,
-            origin=self.origin,
-            packets=self.packets,
-            window=self.window,
-            skew=self.skew,
-            outage=1000 * self.span if self.outage is None else self.outage,
-            slots=self.chunks,
-            payload_bytes=self.payload_bytes,
-            head_stride=head_stride,
-            packet_stride=packet_stride,
-            run_bytes=run,
-            loops=loops,
-            pointers=self.pointers,
-            linger=self.linger,
-        )
+        plan = _native.Plan()
+        plan.set_layout((base[0], fields, *base[2:]))
+        plan.key_fields = [names.index(name) for name in f.timestamp.stream]
+        plan.key_port = self.by_port
+        plan.heads = [list(head) for head in self.heads]
+        if unknown := set(self.notes) - set(names):
+            raise ValueError(f"notes = {', '.join(sorted(unknown))}: {f.name} has the fields {', '.join(names)}")
+        plan.notes = [names.index(name) for name in self.notes]
+        plan.step, plan.origin, plan.packets = self.step, self.origin, self.packets
+        plan.window, plan.skew = self.window, self.skew
+        plan.outage = 1000 * self.span if self.outage is None else self.outage
+        plan.slots, plan.linger, plan.pointers = self.chunks, self.linger, self.pointers
+        plan.data_bytes = int(np.prod(self.shape))
+        self._place(plan)
+        for part in self.parts or (Part(0, self.payload_bytes, 0),):
+            plan.add_part(part.offset, part.bytes, part.place, part.optional)
+        return plan
+
+    def _place(self, plan: _native.Plan) -> None:
+        if self.placing is not None:
+            if self.order is not None:
+                raise ValueError(f"order = {tuple(self.order)} and placing exclude each other; leave one out")
+            plan.offsets, plan.stride = [int(at) for at in self.placing.offsets], self.placing.stride
+            plan.run_bytes = self.payload_bytes
+            return
+        head, plan.stride, plan.run_bytes, loops = self._strides()
+        plan.offsets = [head * h for h in range(len(self.heads))]
+        for loop in loops:
+            plan.add_loop(*loop)

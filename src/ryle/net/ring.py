@@ -166,7 +166,7 @@ class RingReader:
             return None
         layout, start = self.layout, self._memory + slot * self._slot_bytes
         data = self._bytes[start : start + layout.data_bytes].reshape(layout.shape)
-        marks = self._bytes[start + self._marks :][: layout.cells].reshape(len(layout.heads), layout.packets)
+        marks = self._bytes[start + self._marks :][: layout.cells].reshape(layout.marks_shape)
         return RingChunk(number, epoch, timestamp, placed, data, marks, order, lambda: self._orders[slot] == order)
 
     def chunks(self) -> list[RingChunk]:

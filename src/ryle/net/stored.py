@@ -58,6 +58,8 @@ class Layout:
         Timestamp at which a chunk begins.
     unit : str
         Of timestamps.
+    parts : int
+        Packets of a cell: 1, or those of a heap of several.
     """
 
     format: str
@@ -68,6 +70,7 @@ class Layout:
     step: int
     origin: int
     unit: str
+    parts: int = 1
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
@@ -82,6 +85,7 @@ class Layout:
             plan.step,
             plan.origin,
             plan.format.timestamp.unit,
+            max(1, len(plan.parts)),
         )
 
     @property
@@ -92,7 +96,13 @@ class Layout:
     @property
     def cells(self) -> int:
         """Packets of a chunk."""
-        return len(self.heads) * self.packets
+        return len(self.heads) * self.packets * self.parts
+
+    @property
+    def marks_shape(self) -> tuple[int, ...]:
+        """Shape of `AnyChunk.present`."""
+        cells = len(self.heads), self.packets
+        return (*cells, self.parts) if self.parts > 1 else cells
 
     @property
     def record_bytes(self) -> int:
@@ -136,7 +146,7 @@ class AnyChunk(Protocol):
 
     @property
     def present(self) -> NDArray[np.uint8]:
-        """1 where a packet arrived, shape (head, packet)."""
+        """1 where a packet arrived, shape (head, packet), or (head, packet, part)."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +234,7 @@ class ChunkFile:
         assert numbers is not None
         marks = at + PAGE
         data = marks + pages(layout.cells)
-        present = self._bytes[marks : marks + layout.cells].reshape(len(layout.heads), layout.packets)
+        present = self._bytes[marks : marks + layout.cells].reshape(layout.marks_shape)
         body = self._bytes[data : data + layout.data_bytes].reshape(layout.shape)
         return StoredChunk(numbers[0], numbers[1], numbers[2], numbers[3], body, present)
 

@@ -80,7 +80,7 @@ class _Lane:
         self.gpu = gpu
         self.streams = [gpu.stream() for _ in range(depth)]
         self.data = [gpu.empty(layout.shape, np.uint8) for _ in range(depth)]
-        self.present = [gpu.empty((len(layout.heads), layout.packets), np.uint8) for _ in range(depth)]
+        self.present = [gpu.empty(layout.marks_shape, np.uint8) for _ in range(depth)]
         self.found = [gpu.array(np.zeros(3, np.uint64)) for _ in range(depth)]
         self.results = [gpu.pinned((3,), np.uint64) for _ in range(depth)]
         self.turn = 0

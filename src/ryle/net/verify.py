@@ -62,8 +62,10 @@ class PayloadRule:
             If the payloads are not as on the wire, or packets have no number of their own.
         """
         f = plan.format
-        if plan.order is not None or plan.pointers:
-            raise ValueError("payloads can be verified as they come from the wire only: leave order and pointers out")
+        if plan.order is not None or plan.pointers or plan.placing is not None or plan.parts:
+            raise ValueError(
+                "payloads can be verified as they come from the wire only: leave order, placing, parts and pointers out"
+            )
         if f.period % plan.step:
             raise ValueError(
                 f"{f.name}: packets cannot be numbered, as {plan.step} does not divide where timestamps begin again "
