@@ -53,8 +53,11 @@ def test_meerkat_band(meerkat):
 
 
 def test_meerkat_addresses(meerkat):
-    assert str(meerkat.digitizer_endpoint(0)) == "239.102.0.64:7148"
-    assert str(meerkat.digitizer_endpoint(79)) == "239.102.0.143:7148"
+    """Each polarization goes to eight groups, as MeerKAT's digitizers send it."""
+    assert [str(e) for e in meerkat.input_endpoints(0)] == [f"239.102.0.{64 + i}:7148" for i in range(8)]
+    assert [str(e) for e in meerkat.input_endpoints(159)] == [f"239.102.79.{72 + i}:7148" for i in range(8)]
+    assert [str(e) for e in meerkat.digitizer_endpoints(3)] == [f"239.102.3.{64 + i}:7148" for i in range(16)]
+    assert len(meerkat.digitizer_endpoints(range(80))) == 80 * 16
     assert str(meerkat.spectra_endpoint(63)) == "239.102.1.63:7148"
 
 

@@ -209,6 +209,75 @@ def test_antenna_file(tmp_path):
     assert [(a.name, a.enu) for a in antennas] == [("A0", (0.0, 0.0, 0.0)), ("A1", (210.5, -40.0, 0.1))]
 
 
+def test_antenna_file_with_addresses(tmp_path):
+    (tmp_path / "a.txt").write_text(
+        "A0 0 0 0 239.1.0.64+7:7148 239.1.0.72+7:7148\nA1 9 0 0 239.1.1.64+7:7148\nA2 0 9 0\n"
+    )
+    (tmp_path / "o.toml").write_text(ANTENNAS.sub('antenna_file = "a.txt"', DEMO))
+    o = load(tmp_path / "o.toml")
+    assert [[str(e) for e in o.input_endpoints(i)][::7] for i in range(6)] == [
+        ["239.1.0.64:7148", "239.1.0.71:7148"],
+        ["239.1.0.72:7148", "239.1.0.79:7148"],
+        *[["239.1.1.64:7148", "239.1.1.71:7148"]] * 2,
+        *[[str(o.network.digitizers.nth(2))]] * 2,
+    ]
+    assert len(o.digitizer_endpoints([0, 1, 2])) == 25
+    (tmp_path / "a.txt").write_text("A0 0 0 0 239.1.0.64+7\n")
+    with pytest.raises(ConfigError, match=r"(?s)antennas\[0\]\.digitizers.*239\.102\.0\.64\+7:7148"):
+        load(tmp_path / "o.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ('"239.1.0.64+7"', "for that group and 7 more"),
+        ('"239.1.0.64+:7148"', "for that group and 7 more"),
+        ('"239.1.0.64+7:0"', "for that group and 7 more"),
+        ("7148", "for that group and 7 more"),
+        ('["239.1.0.64+7:7148", "localhost:7148"]', "localhost"),
+        ('"239.255.255.255+1:7148"', "past the multicast addresses"),
+        ('"255.255.255.255+1:7148"', "past the last address"),
+    ],
+)
+def test_no_address_range(text, remedy):
+    (problem,) = problems(DEMO.replace('name = "A0",', f'name = "A0", digitizers = {text},'))
+    assert problem.key == "array.antennas[0].digitizers" and remedy in problem.remedy
+
+
+def test_inputs_may_have_addresses_of_their_own():
+    text = DEMO.replace('name = "A0",', 'name = "A0", digitizers = "10.0.0.1+1:7148",')
+    inputs = [(a, p) for a in range(len(parse(DEMO).antennas)) for p in "xy"]
+    for i, (a, p) in enumerate(inputs):
+        text += f'[[inputs]]\nstream = {i}\nantenna = "A{a}"\npolarization = "{p}"\n'
+        text += 'digitizers = ["[ff15::1]:7", "239.1.1.1+1:8"]\n' if i == 1 else ""
+    o = parse(text)
+    assert [str(e) for e in o.input_endpoints(0)] == ["10.0.0.1:7148", "10.0.0.2:7148"]
+    assert [str(e) for e in o.input_endpoints(1)] == ["[ff15::1]:7", "239.1.1.1:8", "239.1.1.2:8"]
+    assert len(o.digitizer_endpoints(0)) == 5
+
+
+def test_how_engines_receive():
+    def found(engine, index=0):
+        r = o.receive(engine, index)
+        return r.by, r.device, r.threads, r.cores, r.buffer
+
+    o = parse(DEMO)
+    assert found("f") == found("catcher") == ("udp", "", 1, [], 64 << 20)
+    network = (
+        '[network]\nreceive = { by = "packet_ring", device = "eth1", threads = 2, cores = [4, 5, 6, 7] }\n[xengine]\n'
+    )
+    text = DEMO.replace("[xengine]\n", network + 'receive = "udp"\n').replace(
+        "taps = 8", "taps = 8\nreceive.buffer = '1 MiB'"
+    )
+    o = parse(text)
+    assert found("f", 0) == ("packet_ring", "eth1", 2, [4, 5], 1 << 20)
+    assert found("f", 1)[3] == [6, 7] and found("f", 2)[3] == [4, 5]
+    assert found("x") == ("udp", "eth1", 2, [4, 5], 64 << 20)
+    assert found("catcher") == ("packet_ring", "eth1", 2, [4, 5], 128 << 20)
+    (problem,) = problems(DEMO.replace("[xengine]", '[network]\nreceive = "pcap"\n[xengine]'))
+    assert problem.key == "network.receive.by" and '"packet_ring"' in problem.remedy
+
+
 def attempt(text):
     """Reading may refuse with a list of mistakes and in no other way; what it accepts can be reported on."""
     try:

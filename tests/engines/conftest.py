@@ -175,7 +175,7 @@ def _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_pac
             for s in range(o.substreams)
         ]
         visibilities = stack.enter_context(VisibilityReceiver(o, end_after=o.substreams))
-        routes = [(o.digitizer_endpoint(a), behind.digitizer_endpoint(a)) for a in antennas]
+        routes = [(o.digitizer_endpoints(a)[0], behind.digitizer_endpoints(a)[0]) for a in antennas]
         link_d = stack.enter_context(FaultyLink(routes, digitizer_faults or none))
         routes = [(o.spectra_endpoint(s), behind.spectra_endpoint(s)) for s in range(o.substreams)]
         link_s = stack.enter_context(FaultyLink(routes, spectra_faults or none))

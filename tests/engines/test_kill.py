@@ -103,8 +103,8 @@ class Run:
             time.sleep(0.05)
         o = load(self.file)
         for endpoint in (
-            o.digitizer_endpoint(0),
-            o.digitizer_endpoint(1),
+            o.digitizer_endpoints(0)[0],
+            o.digitizer_endpoints(1)[0],
             o.spectra_endpoint(0),
             o.network.visibilities,
         ):

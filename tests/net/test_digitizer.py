@@ -94,7 +94,7 @@ def test_wire_is_meerkats(observe, rng):
         inputs='[[inputs]]\nstream = 71\nantenna = "A0"\npolarization = "x"\n[[inputs]]\nstream = 70\n'
         'antenna = "A0"\npolarization = "y"\n',
     )
-    e = o.digitizer_endpoint(0)
+    e = o.digitizer_endpoints(0)[0]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.settimeout(60)
         s.bind((e.host, e.port))
@@ -112,7 +112,7 @@ def test_every_class_of_the_account(observe, settled, wire, steady, rng):
     def body():
         o = observe(antennas=1)
         size, n = o.digitizer_heap_bytes, o.digitizer.heap_samples
-        to = (o.digitizer_endpoint(0).host, o.digitizer_endpoint(0).port)
+        to = (o.digitizer_endpoints(0)[0].host, o.digitizer_endpoints(0)[0].port)
         payload = bytes(size)
         with DigitizerReceiver(o, chunk_packets=4, window=2) as r:
             good = [packet(s, t * n, payload, heap=100 + 2 * t + s) for t in range(40, 52) for s in (0, 1)]
@@ -138,7 +138,7 @@ def test_every_class_of_the_account(observe, settled, wire, steady, rng):
             ]
             for d in bad:
                 wire.sendto(d, to)
-            settled(r, *map(o.digitizer_endpoint, range(len(o.antennas))))
+            settled(r, *o.digitizer_endpoints(range(len(o.antennas))))
             r.stop()
             got = list(r)
         account = r.account()
@@ -162,7 +162,7 @@ def test_whole_chunks_lost_and_sender_restarted(observe, settled, steady, rng):
             for c in sent[:2]:
                 sender.send(c)
             del sender
-            ends = [o.digitizer_endpoint(a) for a in range(len(o.antennas))]
+            ends = o.digitizer_endpoints(range(len(o.antennas)))
             settled(r, *ends)  # or one antenna's packets of the other sender may be read first
             sender = slow(o, [1, 2])
             for c in sent[2:]:
@@ -192,7 +192,7 @@ def test_far_jump_is_believed_when_confirmed(observe, settled, steady, rng, late
             after = chunk(rng, o, 400_000 + later, packets=16, inputs=2)
             sender.send(before)
             sender.send(after)
-            settled(r, *map(o.digitizer_endpoint, range(len(o.antennas))))
+            settled(r, *o.digitizer_endpoints(range(len(o.antennas))))
             r.stop()
             got = list(r)
         account = r.account()
@@ -216,7 +216,7 @@ def test_faulty_link(observe, ports, steady, rng):
         faults = FaultsTable(
             loss=0.05, duplicate=0.05, reorder=0.2, reorder_distance=6, corrupt=0.05, seed=int(rng.integers(1 << 30))
         )
-        routes = [(o.digitizer_endpoint(a), there.digitizer_endpoint(a)) for a in range(3)]
+        routes = [(o.digitizer_endpoints(a)[0], there.digitizer_endpoints(a)[0]) for a in range(3)]
         sent = chunk(rng, o, 64, packets=256)
         with DigitizerReceiver(there, chunk_packets=16, end_after=6) as r, FaultyLink(routes, faults) as link:
             sender = slow(o, rate=8e6)
@@ -246,7 +246,7 @@ def test_late_beyond_the_window(observe, ports, settled, steady, rng):
         o = observe(antennas=1)
         there = changed(o, network={"digitizers": o.network.digitizers.model_copy(update={"port": ports(1)})})
         faults = FaultsTable(reorder=0.1, reorder_distance=200, seed=int(rng.integers(1 << 30)))
-        routes = [(o.digitizer_endpoint(0), there.digitizer_endpoint(0))]
+        routes = [(o.digitizer_endpoints(0)[0], there.digitizer_endpoints(0)[0])]
         sent = chunk(rng, o, 0, packets=256, inputs=2)
         with DigitizerReceiver(there, chunk_packets=4, window=2) as r, FaultyLink(routes, faults) as link:
             got = []
@@ -254,7 +254,7 @@ def test_late_beyond_the_window(observe, ports, settled, steady, rng):
             taking.start()
             slow(o, rate=8e6).send(sent)
             link.close()  # once it has passed on everything
-            settled(r, there.digitizer_endpoint(0))
+            settled(r, there.digitizer_endpoints(0)[0])
             r.stop()
             taking.join(60)
         account = r.account()
@@ -297,7 +297,7 @@ def test_poll_stop_and_close(observe, settled, rng):
     assert r.poll(0.1) is None and not r.ended
     assert time.monotonic() - began >= 0.1
     slow(o).send(chunk(rng, o, 5, packets=2, inputs=2))
-    settled(r, o.digitizer_endpoint(0))
+    settled(r, o.digitizer_endpoints(0)[0])
     threading.Timer(0.2, r.stop).start()
     (got,) = list(r)  # blocks until stopped, then yields the chunk that was being filled
     assert got.timestamp == 4 * 1024
@@ -369,7 +369,7 @@ def test_fuzzed_packets_harm_nothing(observe, settled, wire, steady, rng):
 
     def body():
         o = observe(antennas=1)
-        e = o.digitizer_endpoint(0)
+        e = o.digitizer_endpoints(0)[0]
         queues = LocalQueues([e])
         with DigitizerReceiver(o, chunk_packets=32, window=2) as r:
             good = [packet(s, t * 1024, bytes(1280), heap=2 * t + s) for t in range(64, 96) for s in (0, 1)]
@@ -384,7 +384,7 @@ def test_fuzzed_packets_harm_nothing(observe, settled, wire, steady, rng):
                     queues.wait()
                     while r.poll(0) is not None:
                         pass
-            settled(r, *map(o.digitizer_endpoint, range(len(o.antennas))))
+            settled(r, *o.digitizer_endpoints(range(len(o.antennas))))
             r.stop()
             for _ in r:
                 pass

@@ -10,7 +10,9 @@ import erfa
 import numpy as np
 
 from . import rates
+from .endpoints import run_of
 from .gpu import gpu_cautions
+from .network_checks import digitizer_runs
 from .observation import Observation
 from .problems import Problem
 from .units import show
@@ -87,7 +89,7 @@ def _headroom(o: Observation) -> Iterator[Problem]:
 def _packets(o: Observation) -> Iterator[Problem]:
     network = o.network
     where = {
-        "digitizer stream": network.digitizers,
+        "digitizer stream": o.digitizer_endpoints(0)[0],
         "X-engine in": o.spectra_endpoint(0),
         "catcher in": network.visibilities,
     }
@@ -110,17 +112,14 @@ def _loopback(host: str) -> bool:
 
 
 def _ports(o: Observation) -> Iterator[Problem]:
-    runs = {"digitizers": len(o.antennas), "spectra": o.substreams, "visibilities": 1}
-    for name, count in runs.items():
-        if not o.f_engines and name == "digitizers":
-            continue
-        first = getattr(o.network, name)
-        last = first.port if first.multicast else first.port + count - 1
-        if first.port < 1024:
-            yield Problem(f"network.{name}", str(first), "ports below 1024 are for root alone; start at 1024 or above")
-        elif last in _EPHEMERAL or first.port in _EPHEMERAL:
+    runs = [run_of("spectra", o.network.spectra, o.substreams), run_of("visibilities", o.network.visibilities, 1)]
+    for run in [*(digitizer_runs(o) if o.f_engines else []), *runs]:
+        first, last = run.first.port, run.numbers[-1] if run.by_port else run.first.port
+        if first < 1024:
+            yield Problem(run.key, str(run), "ports below 1024 are for root alone; start at 1024 or above")
+        elif last in _EPHEMERAL or first in _EPHEMERAL:
             advice = f"outgoing connections use ports {_EPHEMERAL[0]} to {_EPHEMERAL[-1]} and may be in the way"
-            yield Problem(f"network.{name}", str(first), advice)
+            yield Problem(run.key, str(run), advice)
 
 
 def _buffers(o: Observation) -> Iterator[Problem]:

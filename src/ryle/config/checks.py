@@ -6,16 +6,16 @@ whatever is wrong with the others, so that one reading of a file reports every m
 
 from __future__ import annotations
 
-import ipaddress
 import math
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from . import network_checks  # noqa: F401 (registers its checks)
+from .checking import CHECKS, reads
 from .problems import ConfigError, Problem, did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -24,25 +24,6 @@ if TYPE_CHECKING:
 
 #: What the CUDA channelizer does; on which GPU is another matter (see `ryle.config.gpu`).
 GPU_CHANNELS = tuple(1 << k for k in range(6, 17))
-
-
-@dataclass(frozen=True)
-class Check:
-    """A check and the tables that it reads."""
-
-    tables: frozenset[str]
-    find: Callable[[Observation], Iterator[Problem]]
-
-
-CHECKS: list[Check] = []
-
-
-def _reads(*tables: str) -> Callable[[Callable[[Observation], Iterator[Problem]]], Check]:
-    def register(find: Callable[[Observation], Iterator[Problem]]) -> Check:
-        CHECKS.append(Check(frozenset(tables), find))
-        return CHECKS[-1]
-
-    return register
 
 
 def run(observation: Observation, valid: Collection[str] | None = None) -> list[Problem]:
@@ -83,7 +64,7 @@ def _no_polarization(key: str, name: str, o: Observation) -> Problem:
     return Problem(key, name, f"must be one of array.polarizations: {', '.join(o.array.polarizations)}")
 
 
-@_reads("array")
+@reads("array")
 def _cable_delays(o: Observation) -> Iterator[Problem]:
     for i, antenna in enumerate(o.antennas):
         if len(antenna.cable_delay) not in (0, o.pols):
@@ -93,7 +74,7 @@ def _cable_delays(o: Observation) -> Iterator[Problem]:
             )
 
 
-@_reads("array")
+@reads("array")
 def _antenna_positions(o: Observation) -> Iterator[Problem]:
     seen: dict[tuple[float, ...], str] = {}
     for i, antenna in enumerate(o.antennas):
@@ -104,7 +85,7 @@ def _antenna_positions(o: Observation) -> Iterator[Problem]:
         seen.setdefault(position, antenna.name)
 
 
-@_reads("array", "inputs")
+@reads("array", "inputs")
 def _inputs_exist(o: Observation) -> Iterator[Problem]:
     names = {a.name for a in o.antennas}
     for i, entry in enumerate(o.inputs):
@@ -114,14 +95,14 @@ def _inputs_exist(o: Observation) -> Iterator[Problem]:
             yield _no_polarization(f"inputs[{i}].polarization", entry.polarization, o)
 
 
-@_reads("array", "inputs")
+@reads("array", "inputs")
 def _inputs_complete(o: Observation) -> Iterator[Problem]:
     if o.inputs and len(o.inputs) != o.n_inputs:
         needed = f"{len(o.antennas)} antennas x {o.pols} polarizations need {o.n_inputs}"
         yield Problem("inputs", len(o.inputs), f"tables, but map every input or none: {needed}")
 
 
-@_reads("inputs")
+@reads("inputs")
 def _inputs_once(o: Observation) -> Iterator[Problem]:
     seen: dict[str, int] = {}
     for i, entry in enumerate(o.inputs):
@@ -132,7 +113,7 @@ def _inputs_once(o: Observation) -> Iterator[Problem]:
             seen.setdefault(what, i)
 
 
-@_reads("digitizer", "fengine", "inputs")
+@reads("digitizer", "fengine", "inputs")
 def _conjugate_complex(o: Observation) -> Iterator[Problem]:
     for i, entry in enumerate(o.inputs):
         if entry.conjugate and not o.digitizer.complex and o.fengine.packets is None:
@@ -140,7 +121,7 @@ def _conjugate_complex(o: Observation) -> Iterator[Problem]:
             yield Problem(f"inputs[{i}].conjugate", True, remedy)
 
 
-@_reads("array", "fengine", "inputs")
+@reads("array", "fengine", "inputs")
 def _packet_inputs(o: Observation) -> Iterator[Problem]:
     """Each input of the array is one of others' packets."""
     per = 0 if o.packets is None else o.packets.inputs
@@ -158,14 +139,14 @@ def _packet_inputs(o: Observation) -> Iterator[Problem]:
                 yield Problem("inputs", None, f"{a} and {b} are both input {number} on the wire; each may stand once")
 
 
-@_reads("fengine", "xengine")
+@reads("fengine", "xengine")
 def _packet_channels(o: Observation) -> Iterator[Problem]:
     if o.packets is not None and (o.substream_channels % o.packets.channels or o.fengine.channels % o.packets.channels):
         remedy = f"must be a multiple of the {o.packets.channels} channels of a packet of {o.fengine.packets}"
         yield Problem("xengine.channels_per_substream", o.substream_channels, remedy)
 
 
-@_reads("catcher", "fengine", "inputs", "array", "simulate")
+@reads("catcher", "fengine", "inputs", "array", "simulate")
 def _others_visibilities(o: Observation) -> Iterator[Problem]:
     if o.catcher.packets is None:
         return
@@ -185,7 +166,7 @@ def _others_visibilities(o: Observation) -> Iterator[Problem]:
             yield Problem(f"inputs[{i}].conjugate", True, "cannot be mended after the X-engine: remove it")
 
 
-@_reads("band", "catcher", "digitizer", "fengine", "xengine")
+@reads("band", "catcher", "digitizer", "fengine", "xengine")
 def _file_integration(o: Observation) -> Iterator[Problem]:
     wanted = o.catcher.integration
     if wanted is not None and wanted < Fraction(o.integration_spectra * o.step, 2) / o.sample_rate:
@@ -193,14 +174,14 @@ def _file_integration(o: Observation) -> Iterator[Problem]:
         yield Problem("catcher.integration", f"{float(wanted):g} s", remedy)
 
 
-@_reads("band", "digitizer")
+@reads("band", "digitizer")
 def _zone_real(o: Observation) -> Iterator[Problem]:
     if o.digitizer.complex and o.band.nyquist_zone != 1:
         remedy = "must be 1 for complex samples: put the band's centre in band.lo"
         yield Problem("band.nyquist_zone", o.band.nyquist_zone, remedy)
 
 
-@_reads("digitizer", "network")
+@reads("digitizer", "network")
 def _digitizer_heap(o: Observation) -> Iterator[Problem]:
     key, samples = "digitizer.heap_samples", o.digitizer.heap_samples
     unit = 64 // math.gcd(64, o.sample_bits)
@@ -215,7 +196,7 @@ def _digitizer_heap(o: Observation) -> Iterator[Problem]:
         yield Problem(key, samples, f"{remedy} of {o.sample_bits} bits")
 
 
-@_reads("fengine")
+@reads("fengine")
 def _gpu_channels(o: Observation) -> Iterator[Problem]:
     channels = o.fengine.channels
     if o.fengine.backend == "cuda" and channels not in GPU_CHANNELS:
@@ -224,7 +205,7 @@ def _gpu_channels(o: Observation) -> Iterator[Problem]:
         yield Problem("fengine.channels", channels, f'{allowed}, such as {near}; or set fengine.backend = "cpu"')
 
 
-@_reads("fengine", "xengine")
+@reads("fengine", "xengine")
 def _substreams_divide(o: Observation) -> Iterator[Problem]:
     channels, share = o.fengine.channels, o.substream_channels
     if channels % share:
@@ -233,7 +214,7 @@ def _substreams_divide(o: Observation) -> Iterator[Problem]:
         yield Problem("xengine.channels_per_substream", share, remedy)
 
 
-@_reads("array", "fengine", "network", "xengine")
+@reads("array", "fengine", "network", "xengine")
 def _f_packet(o: Observation) -> Iterator[Problem]:
     if o.packet_channels == 0:  # never of rows: those of a channel are 256 B at most, as small as packets may be
         most = o.network.packet_size // (o.pols * o.value_bytes) // 8 * 8
@@ -241,7 +222,7 @@ def _f_packet(o: Observation) -> Iterator[Problem]:
         yield Problem("fengine.spectra_per_heap", o.fengine.spectra_per_heap, remedy)
 
 
-@_reads("band", "catcher", "digitizer", "fengine", "xengine")
+@reads("band", "catcher", "digitizer", "fengine", "xengine")
 def _integration_length(o: Observation) -> Iterator[Problem]:
     batch = o.batch_spectra * o.step / o.sample_rate
     if o.xengine.integration < batch / 2:
@@ -254,7 +235,7 @@ def _integration_length(o: Observation) -> Iterator[Problem]:
         yield Problem("xengine.integration", f"{float(o.xengine.integration):g} s", remedy)
 
 
-@_reads("array", "fengine")
+@reads("array", "fengine")
 def _gains_shape(o: Observation) -> Iterator[Problem]:
     if o.fengine.gains_file is None:
         return
@@ -270,46 +251,7 @@ def _gains_shape(o: Observation) -> Iterator[Problem]:
         yield Problem(key, str(path), remedy)
 
 
-@_reads("array", "fengine", "network", "xengine")
-def _addresses_apart(o: Observation) -> Iterator[Problem]:
-    """Each run of endpoints stays in range and off the other runs."""
-    taken: list[tuple[str, tuple[object, ...], range]] = []
-    substreams = max(1, o.substreams)  # 0 is a mistake that another check reports
-    foreign = o.fengine.packets is not None  # no digitizer sends then
-    each = o.network.x_engines
-    if each and (len(each) != substreams or len({str(e) for e in each}) < len(each)):
-        yield Problem("network.x_engines", len(each), f"addresses; {substreams} X-engines need one each, all different")
-    for name, count in (("digitizers", len(o.antennas)), ("spectra", substreams), ("visibilities", 1)):
-        if (foreign and name == "digitizers") or (each and name == "spectra"):
-            continue
-        first = getattr(o.network, name)
-        address = ipaddress.ip_address(first.host)
-        start = int(address) if first.multicast else first.port
-        run = range(start, start + count)
-        line = (address.version, first.port) if first.multicast else (first.host,)
-        if not first.multicast and run[-1] > 65535:
-            yield Problem(
-                f"network.{name}", str(first), f"{count} ports from {first.port} on run past 65535; start lower"
-            )
-        elif first.multicast and not _is_multicast(run[-1], address.version):
-            yield Problem(
-                f"network.{name}", str(first), f"{count} groups run past the multicast addresses; start lower"
-            )
-        for other, other_line, other_run in taken:
-            if line == other_line and run.start < other_run.stop and other_run.start < run.stop:
-                what = "groups" if first.multicast else "ports"
-                remedy = f"its {count} {what} run into the {len(other_run)} of network.{other}; move one of them"
-                yield Problem(f"network.{name}", str(first), remedy)
-        taken.append((name, line, run))
-
-
-def _is_multicast(address: int, version: int) -> bool:
-    if version == 4:
-        return address < 1 << 32 and ipaddress.IPv4Address(address).is_multicast
-    return address < 1 << 128 and ipaddress.IPv6Address(address).is_multicast
-
-
-@_reads("band", "digitizer", "fengine", "simulate")
+@reads("band", "digitizer", "fengine", "simulate")
 def _rfi_in_band(o: Observation) -> Iterator[Problem]:
     half = o.channel_width / 2
     low, high = float(o.sky_frequencies.min() - half), float(o.sky_frequencies.max() + half)
@@ -319,7 +261,7 @@ def _rfi_in_band(o: Observation) -> Iterator[Problem]:
             yield Problem(f"simulate.rfi[{i}].frequency", f"{rfi.frequency / 1e6:.10g} MHz", remedy)
 
 
-@_reads("array", "simulate")
+@reads("array", "simulate")
 def _rfi_antennas(o: Observation) -> Iterator[Problem]:
     names = {a.name for a in o.antennas}
     for i, rfi in enumerate(o.simulate.rfi if o.simulate else ()):
@@ -328,14 +270,14 @@ def _rfi_antennas(o: Observation) -> Iterator[Problem]:
                 yield _no_antenna(f"simulate.rfi[{i}].antennas[{j}]", name, o)
 
 
-@_reads("observation", "simulate")
+@reads("observation", "simulate")
 def _simulation_ends(o: Observation) -> Iterator[Problem]:
     if o.simulate is not None and o.simulate.replay is None and o.observation.duration is None:
         remedy = 'is missing: a simulation needs an end, such as "4 s" (or simulate.replay, a window to repeat)'
         yield Problem("observation.duration", None, remedy)
 
 
-@_reads("array", "vdif")
+@reads("array", "vdif")
 def _recordings(o: Observation) -> Iterator[Problem]:
     names = {a.name for a in o.antennas}
     for i, entry in enumerate(o.vdif.inputs if o.vdif else ()):
@@ -345,7 +287,7 @@ def _recordings(o: Observation) -> Iterator[Problem]:
             yield _no_polarization(f"vdif.inputs[{i}].polarization", entry.polarization, o)
 
 
-@_reads("vdif")
+@reads("vdif")
 def _recorded_bands(o: Observation) -> Iterator[Problem]:
     if o.vdif is None:
         return

@@ -7,11 +7,11 @@ sizes, integration length, channel frequencies, endpoints) is derived here, once
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from .tables import (
     ObservationTable,
     OutputTable,
     PhaseCentreTable,
+    ReceiveTable,
     VdifTable,
     XengineTable,
 )
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 4 << 20  # what X-engines work on at a time
 #: Chunks of others' packets that an X-engine has room for besides those that F-engines may be apart.
 SPARE_CHUNKS = 7
+#: Bytes of a packet ring, if nothing else is said.
+RING_BYTES = 128 << 20
+
+Engine = Literal["f", "x", "catcher"]
 
 
 class Observation(tables.Table):
@@ -325,14 +330,47 @@ class Observation(tables.Table):
         per = self.fengine.antennas_per_engine
         return range(engine * per, min(len(self.antennas), (engine + 1) * per))
 
-    def digitizer_endpoint(self, antenna: int) -> Endpoint:
-        """Where the digitizers of an antenna send to."""
-        return self.network.digitizers.nth(antenna)
+    def input_endpoints(self, index: int) -> list[Endpoint]:
+        """Where the digitizer of an input sends its packets to, in turn."""
+        antenna, pol = divmod(index, self.pols)
+        ranges = self.streams[index].digitizers
+        if not ranges and (own := self.antennas[antenna].digitizers):
+            ranges = [own[pol] if len(own) > 1 else own[0]]
+        if not ranges:
+            return [self.network.digitizers.nth(antenna)]
+        return [endpoint for each in ranges for endpoint in each.endpoints()]
+
+    def digitizer_endpoints(self, antennas: int | Iterable[int]) -> list[Endpoint]:
+        """Where the digitizers of one antenna, or of some, send to: all polarizations, all groups, each once."""
+        which = [antennas] if isinstance(antennas, int) else antennas
+        ends = (e for a in which for p in range(self.pols) for e in self.input_endpoints(a * self.pols + p))
+        return list(dict.fromkeys(ends))
 
     def spectra_endpoint(self, substream: int) -> Endpoint:
         """Where F-engines send the heaps of a substream."""
         each = self.network.x_engines
         return each[substream] if each else self.network.spectra.nth(substream)
+
+    def receive(self, engine: Engine, index: int = 0) -> ReceiveTable:
+        """How an engine receives: ``[network]`` with what its own table says instead, and the cores that are its.
+
+        Parameters
+        ----------
+        engine : "f", "x" or "catcher"
+            Which kind.
+        index : int
+            Which of these.
+        """
+        tables = {"f": self.fengine.receive, "x": self.xengine.receive, "catcher": self.catcher.receive}
+        own = tables[engine]
+        keys: dict[str, Any] = {} if own is None else {name: getattr(own, name) for name in own.model_fields_set}
+        found = self.network.receive.model_copy(update=keys)
+        cores = [
+            found.cores[(index * found.threads + i) % len(found.cores)] for i in range(found.threads) if found.cores
+        ]
+        if found.buffer is None:
+            keys["buffer"] = RING_BYTES if found.by == "packet_ring" else self.network.receive_buffer
+        return found.model_copy(update={"cores": cores, "buffer": keys.get("buffer", found.buffer)})
 
     # -- gains ------------------------------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ class Load:
 
 def overhead(o: Observation, items: int) -> int:
     """Bytes of one packet besides payload and Ethernet: IP, UDP, SPEAD header and item pointers, 8 bytes each."""
-    ip = 40 if ipaddress.ip_address(o.network.digitizers.host).version == 6 else 20
+    ip = 40 if ipaddress.ip_address(o.digitizer_endpoints(0)[0].host).version == 6 else 20
     return ip + UDP + 8 + 8 * items
 
 

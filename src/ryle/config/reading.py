@@ -128,18 +128,20 @@ def _insert_antenna_file(raw: dict[str, Any], source: str) -> list[Problem]:
 
 
 def _read_antennas(path: Path) -> list[dict[str, Any]]:
-    """Antennas from lines of ``name east north up`` in metres; # starts a comment."""
-    antennas = []
+    """Antennas from lines of ``name east north up``, in metres, and perhaps addresses; # starts a comment."""
+    antennas: list[dict[str, Any]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         words = line.split("#")[0].replace(",", " ").split()
         if not words:
             continue
         try:
-            name, *enu = words
+            name, *enu = words[:4]
             e, n, u = (float(x) for x in enu)
         except ValueError:
             raise ValueError(f"line {number} of {path.name} is not 'name east north up' in metres: {line!r}") from None
         antennas.append({"name": name, "enu": [f"{e!r} m", f"{n!r} m", f"{u!r} m"]})
+        if words[4:]:
+            antennas[-1]["digitizers"] = words[4:]
     if not antennas:
         raise ValueError(f"{path.name} has no line of 'name east north up'")
     return antennas

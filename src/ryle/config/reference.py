@@ -36,8 +36,9 @@ Quantities stand in quotes with their units: `"1.712 GHz"`, `"0.5 s"`, `"8 m"`. 
 | flux density | `Jy`, `mJy`, `kJy` |
 | data | `B`, `KiB`, `MiB` |
 
-Addresses are `"address:port"`, the first of a run: unicast counts the port up, multicast the group. A key without a
-default must be given. Tables marked optional may be absent.
+Addresses are `"address:port"`, the first of a run: unicast counts the port up, multicast the group. An address range is
+one address, or `"239.102.0.64+7:7148"`: that group and the 7 after it. A key without a default must be given. Tables
+marked optional may be absent.
 """
 
 
@@ -47,7 +48,11 @@ def page() -> str:
 
     names = ", ".join(f"`{p.name}`" for p in sorted(EXAMPLES.glob("*.toml")))
     parts = [_INTRODUCTION.format(examples=names)]
-    parts += [_section(path, model, optional) for path, model, optional in sections()]
+    shared: dict[type[BaseModel], list[str]] = {}
+    for path, model, _ in sections():
+        shared.setdefault(model, []).append(f"`{path}`")
+    optional = {model: may for _, model, may in sections()}
+    parts += [_section(", ".join(paths), model, optional[model]) for model, paths in shared.items()]
     return "\n".join(parts)
 
 
@@ -62,9 +67,9 @@ def sections(model: type[BaseModel] = Observation, path: str = "") -> Iterator[t
 
 
 def _section(heading: str, model: type[BaseModel], optional: bool) -> str:
-    about = (model.__doc__ or "").split(": ", 1)[1].strip().rstrip(".")
+    about = " ".join((model.__doc__ or "").split(": ", 1)[1].split()).replace("``", "`").rstrip(".")
     note = " Optional." if optional else ""
-    lines = [f"## `{heading}`", "", f"{about[0].upper()}{about[1:]}.{note}", ""]
+    lines = [f"## {heading}", "", f"{about[0].upper()}{about[1:]}.{note}", ""]
     rows = [_row(key, field) for key, field in model.model_fields.items() if _table_in(field.annotation)[0] is None]
     if rows:
         lines += ["| key | value | default | |", "|---|---|---|---|", *rows, ""]

@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from .endpoints import Endpoint as Endpoint
+from .endpoints import EndpointRanges, EndpointText
 from .units import Angle, Bytes, Duration, Frequency, Length, Seconds
 
 DIGITIZER_BITS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 32)
@@ -28,48 +30,12 @@ class Table(BaseModel):
     )
 
 
-def _read_endpoint(value: Any) -> Any:
-    if isinstance(value, str):
-        match = re.fullmatch(r"\[?([0-9a-fA-F.:]+?)\]?:(\d+)", value)
-        if match and 0 < int(match.group(2)) < 65536:
-            try:
-                return Endpoint(host=str(ipaddress.ip_address(match.group(1))), port=int(match.group(2)))
-            except ValueError:
-                pass
-    if isinstance(value, Endpoint):
-        return value
-    raise ValueError('write "address:port" with a numeric address, such as "127.0.0.1:7148" or "239.102.0.64:7148"')
-
-
-class Endpoint(BaseModel):
-    """A UDP address and port, the first of a run: `nth` gives the others."""
-
-    model_config = ConfigDict(frozen=True)
-    host: str
-    port: int
-
-    @property
-    def multicast(self) -> bool:
-        """Whether the address is a multicast group."""
-        return ipaddress.ip_address(self.host).is_multicast
-
-    def nth(self, index: int) -> Endpoint:
-        """Endpoint `index` of the run: multicast counts the group up, unicast the port."""
-        if self.multicast:
-            return Endpoint(host=str(ipaddress.ip_address(self.host) + index), port=self.port)
-        return Endpoint(host=self.host, port=self.port + index)
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 def _read_position(value: Any) -> Any:
     if isinstance(value, list | tuple) and len(value) == 3:
         return tuple(value)
     raise ValueError('write three lengths, such as ["120 m", "-35.5 m", "0 m"]')
 
 
-EndpointText = Annotated[Endpoint, BeforeValidator(_read_endpoint)]
 Position = Annotated[tuple[Length, Length, Length], BeforeValidator(_read_position)]
 Polarization = Literal["x", "y", "r", "l"]
 
@@ -132,6 +98,12 @@ class AntennaTable(Table):
     itrf: Position | None = Field(None, description="geocentric x, y, z")
     diameter: Length = Field(12.0, gt=0, description="of the dish")
     cable_delay: list[Seconds] = Field(default_factory=list, description="signal path delay, one a polarization")
+    digitizers: EndpointRanges = Field(
+        default_factory=list,
+        description="where its digitizers send to, in place of network.digitizers: one for all polarizations, or a "
+        "list with one a polarization; packets take turns in the groups of a range",
+        examples=['["239.102.0.64+7:7148", "239.102.0.72+7:7148"]'],
+    )
 
     @model_validator(mode="after")
     def _one_position(self) -> AntennaTable:
@@ -156,7 +128,9 @@ class ArrayTable(Table):
         "alt-az", description="how dishes are mounted; feeds turn on the sky unless it is equatorial"
     )
     antenna_file: str | None = Field(
-        None, description="instead: a text file of name, east, north, up (m) a line, beside this file"
+        None,
+        description="instead: a text file of name, east, north, up (m), and digitizers if they have addresses of their "
+        "own, a line, beside this file",
     )
 
     @field_validator("polarizations")
@@ -211,6 +185,10 @@ class InputTable(Table):
     antenna: str = Field(description="name of the antenna", examples=['"A0"'])
     polarization: Polarization = Field(description="one of array.polarizations", examples=['"x"'])
     conjugate: bool = Field(False, description="complex samples, or others' spectra, arrive conjugated")
+    digitizers: EndpointRanges = Field(
+        default_factory=list,
+        description="where this input's digitizer sends to, in place of its antenna's: one or more",
+    )
 
 
 class DigitizerTable(Table):
@@ -226,6 +204,39 @@ class DigitizerTable(Table):
         if value not in DIGITIZER_BITS:
             raise ValueError("bits must be one of " + ", ".join(map(str, DIGITIZER_BITS)) + " (32 is IEEE float)")
         return value
+
+
+class ReceiveTable(Table):
+    """``[network.receive]``: how engines receive; ``[fengine]``, ``[xengine]`` and ``[catcher]`` may say otherwise.
+
+    A text alone is `by`: ``receive = "packet_ring"``.
+    """
+
+    by: Literal["udp", "packet_ring", "dpdk"] = Field(
+        "udp",
+        description="sockets; a ring below the kernel's network stack (needs CAP_NET_RAW); or DPDK, past the kernel",
+    )
+    device: str = Field(
+        "",
+        description='name of the network interface, such as "eth1", for packet_ring; for dpdk a PCI address or a '
+        "virtual device with its arguments",
+    )
+    threads: int = Field(1, ge=1, le=256, description="that receive, of one engine")
+    cores: list[Annotated[int, Field(ge=0, le=1023)]] = Field(
+        default_factory=list,
+        description="that they run on: the first engine's threads take the first, the next engine's the next; anywhere "
+        "if empty",
+    )
+    buffer: Bytes | None = Field(
+        None,
+        ge=4096,
+        description="of each socket, ring or DPDK queue; if absent network.receive_buffer, but 128 MiB of a ring",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        return {"by": value} if isinstance(value, str) else value
 
 
 class FengineTable(Table):
@@ -254,6 +265,7 @@ class FengineTable(Table):
     antennas_per_engine: int = Field(1, ge=1, description="antennas that one process channelizes")
     backend: Literal["cpu", "cuda"] = Field("cpu", description="what the arithmetic runs on")
     threads: int = Field(1, ge=1, le=1024, description="of one process")
+    receive: ReceiveTable | None = Field(None, description="as network.receive, for F-engines")
 
     @field_validator("channels")
     @classmethod
@@ -279,6 +291,7 @@ class XengineTable(Table):
     channels_per_substream: int | None = Field(None, ge=1, description="channels of one X-engine; all if absent")
     backend: Literal["cpu", "cuda"] = Field("cpu", description="what the arithmetic runs on")
     threads: int = Field(1, ge=1, le=1024, description="of one process")
+    receive: ReceiveTable | None = Field(None, description="as network.receive, for X-engines")
 
 
 class CatcherTable(Table):
@@ -299,6 +312,7 @@ class CatcherTable(Table):
         ge=0,
         description="spectra from an integration's start to its timestamp; all but the last 1024 if absent, as PAPER's",
     )
+    receive: ReceiveTable | None = Field(None, description="as network.receive, for the catcher")
 
 
 class PhaseCentreTable(Table):
@@ -331,6 +345,7 @@ class NetworkTable(Table):
         0.1, ge=0, le=10, description="how far others' F-engines may be apart in time; X-engines keep so much open"
     )
     receive_buffer: Bytes = Field(64 << 20, ge=4096, description="socket buffer asked for")
+    receive: ReceiveTable = Field(ReceiveTable(), description="how engines receive")
 
     @field_validator("interface")
     @classmethod

@@ -38,8 +38,7 @@ def serve(observation: Observation, supervised: bool) -> None:
     simulator = VoltageSimulator(observation, mount=observation.array.mount)
     assert observation.simulate is not None
     speed = observation.simulate.speed
-    real = [observation.digitizer_endpoint(a) for a in range(len(observation.antennas))]
-    link, through = _faulty_link(observation, real) if observation.simulate.faults.any else (None, observation)
+    link, through = _faulty_link(observation) if observation.simulate.faults.any else (None, None)
     stop = threading.Event()
     position = 0
 
@@ -58,7 +57,7 @@ def serve(observation: Observation, supervised: bool) -> None:
         if link is not None:
             stack.enter_context(link)
         pace = 0.0 if isinstance(speed, str) else speed
-        sender = stack.enter_context(DigitizerSender(through, speed=pace, beyond=real))
+        sender = stack.enter_context(DigitizerSender(observation, speed=pace, through=through))
         reporter = stack.enter_context(StatusReporter({"role": "simulate", "index": 0}, status))
         DrainControl(stop.set, supervised)
         reporter.set_state("running")
@@ -98,9 +97,10 @@ def _serve_packets(observation: Observation, supervised: bool) -> None:
         sender.close()
 
 
-def _faulty_link(observation: Observation, to: list[Endpoint]) -> tuple[FaultyLink, Observation]:
-    """Open a relay that injects the observation's faults; give it and an observation whose digitizers send to it."""
+def _faulty_link(observation: Observation) -> tuple[FaultyLink, dict[Endpoint, Endpoint]]:
+    """Open a relay that injects the observation's faults; give it, and where to send to instead of to each endpoint."""
     assert observation.simulate is not None
+    to = observation.digitizer_endpoints(range(len(observation.antennas)))
     for first in range(47100, 65000 - len(to), len(to)):
         start = Endpoint(host="127.0.0.1", port=first)
         try:
@@ -111,8 +111,7 @@ def _faulty_link(observation: Observation, to: list[Endpoint]) -> tuple[FaultyLi
             )
         except OSError:
             continue  # some port of this run is taken
-        network = observation.network.model_copy(update={"digitizers": start})
-        return link, observation.model_copy(update={"network": network})
+        return link, {end: start.nth(i) for i, end in enumerate(to)}
     raise OSError(f"no {len(to)} free UDP ports in a row on 127.0.0.1 for the relay that injects faults")
 
 
@@ -145,7 +144,7 @@ def overridden(file: Path, speed: str, duration: str, faults: dict[str, float]) 
 def record(observation: Observation, path: str) -> None:
     """Write the digitizer packets of a whole simulated observation to a capture file instead of sending them.
 
-    They suffer the observation's faults on the way, an antenna's stream each.
+    They suffer the observation's faults on the way, each endpoint's by themselves.
 
     Parameters
     ----------
@@ -163,7 +162,9 @@ def record(observation: Observation, path: str) -> None:
     simulator = VoltageSimulator(observation, mount=observation.array.mount)
     clock = sync_time(observation)
     table = observation.simulate.faults if observation.simulate is not None else None
-    ways = [FaultyStream(table, a) for a in range(len(observation.antennas))] if table is not None and table.any else []
+    inputs = [observation.input_endpoints(i) for i in range(observation.n_inputs)]
+    ends = observation.digitizer_endpoints(range(len(observation.antennas)))
+    ways = {end: FaultyStream(table, i) for i, end in enumerate(ends)} if table is not None and table.any else {}
     faults: list[Fault] = []
     counts: Counter[str] = Counter()
     when = 0
@@ -174,15 +175,13 @@ def record(observation: Observation, path: str) -> None:
                 timestamp = chunk.timestamp + packet * chunk.packet_samples
                 when = int(clock.unix_seconds(timestamp + chunk.packet_samples) * 10**9)
                 for i, stream in enumerate(observation.streams):
-                    to = observation.digitizer_endpoint(i // observation.pols)
+                    to = inputs[i][timestamp // chunk.packet_samples % len(inputs[i])]
                     status = min(int(chunk.saturated[i, packet]), 0xFFFF) << 32
                     datagram = digitizer_packet(timestamp, stream.stream, status, chunk.data[i, packet].tobytes())
-                    way = ways[i // observation.pols] if ways else None
-                    for arrived in [datagram] if way is None else way.handle(datagram, faults, counts):
+                    for arrived in ways[to].handle(datagram, faults, counts) if ways else [datagram]:
                         capture.write(when, arrived, to.host, to.port)
             advance(chunk.end)
-        for antenna, way in enumerate(ways):
-            to = observation.digitizer_endpoint(antenna)
+        for to, way in ways.items():
             for arrived in way.flush():
                 capture.write(when, arrived, to.host, to.port)
 

@@ -123,7 +123,7 @@ def correlate_digitizer(output: Path, width: int, integrations: int, console: Co
     (file := output / "fpga.toml").write_text(text)
     observation = load(file)
     streams = [
-        Stream(_HOST, observation.digitizer_endpoint(n // 2).port, observation.streams[n].stream, delay)
+        Stream(_HOST, observation.input_endpoints(n)[0].port, observation.streams[n].stream, delay)
         for n, delay in enumerate(DELAYS)
     ]
     length = _HEAP + DIGITIZER_HEADER
@@ -138,7 +138,7 @@ def correlate_digitizer(output: Path, width: int, integrations: int, console: Co
             with fpga.core() as core:
                 core.start(Generate(streams, length, packets=heaps, digitizer=PATTERN))
                 core.wait(600)
-            queues = LocalQueues([observation.digitizer_endpoint(a) for a in range(3)])
+            queues = LocalQueues(observation.digitizer_endpoints(range(3)))
             while queues.fill() and receiver.poll() is None:
                 time.sleep(0.1)
             time.sleep(1.0)  # what was read last passes on

@@ -151,7 +151,7 @@ class DigitizerCapture:
         streams = np.array([s.stream for s in o.streams], np.int64)
         self._row_order = np.argsort(streams)
         self._streams = streams[self._row_order]
-        self._ports = {o.digitizer_endpoint(a).port for a in range(len(o.antennas))}
+        self._ports = {e.port for e in o.digitizer_endpoints(range(len(o.antennas)))}
         self._window = Window(window)
         self._open: dict[int, _Open] = {}
         self._span = Span()

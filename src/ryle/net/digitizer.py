@@ -1,8 +1,9 @@
-"""Digitizer heaps by UDP: one heap is one packet, each antenna has an endpoint."""
+"""Digitizer heaps by UDP: one heap is one packet, which an input sends to its endpoints in turn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import spead2
@@ -23,7 +24,7 @@ _PREAMBLE = spead.preamble(4)  # timestamp, digitiser_id, status, adc_samples
 
 
 class DigitizerSender(Sender):
-    """Sends samples as MeerKAT's digitizers do.
+    """Sends samples as MeerKAT's digitizers do: packet n of an input goes to endpoint n modulo their number.
 
     Parameters
     ----------
@@ -33,8 +34,8 @@ class DigitizerSender(Sender):
         Antennas that this sender stands for; all if absent.
     speed : float
         Rate in units of real time; 0 sends as fast as receivers on this host take the packets (`ryle.net.pacing`).
-    beyond : sequence of Endpoint
-        Further receivers to wait for at full speed: those behind a relay.
+    through : mapping of Endpoint to Endpoint, optional
+        A relay: where to send instead of to each endpoint. At full speed receivers behind it are waited for, too.
     """
 
     def __init__(
@@ -43,34 +44,39 @@ class DigitizerSender(Sender):
         antennas: Sequence[int] | None = None,
         *,
         speed: float = 1.0,
-        beyond: Sequence[Endpoint] = (),
+        through: Mapping[Endpoint, Endpoint] | None = None,
     ) -> None:
         super().__init__()
         self.antennas = list(range(len(observation.antennas)) if antennas is None else antennas)
         o = observation
-        self._pols = o.pols
         self._heap_bytes = o.digitizer_heap_bytes
         self._heap_samples = o.digitizer.heap_samples
-        self._streams = [o.streams[a * o.pols + p].stream for a in self.antennas for p in range(o.pols)]
+        inputs = [a * o.pols + p for a in self.antennas for p in range(o.pols)]
+        self._streams = [o.streams[i].stream for i in inputs]
         packet = self._heap_bytes + _PREAMBLE
         real_time = len(self._streams) * float(o.sample_rate) / self._heap_samples * packet
         #: Bytes a second that are offered, all inputs together; 0 if not paced.
         self.rate = speed * real_time
-        endpoints = [o.digitizer_endpoint(a) for a in self.antennas]
-        self._queues = None if self.rate else LocalQueues([*endpoints, *beyond])
+        real = o.digitizer_endpoints(self.antennas)
+        endpoints = real if through is None else [through[e] for e in real]
+        self._queues = None if self.rate else LocalQueues([*real, *endpoints])
         self._out = self._open(endpoints, o.network, packet, self.rate)
-        self._packets = -1
+        # Substreams of the stream that each input's packets take in turn.
+        self._ways = [[real.index(e) for e in o.input_endpoints(i)] for i in inputs]
+        self._turns = math.lcm(*map(len, self._ways))
+        self._turn = self._packets = -1
         #: Packets sent so far.
         self.sent = 0
 
     def _prepare(self, packets: int) -> None:
         """Build the heaps of a chunk of `packets` packets once; sending changes what they refer to."""
+        self._turn = -1
         inputs = len(self._streams)
         self._payload = np.zeros((inputs, packets, self._heap_bytes), np.uint8)
         self._timestamps = np.zeros(packets, ">u8")
         self._status = np.zeros((inputs, packets), ">u8")
         ids = np.array(self._streams, ">u8")
-        self._heaps = []
+        self._built = []
         for packet in range(packets):
             for i in range(inputs):
                 items = [
@@ -79,9 +85,18 @@ class DigitizerSender(Sender):
                     spead.immediate(spead.STATUS, self._status[i, packet, ...]),
                     spead.array(spead.ADC_SAMPLES, self._payload[i, packet]),
                 ]
-                self._heaps.append(spead2.send.HeapReference(spead.heap(items), substream_index=i // self._pols))
-        self._all = spead2.send.HeapReferenceList(self._heaps)
+                self._built.append(spead.heap(items))
         self._packets = packets
+
+    def _direct(self, turn: int) -> None:
+        """Say where the heaps of a chunk go whose first packet is number `turn` of its input."""
+        self._heaps = []
+        for at, heap in enumerate(self._built):
+            packet, i = divmod(at, len(self._streams))
+            ways = self._ways[i]
+            self._heaps.append(spead2.send.HeapReference(heap, substream_index=ways[(turn + packet) % len(ways)]))
+        self._all = spead2.send.HeapReferenceList(self._heaps)
+        self._turn = turn
 
     def send(self, chunk: SampleChunk, saturated: NDArray[np.integer] | None = None) -> None:
         """Send the packets of `chunk` that are present, in time order; blocks for as long as the rate asks.
@@ -110,6 +125,8 @@ class DigitizerSender(Sender):
             raise ValueError(f"timestamp {chunk.timestamp} must be a multiple of {self._heap_samples}, the heap length")
         if packets != self._packets:
             self._prepare(packets)
+        if (turn := chunk.timestamp // self._heap_samples % self._turns) != self._turn:
+            self._direct(turn)
         self._payload[...] = chunk.data
         self._timestamps[...] = chunk.timestamp + self._heap_samples * np.arange(packets)
         self._status[...] = 0 if saturated is None else np.minimum(saturated, 0xFFFF).astype(np.uint64) << np.uint64(32)
@@ -127,7 +144,7 @@ class DigitizerSender(Sender):
     def end(self) -> None:
         """Send a stop heap for every input."""
         for i, stream in enumerate(self._streams):
-            self._out.send_heap(spead.end_heap(spead.DIGITISER_ID, stream), substream_index=i // self._pols)
+            self._out.send_heap(spead.end_heap(spead.DIGITISER_ID, stream), substream_index=self._ways[i][0])
 
 
 class DigitizerReceiver(ChunkReceiver[SampleChunk]):
@@ -190,7 +207,7 @@ class DigitizerReceiver(ChunkReceiver[SampleChunk]):
         self._placed = 0
         super().__init__(
             name,
-            [o.digitizer_endpoint(a) for a in self.antennas],
+            o.digitizer_endpoints(self.antennas),
             interface=o.network.interface,
             buffer_size=o.network.receive_buffer,
             max_packet=o.digitizer_heap_bytes + 512,

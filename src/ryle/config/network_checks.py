@@ -1,0 +1,109 @@
+"""What addresses and ways of receiving must agree on."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .checking import reads
+from .endpoints import Endpoint, Run, own_runs, run_of
+from .problems import Problem, listed
+
+if TYPE_CHECKING:
+    from .observation import Engine, Observation
+
+
+def digitizer_runs(o: Observation) -> list[Run]:
+    """Give what digitizers send to, by the keys that say so."""
+    if o.fengine.packets is not None:  # no digitizer sends then
+        return []
+    runs = [run for i, a in enumerate(o.antennas) for run in own_runs(f"array.antennas[{i}].digitizers", a.digitizers)]
+    runs += [run for i, entry in enumerate(o.inputs) for run in own_runs(f"inputs[{i}].digitizers", entry.digitizers)]
+    told = all(s.digitizers or o.antennas[i // o.pols].digitizers for i, s in enumerate(o.streams))
+    return runs if told else [run_of("digitizers", o.network.digitizers, len(o.antennas)), *runs]
+
+
+@reads("array", "fengine", "inputs", "network", "xengine")
+def _addresses_apart(o: Observation) -> Iterator[Problem]:
+    """Each run of endpoints stays in range and off those of other links."""
+    substreams = max(1, o.substreams)  # 0 is a mistake that another check reports
+    each = o.network.x_engines
+    if each and (len(each) != substreams or len({str(e) for e in each}) < len(each)):
+        yield Problem("network.x_engines", len(each), f"addresses; {substreams} X-engines need one each, all different")
+    spectra = [] if each else [run_of("spectra", o.network.spectra, substreams)]
+    taken: list[Run] = []
+    for runs in (digitizer_runs(o), spectra, [run_of("visibilities", o.network.visibilities, 1)]):
+        for run in runs:
+            first, count, shown = run.first, run.count, str(run.first)
+            if run.by_port and run.numbers[-1] > 65535:
+                yield Problem(run.key, shown, f"{count} ports from {first.port} on run past 65535; start lower")
+            elif first.multicast and not _is_multicast(run.numbers[-1], ipaddress.ip_address(first.host).version):
+                yield Problem(run.key, shown, f"{count} groups run past the multicast addresses; start lower")
+            for other in taken:
+                if run.line == other.line and set(run.numbers) & set(other.numbers):
+                    remedy = f"its {count} {run.what} run into the {other.count} of {other.key}; move one of them"
+                    yield Problem(run.key, shown, remedy)
+        taken += runs
+
+
+@reads("array", "fengine", "inputs")
+def _own_addresses(o: Observation) -> Iterator[Problem]:
+    """Antennas and inputs name addresses of digitizers that somebody receives."""
+    tables = [(f"array.antennas[{i}].digitizers", a.digitizers) for i, a in enumerate(o.antennas)]
+    for key, own in [*tables, *((f"inputs[{i}].digitizers", entry.digitizers) for i, entry in enumerate(o.inputs))]:
+        if own and o.fengine.packets is not None:
+            yield Problem(key, listed(map(str, own)), "others' F-engines send here, no digitizers: remove it")
+    for key, own in tables:
+        if len(own) not in (0, 1, o.pols):
+            remedy = f"addresses: give one for all polarizations, or {o.pols}, one each; [[inputs]] take more"
+            yield Problem(key, len(own), remedy)
+
+
+@reads("array", "catcher", "fengine", "inputs", "network")
+def _one_receiver(o: Observation) -> Iterator[Problem]:
+    """Give an own address to one F-engine: two cannot receive at the same port."""
+    owner: dict[Endpoint, int] = {}
+    if not any([*(a.digitizers for a in o.antennas), *(entry.digitizers for entry in o.inputs)]):
+        return  # a run, each antenna its own
+    for engine in range(o.f_engines):
+        try:
+            ends = o.digitizer_endpoints(o.f_engine_antennas(engine))
+        except (IndexError, ValueError):
+            return  # another check's
+        for endpoint in ends:
+            other = owner.setdefault(endpoint, engine)
+            if other != engine and not endpoint.multicast:
+                a, b = (o.antennas[o.f_engine_antennas(e)[0]].name for e in (other, engine))
+                remedy = (
+                    f"both the F-engine of {a} and that of {b} would receive at {endpoint}; use a port each, multicast "
+                    "groups, or more fengine.antennas_per_engine"
+                )
+                yield Problem("array.antennas", None, remedy)
+                return
+
+
+@reads("catcher", "fengine", "network", "xengine")
+def _receiving(o: Observation) -> Iterator[Problem]:
+    """Ways of receiving that need to know a device are told it."""
+    own = {"fengine": o.fengine.receive, "xengine": o.xengine.receive, "catcher": o.catcher.receive}
+    engines: dict[str, Engine] = {"fengine": "f", "xengine": "x", "catcher": "catcher"}
+    said: set[str] = set()
+    for table, engine in engines.items():
+        found, mine = o.receive(engine), own[table]
+        key = f"{table if mine is not None and mine.model_fields_set & {'by', 'device'} else 'network'}.receive"
+        if found.by == "udp" or found.device or key in said:
+            continue
+        said.add(key)
+        what = (
+            'the network interface to receive from, such as device = "eth1"'
+            if found.by == "packet_ring"
+            else 'what DPDK is to open, such as device = "0000:41:00.0"'
+        )
+        yield Problem(f"{key}.device", None, f"by = {found.by!r} needs {what}".replace("'", '"'))
+
+
+def _is_multicast(address: int, version: int) -> bool:
+    if version == 4:
+        return address < 1 << 32 and ipaddress.IPv4Address(address).is_multicast
+    return address < 1 << 128 and ipaddress.IPv6Address(address).is_multicast
