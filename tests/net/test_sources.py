@@ -182,8 +182,10 @@ def test_packet_rings_take_ipv6_and_say_what_is_wrong():
         wait(lambda: sink.packets == 5)
     with pytest.raises(OSError, match="no interface nowhere0"):
         RingSource(sink, [endpoint(port)], interface="nowhere0")
+    two, f = [endpoint(port), Endpoint(host="127.0.0.2", port=port)], Format.load("counter_8192")
     with pytest.raises(ValueError, match="different"):
-        RingSource(sink, [endpoint(port), Endpoint(host="127.0.0.2", port=port)], interface="lo")
+        RingSource(Assembler(Plan(f, grid(f, port=range(2)), packets=4, by_port=True)), two, interface="lo")
+    RingSource(sink, two, interface="lo", buffer=4 << 20)  # it does not matter which
 
 
 @pytest.mark.parametrize("speed", [0.0, 4.0])

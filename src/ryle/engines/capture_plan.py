@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..config.tables import Endpoint
+from ..config.tables import Endpoint, ReceiveTable
 from ..net.addresses import endpoints
 from ..net.assembly import Plan
 from ..net.discover import discover
+from ..net.receiving import open_source
 from ..net.recording import Files
-from ..net.sources import RingSource, Source, UdpSource
+from ..net.sources import Source
 from ..net.verify import Filling, PayloadRule
 from ..wire.description import Format
 from .capture import CaptureOptions, To
@@ -124,28 +125,16 @@ def planned(
         hold=plan.chunks - least if r.to is To.SHM else min(4, plan.chunks - least),
     )
     largest = max(9216, plan.packet_bytes)
+    receive = ReceiveTable(
+        by="packet_ring" if r.packet_ring else "udp",
+        device=r.packet_ring,
+        threads=r.threads,
+        cores=list(r.cores),
+        buffer=r.buffer,
+    )
 
     def make_source(sink: Any) -> Source:
-        if r.packet_ring:
-            return RingSource(
-                sink,
-                to,
-                interface=r.packet_ring,
-                threads=r.threads,
-                cores=r.cores,
-                buffer=r.buffer,
-                group_interface=r.interface,
-            )
-        return UdpSource(
-            sink,
-            to,
-            interface=r.interface,
-            threads=r.threads,
-            cores=r.cores,
-            buffer=r.buffer,
-            gro=r.gro,
-            largest=largest,
-        )
+        return open_source(receive, sink, to, interface=r.interface, largest=largest, gro=r.gro)
 
     return plan, options, make_source, to
 

@@ -275,6 +275,27 @@ class UdpSource(NativeSource):
                 s.close()
 
 
+def ports_of(sink: Sink, endpoints: Sequence[Endpoint]) -> list[int]:
+    """List the ports of endpoints for a source below the kernel's network stack, which sees ports alone.
+
+    Several endpoints may have one port where it does not matter which of them a packet came to: packets then have its
+    place in the list as their port number.
+
+    Raises
+    ------
+    ValueError
+        If it does matter.
+    """
+    ports = list(dict.fromkeys(e.port for e in endpoints))
+    indifferent = isinstance(sink, Discard) or (isinstance(sink, Assembler) and not sink.plan.by_port)
+    if len(ports) < len(endpoints) and not indifferent:
+        raise ValueError(
+            f"ports {[e.port for e in endpoints]}: packet rings and DPDK tell endpoints apart by port; "
+            "use different ones"
+        )
+    return ports
+
+
 class RingSource(NativeSource):
     """Receive below the kernel's network stack, from a ring that the kernel fills (AF_PACKET, TPACKET_V3).
 
@@ -286,7 +307,7 @@ class RingSource(NativeSource):
     sink : Assembler or Discard
         What to feed.
     endpoints : sequence of Endpoint
-        As for `UdpSource`, at most 64; ports tell them apart.
+        As for `UdpSource`, of at most 64 ports; ports tell them apart (`ports_of`).
     interface : str
         Name of the network interface, such as "eth0".
     threads : int
@@ -317,9 +338,7 @@ class RingSource(NativeSource):
     ) -> None:
         if not endpoints or threads < 1:
             raise ValueError("a source needs at least one endpoint and one thread")
-        ports = [e.port for e in endpoints]
-        if len(set(ports)) < len(ports):
-            raise ValueError(f"ports {ports}: a packet ring tells endpoints apart by port; use different ones")
+        ports = ports_of(sink, endpoints)
         self._holding: list[socket.socket] = []
         try:
             for endpoint in endpoints:
