@@ -186,7 +186,9 @@ std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* pa
         };
         std::int32_t head;
         std::int64_t since;
-        if (parsed[i].fault != kValid) {
+        if (parsed[i].fault == kControl || parsed[i].fault == kStop) {
+            ++counts_.foreign;
+        } else if (parsed[i].fault != kValid) {
             refuse(parsed[i].fault);
         } else if ((head = find(parsed[i].key)) < 0) {
             ++counts_.foreign;

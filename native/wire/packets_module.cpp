@@ -2,6 +2,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -20,6 +22,8 @@ using Column = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using Table = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+constexpr std::size_t kDetails = 5;  // field, expected, payload, bytes, offset
+
 class PacketParser {
   public:
     explicit PacketParser(const LayoutTuple& layout) : layout_(to_layout(layout)) {}
@@ -28,7 +32,7 @@ class PacketParser {
                Table<std::int64_t>& details, Column<std::int64_t>& timestamps, Table<std::int64_t>& places) {
         const std::size_t n = packets.size(), fields = layout_.fields.size(), kinds = layout_.placement.size();
         if (values.shape(0) != n || values.shape(1) != fields || reasons.size() != n || details.shape(0) != n ||
-            details.shape(1) != 2 || timestamps.size() != n || places.shape(0) != n || places.shape(1) != kinds)
+            details.shape(1) != kDetails || timestamps.size() != n || places.shape(0) != n || places.shape(1) != kinds)
             throw std::invalid_argument("an output array has the wrong shape");
         for (std::size_t i = 0; i < n; ++i) {
             std::uint64_t* row = values.data() + i * fields;
@@ -47,12 +51,14 @@ class PacketParser {
                 }
             }
             reasons.data()[i] = verdict.reason;
-            details.data()[2 * i] = verdict.field;
-            details.data()[2 * i + 1] = verdict.expected;
+            const std::array<std::int64_t, kDetails> said{verdict.field, verdict.expected, verdict.payload,
+                                                          verdict.bytes, static_cast<std::int64_t>(verdict.offset)};
+            std::copy(said.begin(), said.end(), details.data() + i * kDetails);
             timestamps.data()[i] = time;
             for (std::size_t k = 0; k < kinds; ++k) {
                 std::uint64_t place = static_cast<std::uint64_t>(layout_.placement[k].add);
                 for (const Term& term : layout_.placement[k].terms) place += row[term.field] * term.factor;
+                place /= layout_.placement[k].over;
                 places.data()[i * kinds + k] = verdict.reason == kValid ? static_cast<std::int64_t>(place) : -1;
             }
         }
@@ -69,6 +75,14 @@ class PacketParser {
             decode(layout_, packets[i].subspan(verdict.payload, verdict.bytes), verdict.elements,
                    out.data() + i * out.shape(1));
         }
+    }
+
+    // Payloads of heaps, put together.
+    template <typename Out>
+    void decode_payloads(const std::vector<Packet>& payloads, Table<Out>& out) const {
+        if (out.shape(0) != payloads.size()) throw std::invalid_argument("the output needs one row a payload");
+        for (std::size_t i = 0; i < payloads.size(); ++i)
+            decode(layout_, payloads[i], out.shape(1), out.data() + i * out.shape(1));
     }
 
     void set_reference(std::int64_t reference) {
@@ -108,6 +122,10 @@ void bind_packets(nb::module_& m) {
                                Table<std::int8_t> out) { self.decode_into(from_rows(rows), out); })
         .def("decode_rows", [](const Parser& self, const Rows& rows,
                                Table<std::int16_t> out) { self.decode_into(from_rows(rows), out); })
+        .def("decode_payloads", [](const Parser& self, const Rows& rows,
+                                   Table<std::int8_t> out) { self.decode_payloads(from_rows(rows), out); })
+        .def("decode_payloads", [](const Parser& self, const Rows& rows,
+                                   Table<std::int16_t> out) { self.decode_payloads(from_rows(rows), out); })
         .def("set_reference", &Parser::set_reference)
         .def("forget", &Parser::forget);
 }

@@ -310,6 +310,8 @@ def test_malformed_and_foreign_packets_are_counted_by_reason():
         "off_step": 0,
         "jump": 0,
         "part": 0,
+        "item": 0,
+        "heap": 0,
     }
     assert c.foreign == 1 and c.placed == 1
     other = Assembler(Plan(FORMAT, [(0,)], packets=16, origin=2))

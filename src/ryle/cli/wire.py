@@ -127,8 +127,11 @@ def _summary(found: PacketCheck) -> RenderableType:
 
 
 def _total(total: Total) -> str:
-    terms = [name if factor == 1 else f"{factor} {name}" for name, factor in total.items() if name != "add"]
-    return " + ".join([*terms, *([str(total["add"])] if total.get("add") else [])])
+    from ..wire.description import terms
+
+    parts = [name if factor == 1 else f"{factor} {name}" for name, factor in terms(total).items()]
+    text = " + ".join([*parts, *([str(total["add"])] if total.get("add") else [])])
+    return text if total.get("over", 1) == 1 else f"({text}) / {total['over']}, rounded down"
 
 
 def _described(f: Format) -> RenderableType:

@@ -48,7 +48,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.wire.packets import Packets
+from ryle.wire.packets import Packets, Reason
 
 from . import _native
 from .accounting import Account
@@ -70,7 +70,7 @@ __all__ = [
 
 #: Why packets are malformed: `ryle.wire.packets.Reason`, then timestamps off the steps or too far from the others, and
 #: packets that are no part of the plan's heaps.
-FAULTS = ("", "short", "field", "length", "stated_length", "timestamp", "off_step", "jump", "part")
+FAULTS = (*(reason.name.lower() for reason in Reason), "off_step", "jump", "part")
 
 
 _Views = tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64]]
@@ -385,7 +385,8 @@ class Assembler:
     def counts(self) -> Counts:
         """Give all counts as they are at one moment."""
         values: dict[str, Any] = self.native.counts()
-        values["faults"] = dict(zip(FAULTS[1:], values["faults"][1:], strict=True))
+        faults = zip(FAULTS, values["faults"], strict=True)
+        values["faults"] = {fault: n for fault, n in faults if fault not in ("valid", "control", "stop")}
         values["first_loss"] *= 1e-9
         return Counts(**values)
 

@@ -258,7 +258,7 @@ class Plan:
         base, names = compiled(f), list(f.fields)
         fixed = {s: self.sizes[s] for s in f.payload.size.values() if isinstance(s, str) and s in self.sizes}
         fields = [
-            (*entry[:5], fixed[name], fixed[name]) if name in fixed else entry
+            (*entry[:5], fixed[name], fixed[name], *entry[7:]) if name in fixed else entry
             for name, entry in zip(names, base[1], strict=True)
         ]
         plan = _native.Plan()

@@ -21,21 +21,28 @@ def decode_vdif(
     payload_bytes: int,
 ) -> None: ...
 
-_Sum = tuple[list[tuple[int, int]], int]
-#: header bytes, fields, trailers, sizes, bits, parts, code, msb first, stated length, timestamp, period, placement
+#: Terms (field, factor), constant, divisor.
+Sum = tuple[list[tuple[int, int]], int, int]
+#: Byte, bytes, shift, width, big-endian, low, high, item, value without the item.
+Field = tuple[int, int, int, int, bool, int, int, int, int]
+#: Header bytes, fields, count field, items, trailers, sizes, heap, bits, parts, code, msb first, stated length,
+#: timestamp, period, placement.
 Layout = tuple[
     int,
-    list[tuple[int, int, int, int, bool, int, int]],
+    list[Field],
+    int,
+    list[tuple[int, bool, int]],
     list[int],
     list[tuple[int, int]],
+    list[tuple[list[Sum], Sum, Sum, int, bool]],
     int,
     int,
     int,
     bool,
-    list[_Sum],
-    _Sum,
+    list[Sum],
+    Sum,
     int,
-    list[_Sum],
+    list[Sum],
 ]
 
 class PacketParser:
@@ -74,5 +81,6 @@ class PacketParser:
     ) -> None: ...
     def decode_bytes(self, packets: list[bytes], out: NDArray[np.int8] | NDArray[np.int16], /) -> None: ...
     def decode_rows(self, rows: NDArray[np.uint8], out: NDArray[np.int8] | NDArray[np.int16], /) -> None: ...
+    def decode_payloads(self, rows: NDArray[np.uint8], out: NDArray[np.int8] | NDArray[np.int16], /) -> None: ...
     def set_reference(self, reference: int, /) -> None: ...
     def forget(self) -> None: ...

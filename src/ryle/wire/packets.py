@@ -9,109 +9,61 @@ begin instead. A 64-bit counter never wraps; counts of 2^63 and above make a pac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ryle.chunk import BLOCK, parts_from_rows, rows_from_parts
+from ryle.wire import _native
+from ryle.wire.description import PLACES, Format, Total, terms
+from ryle.wire.tables import ITEM_BITS
+from ryle.wire.verdicts import ABSENT, Fields, Reason, summed
 
-from . import _native
-from .description import PLACES, Format, Total
+__all__ = ["ABSENT", "Fields", "Packets", "Parser", "Reason", "build", "build_heap", "compiled"]
 
 Packets = Sequence[bytes] | NDArray[np.uint8]
-_CODES = ("twos_complement", "offset_binary", "symmetric", "unsigned")
-
-
-class Reason(IntEnum):
-    """Why a packet is not valid."""
-
-    VALID = 0
-    SHORT = 1  # shorter than the header
-    FIELD = 2  # a field has a value that the format does not allow
-    LENGTH = 3  # not as long as its samples need
-    STATED_LENGTH = 4  # not as long as its header says
-    TIMESTAMP = 5  # the count does not fit 63 bits
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """What the headers of many packets say.
-
-    Parameters
-    ----------
-    header : structured ndarray of uint64, shape (packet,)
-        Every header field by name, as it stands in the packet; zeros if the packet is shorter than the header.
-    valid : ndarray of bool, shape (packet,)
-        Whether the packet is of the format.
-    reason : ndarray of uint8, shape (packet,)
-        `Reason` for which it is not.
-    timestamp : ndarray of int64, shape (packet,)
-        Unwrapped count in the format's unit; 0 for invalid packets.
-    antenna, input, channel : ndarray of int64, shape (packet,)
-        First of the packet; -1 for invalid packets and where the format does not say.
-    """
-
-    header: NDArray[Any]
-    valid: NDArray[np.bool_]
-    reason: NDArray[np.uint8]
-    timestamp: NDArray[np.int64]
-    antenna: NDArray[np.int64]
-    input: NDArray[np.int64]
-    channel: NDArray[np.int64]
-    _details: NDArray[np.int64]
-    _format: Format
-
-    def __len__(self) -> int:
-        return len(self.reason)
-
-    def explain(self, packet: int) -> str:
-        """Say what is wrong with a packet; nothing if it is valid."""
-        field_index, expected = (int(x) for x in self._details[packet])
-        match Reason(int(self.reason[packet])):
-            case Reason.VALID:
-                return ""
-            case Reason.SHORT:
-                return f"shorter than the header of {expected} bytes"
-            case Reason.FIELD:
-                field = self._format.header.field[field_index]
-                value = int(self.header[field.name][packet])
-                allowed = f"must be {field.low}" if field.low == field.high else f"must be {field.low} to {field.high}"
-                return f"{field.name} = {value} (0x{value:x}), {allowed}"
-            case Reason.LENGTH if expected < 0:
-                return "an axis is empty or too large: " + ", ".join(
-                    f"{size} = {int(self.header[size][packet])}"
-                    for size in self._format.payload.size.values()
-                    if isinstance(size, str)
-                )
-            case Reason.LENGTH:
-                return f"must be {expected} bytes long"
-            case Reason.STATED_LENGTH:
-                return f"the header says {expected} bytes"
-            case Reason.TIMESTAMP:
-                return "the timestamp does not fit 63 bits"
+_CODES = ("twos_complement", "offset_binary", "symmetric", "unsigned", "float")
 
 
 def compiled(format: Format) -> _native.Layout:
     """Turn a description into what native code reads (``native/wire/layout_binding.h``)."""
+    format.usable()
     index = {name: i for i, name in enumerate(format.fields)}
-    sample, payload = format.sample, format.payload
+    items = {key: i for i, key in enumerate(format.items)}
+    header, sample, payload, heap = format.header, format.sample, format.payload, format.heap
 
-    def total(given: Total) -> tuple[list[tuple[int, int]], int]:
-        return [(index[k], v) for k, v in given.items() if k != "add"], given.get("add", 0)
+    def total(given: Total | None) -> _native.Sum:
+        given = given or {}
+        return [(index[k], v) for k, v in terms(given).items()], given.get("add", 0), given.get("over", 1)
 
     sizes = [payload.size[axis] for axis in payload.order]
     length = format.validity.length
     return (
-        format.header.bytes,
+        header.bytes,
         [
-            (f.byte, f.bytes, f.shift, f.width, (f.endian or format.header.endian) == "big", f.low, f.high)
-            for f in format.header.field
+            (
+                *(f.byte, f.bytes, f.shift, f.width, (f.endian or header.endian) == "big", f.low, f.high),
+                -1 if f.item is None else items[f.item],
+                f.default if f.default is not None else 0 if f.control else ABSENT,
+            )
+            for f in header.field
+        ],
+        -1 if header.items is None else index[header.items],
+        [
+            (key, any(f.control for f in fields), next((f.stop for f in fields if f.stop is not None), ABSENT))
+            for key, fields in format.items.items()
         ],
         list(payload.trailer_bytes),
         [(0, index[size]) if isinstance(size, str) else (size, -1) for size in sizes],
+        []
+        if heap is None
+        else [
+            (
+                [] if heap.length is None else [total(heap.length)],
+                *(total(heap.offset), total(heap.bytes), heap.unit, heap.packets == "one"),
+            )
+        ],
         sample.bits,
         sample.parts,
         _CODES.index(sample.code),
@@ -139,7 +91,10 @@ class Parser:
         self._header = np.dtype([(name, np.uint64) for name in format.fields])
         self._native = _native.PacketParser(compiled(format))
         narrow = sample.bits <= 8 if sample.code in ("twos_complement", "offset_binary") else sample.bits <= 7
-        self._dtype: type[np.int8] | type[np.int16] = np.int8 if narrow else np.int16
+        self._dtype: np.dtype[Any] = np.dtype(np.int8 if narrow else np.int16)
+        if sample.bits > 16:
+            order = ">" if sample.bit_order == "msb" else "<"
+            self._dtype = np.dtype(f"{order}{'f' if sample.code == 'float' else 'i'}{sample.bits // 8}")
 
     def start_at(self, timestamp: int | None) -> None:
         """Unwrap the next packet's counter around this timestamp; None: take the next packet's counter as it is."""
@@ -176,7 +131,7 @@ class Parser:
         n = len(starts) if starts is not None else len(packets)
         values = np.zeros((n, len(self.format.header.field)), np.uint64)
         reasons = np.zeros(n, np.uint8)
-        details, timestamps = np.zeros((n, 2), np.int64), np.zeros(n, np.int64)
+        details, timestamps = np.zeros((n, 5), np.int64), np.zeros(n, np.int64)
         places = np.zeros((n, len(self._places)), np.int64)
         out = values, reasons, details, timestamps, places
         if not isinstance(packets, np.ndarray):
@@ -194,6 +149,9 @@ class Parser:
             antenna=place.get("antenna", np.full(n, -1)),
             input=place.get("input", np.full(n, -1)),
             channel=place.get("channel", np.full(n, -1)),
+            payload=details[:, 2],
+            bytes=details[:, 3],
+            offset=details[:, 4],
             _details=details,
             _format=self.format,
         )
@@ -209,42 +167,110 @@ class Parser:
         Parameters
         ----------
         packets : sequence of bytes, or ndarray of uint8, shape (packet, bytes)
-            Whole packets, header included, of one shape.
+            Whole packets, header included, of one shape. Those that hold parts of heaps are put together: the packets
+            of one heap after those of the other, in any order within a heap (see `heaps`).
         integers : bool
-            Give integers, as sent, instead of floating point.
+            Give numbers as sent, instead of floating point.
 
         Returns
         -------
-        ndarray, shape (packet, axes...) or (packet, axes..., 2)
-            The axes are `Format.axes`, a subsequence of (channel, time, antenna, input, pol, element). complex64, or
-            float32 for real samples; with `integers` int8, or int16 if the code needs it, complex samples with (re, im)
-            on a last axis.
+        ndarray, shape (packet or heap, axes...) or (packet or heap, axes..., 2)
+            The axes are `Format.axes`, a subsequence of `ryle.wire.tables.AXES`. complex64, or float32 for real
+            samples, of twice the width if samples have more than 16 bits and are not float32; with `integers` int8, or
+            what the code needs, complex samples with (re, im) on a last axis.
 
         Raises
         ------
         ValueError
-            If a packet is not valid, or of another shape than the first.
+            If a packet is not valid, of another shape than the first, or a heap is not complete.
         """
         format = self.format
-        n = len(packets)
         shape = self._sizes_in(packets)
         parts = format.sample.parts
-        flat: NDArray[Any] = np.empty((n, int(np.prod(shape)) * parts), self._dtype)
-        if isinstance(packets, np.ndarray):
-            self._native.decode_rows(packets, flat)
+        count = int(np.prod(shape)) * parts
+        if format.heap is not None:
+            flat = self._values(self.heaps(packets), count)
+        elif format.sample.bits > 16:
+            rows = [self._native_payload(bytes(packet)) for packet in packets]
+            flat = self._values(np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1), count)
         else:
-            self._native.decode_bytes(list(packets), flat)
+            flat = np.empty((len(packets), count), self._dtype)
+            if isinstance(packets, np.ndarray):
+                self._native.decode_rows(packets, flat)
+            else:
+                self._native.decode_bytes(list(packets), flat)
         if format.sample.arranged == "rows":
-            flat = parts_from_rows(flat.reshape(n, -1, 2 * BLOCK))
-        wire = flat.reshape(n, *(shape[format.axes.index(axis)] for axis in format.payload.order), parts)
+            flat = parts_from_rows(flat.reshape(len(flat), -1, 2 * BLOCK))
+        wire = flat.reshape(len(flat), *(shape[format.axes.index(axis)] for axis in format.payload.order), parts)
         order = [1 + format.payload.order.index(axis) for axis in format.axes]
         canonical = wire.transpose(0, *order, wire.ndim - 1)
         if format.sample.first == "imag":
             canonical = canonical[..., ::-1]
         if integers:
-            return np.ascontiguousarray(canonical if parts == 2 else canonical[..., 0])
-        values = np.ascontiguousarray(canonical, np.float32)
-        return values.view(np.complex64)[..., 0] if parts == 2 else values[..., 0]
+            native = self._dtype.newbyteorder("=")
+            return np.ascontiguousarray(canonical if parts == 2 else canonical[..., 0], native)
+        single = self._dtype.itemsize <= 2 or self._dtype.str[1:] == "f4"
+        values = np.ascontiguousarray(canonical, np.float32 if single else np.float64)
+        return values.view(np.complex64 if single else np.complex128)[..., 0] if parts == 2 else values[..., 0]
+
+    def heaps(self, packets: Packets) -> NDArray[np.uint8]:
+        """Put the payloads of heaps together.
+
+        Parameters
+        ----------
+        packets : sequence of bytes, or ndarray of uint8, shape (packet, bytes)
+            Valid packets, those of one heap after those of the other.
+
+        Returns
+        -------
+        ndarray of uint8, shape (heap, bytes)
+            What stands behind the samples in some heaps (`Format.heap_bytes`) is 0 in the others.
+
+        Raises
+        ------
+        ValueError
+            If a packet is not valid, or a heap is not complete.
+        """
+        heap = self.format.heap
+        if heap is None:
+            raise ValueError(f"{self.format.name} has no heaps: its packets stand for themselves")
+        fields = Parser(self.format).parse(packets)
+        whole: list[NDArray[np.uint8]] = []
+        left = 0
+        for i in range(len(packets)):
+            if not fields.valid[i]:
+                raise ValueError(f"packet {i} is not a valid {self.format.name} packet: {fields.explain(i)}")
+            if not left:
+                header = {name: int(fields.header[name][i]) for name in self.format.fields}
+                left = self.format.heap_bytes[0] if heap.length is None else summed(heap.length, header)
+                whole.append(np.zeros(max(self.format.heap_bytes), np.uint8))
+                came = np.zeros(left, np.bool_)
+            part = slice(int(fields.offset[i]), int(fields.offset[i] + fields.bytes[i]))
+            if part.stop > len(came) or came[part].any():
+                raise ValueError(f"packet {i} is of another heap than those before it, which lacks {left} bytes")
+            came[part] = True
+            left -= part.stop - part.start
+            at = int(fields.payload[i])
+            whole[-1][part] = np.frombuffer(bytes(packets[i])[at : at + part.stop - part.start], np.uint8)
+        if left:
+            raise ValueError(f"the last heap lacks {left} bytes")
+        return np.array(whole).reshape(len(whole), max(self.format.heap_bytes))
+
+    def _native_payload(self, packet: bytes) -> bytes:
+        fields = Parser(self.format).parse([packet])
+        if not fields.valid[0]:
+            raise ValueError(f"not a valid {self.format.name} packet: {fields.explain(0)}")
+        at = int(fields.payload[0])
+        return packet[at : at + int(fields.bytes[0])]
+
+    def _values(self, payloads: NDArray[np.uint8], count: int) -> NDArray[Any]:
+        """Give the first `count` numbers of each payload, shape (payload, count)."""
+        used = np.ascontiguousarray(payloads[:, : (count * self.format.sample.bits + 7) // 8])
+        if self.format.sample.bits > 16:
+            return used.view(self._dtype)
+        flat = np.empty((len(used), count), self._dtype)
+        self._native.decode_payloads(used, flat)
+        return flat
 
     def _sizes_in(self, packets: Packets) -> tuple[int, ...]:
         if self.format.fixed:
@@ -265,7 +291,8 @@ def build(format: Format, fields: Mapping[str, int], samples: NDArray[Any] | byt
     format : Format
         Description.
     fields : mapping of str to int
-        Header fields. Those left out are their one allowed value, the sizes of `samples`, or else the least allowed.
+        Header fields. Those left out are their one allowed value, the sizes of `samples`, what is true of the heap
+        that the packet is all of, or else the least allowed; items that are optional are left out of the packet too.
     samples : bytes or ndarray, shape (axes...) or (axes..., 2)
         The payload as it is sent, or samples as `Parser.decode` gives them for one packet: integers or floating point.
 
@@ -274,6 +301,7 @@ def build(format: Format, fields: Mapping[str, int], samples: NDArray[Any] | byt
     ValueError
         If a field is unknown or does not fit, or samples have another shape or values without a code.
     """
+    format.usable()
     values = {f.name: f.low for f in format.header.field}
     if unknown := sorted(set(fields) - set(values)):
         raise ValueError(f"{format.name} has no field {', '.join(unknown)}; there are {', '.join(values)}")
@@ -282,18 +310,83 @@ def build(format: Format, fields: Mapping[str, int], samples: NDArray[Any] | byt
             size = format.payload.size[axis]
             if isinstance(size, str):
                 values[size] = length
-    values |= {name: int(value) for name, value in fields.items()}
-    header = bytearray(format.header.bytes)
+    given = {name: int(value) for name, value in fields.items()}
+    values |= given
+    payload = samples if isinstance(samples, bytes) else _encode(format, values, samples)
+    if format.heap is None or not isinstance(samples, bytes):
+        payload += bytes(format.payload.trailer_bytes[0])
+    if format.heap is not None:
+        for total in (format.heap.length, format.heap.bytes):
+            if total is not None:
+                _say(format, total, len(payload), given, values)
+    return _header(format, values, given) + payload
+
+
+def build_heap(
+    format: Format, fields: Mapping[str, int], samples: NDArray[Any] | bytes, packet_bytes: int = 8192
+) -> list[bytes]:
+    """Make the packets of a heap.
+
+    Parameters
+    ----------
+    format : Format
+        Description with heaps.
+    fields, samples
+        As for `build`; bytes are the payload of the whole heap.
+    packet_bytes : int
+        Bytes of the payload that a packet holds.
+
+    Raises
+    ------
+    ValueError
+        As `build` does, or if the format has no heaps.
+    """
+    if format.heap is None:
+        raise ValueError(f"{format.name} has no heaps: each of its packets stands for itself")
+    whole = samples if isinstance(samples, bytes) else _encode(format, {}, samples)
+    if not isinstance(samples, bytes):
+        whole += bytes(format.payload.trailer_bytes[0])
+    made = []
+    for at in range(0, len(whole), packet_bytes):
+        values = dict(fields)
+        if format.heap.length is not None:
+            _say(format, format.heap.length, len(whole), fields, values)
+        _say(format, format.heap.offset, at, fields, values)
+        made.append(build(format, values, whole[at : at + packet_bytes]))
+    return made
+
+
+def _say(format: Format, total: Total, number: int, given: Mapping[str, int], values: dict[str, int]) -> None:
+    """Set those fields of a sum that are not given, so that it is a number; the greatest factors first."""
+    factors = terms(total)
+    left = number - total.get("add", 0) - sum(given[name] * factors[name] for name in factors if name in given)
+    for name, factor in sorted(factors.items(), key=lambda term: -term[1]):
+        if name not in given:
+            values[name] = min(max(0, left // factor), (1 << format.fields[name].width) - 1)
+            left -= values[name] * factor
+
+
+def _header(format: Format, values: Mapping[str, int], given: Mapping[str, int]) -> bytes:
+    """Make a header; of optional items those that have a given field."""
+    items = {
+        key: fields for key, fields in format.items.items() if any(f.name in given or not f.optional for f in fields)
+    }
+    counted = {} if format.header.items is None else {format.header.items: given.get(format.header.items, len(items))}
+    start = bytearray(format.header.bytes)
+    words = dict.fromkeys(items, 0)
     for field in format.header.field:
-        value = values[field.name]
+        value = counted.get(field.name, values[field.name])
         if not 0 <= value < 1 << field.width:
             raise ValueError(f"{field.name} = {value}: allowed are 0 to {(1 << field.width) - 1}")
+        if field.item is not None:
+            if field.item in words:
+                words[field.item] |= value << field.shift
+            continue
         place = slice(field.byte, field.byte + field.bytes)
         endian = field.endian or format.header.endian
-        word = int.from_bytes(header[place], endian) | value << field.shift
-        header[place] = word.to_bytes(field.bytes, endian)
-    payload = samples if isinstance(samples, bytes) else _encode(format, values, samples)
-    return bytes(header) + payload + bytes(format.payload.trailer_bytes[0])
+        word = int.from_bytes(start[place], endian) | value << field.shift
+        start[place] = word.to_bytes(field.bytes, endian)
+    return bytes(start) + b"".join((key << ITEM_BITS | word).to_bytes(8, "big") for key, word in words.items())
 
 
 def _encode(format: Format, values: Mapping[str, int], samples: NDArray[Any]) -> bytes:
@@ -312,6 +405,8 @@ def _encode(format: Format, values: Mapping[str, int], samples: NDArray[Any]) ->
     wire = array.transpose(*(format.axes.index(axis) for axis in format.payload.order), array.ndim - 1).reshape(-1)
     if sample.arranged == "rows":
         wire = rows_from_parts(wire.reshape(-1, BLOCK, 2)).reshape(-1)
+    if sample.bits > 16:
+        return _encode_wide(format, wire)
     numbers = wire.astype(np.int64)
     half, most = 1 << (sample.bits - 1), (1 << sample.bits) - 1
     offset = {"twos_complement": half, "offset_binary": half, "symmetric": most, "unsigned": 0}[sample.code]
@@ -325,3 +420,14 @@ def _encode(format: Format, values: Mapping[str, int], samples: NDArray[Any]) ->
     significance = np.arange(sample.bits)
     bits = (codes[:, None] >> (significance[::-1] if sample.bit_order == "msb" else significance)) & 1
     return np.packbits(bits.astype(np.uint8), bitorder="big" if sample.bit_order == "msb" else "little").tobytes()
+
+
+def _encode_wide(format: Format, wire: NDArray[Any]) -> bytes:
+    """Make the payload of samples of 32 or 64 bits."""
+    sample = format.sample
+    order = ">" if sample.bit_order == "msb" else "<"
+    with np.errstate(over="ignore", invalid="ignore"):
+        codes = wire.astype(f"{order}{'f' if sample.code == 'float' else 'i'}{sample.bits // 8}")
+    if not np.array_equal(codes, wire, equal_nan=codes.dtype.kind == "f"):
+        raise ValueError(f"samples have values that {sample.bits}-bit {sample.code} does not have; quantize them first")
+    return codes.tobytes()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..chunk import PacketOrder
-from .description import Format, Total
+from .description import Format, Total, terms
 
 _SPECTRA, _INPUTS = {"time", "channel"}, {"antenna", "input", "pol"}
 
@@ -203,11 +203,10 @@ class SpectraLayout:
 
     def _solve(self, total: Total, value: int, what: str) -> dict[str, int]:
         """Find fields whose sum times factors is a value, the greatest factors first."""
-        left, found = value - total.get("add", 0), {}
-        for name, factor in sorted(total.items(), key=lambda item: -item[1]):
-            if name != "add":
-                found[name] = min(max(0, left // factor), (1 << self.format.fields[name].width) - 1)
-                left -= found[name] * factor
+        left, found = value * total.get("over", 1) - total.get("add", 0), {}
+        for name, factor in sorted(terms(total).items(), key=lambda item: -item[1]):
+            found[name] = min(max(0, left // factor), (1 << self.format.fields[name].width) - 1)
+            left -= found[name] * factor
         if left:
             raise ValueError(f"{self.format.name} has no packet that begins with {what} {value}")
         return found
