@@ -157,13 +157,19 @@ class Observation(tables.Table):
         return 0 if self.packets is None else len(self.packets.senders(self.wire_inputs))
 
     def chunk_spectra(self, substreams: int = 1) -> int:
-        """Spectra of a chunk of others' packets of so many substreams: whole batches, of some 4 MiB."""
-        assert self.packets is not None
-        packets = self.batch_spectra // self.packets.spectra * self.packet_senders * self.groups * substreams
-        return max(1, _CHUNK_BYTES // (packets * self.packets.payload_bytes)) * self.batch_spectra
+        """Spectra of a chunk of packets of so many substreams: whole batches, of some 4 MiB."""
+        return max(1, _CHUNK_BYTES // (self.batch_bytes * substreams)) * self.batch_spectra
+
+    @property
+    def batch_bytes(self) -> int:
+        """Bytes of a batch of one substream's spectra in packets, of others' F-engines or of rows."""
+        if self.packets is None:
+            return self.n_inputs * self.substream_channels * 2 * self.batch_spectra
+        packets = self.batch_spectra // self.packets.spectra * self.packet_senders * self.groups
+        return packets * self.packets.payload_bytes
 
     def skew_chunks(self, substreams: int = 1) -> int:
-        """Chunks of others' packets by which F-engines may be apart."""
+        """Chunks of packets by which F-engines may be apart."""
         spectra = self.network.skew * float(self.sample_rate / self.step)
         return max(1, math.ceil(spectra / self.chunk_spectra(substreams)))
 

@@ -191,12 +191,13 @@ def memory(o: Observation) -> list[Memory]:
     if o.catcher.packets is not None:
         return [whole]
     ring, chunk = RING, received
-    if o.packets is not None:
+    if o.packets is not None or o.sends_rows:
         ring = o.skew_chunks() + SPARE_CHUNKS
-        chunk = o.chunk_spectra() // o.packets.spectra * o.packet_senders * o.groups * o.packets.payload_bytes
+        chunk = o.chunk_spectra() // o.batch_spectra * o.batch_bytes
+    arranged = Memory("X-engine spectra of a batch", o.substream_channels * blocks * o.n_inputs * row, o.substreams)
     xengine = [
         Memory(f"X-engine receive ring, {ring} chunks", ring * chunk, o.substreams),
-        Memory("X-engine spectra of a batch", o.substream_channels * blocks * o.n_inputs * row, o.substreams),
+        *([] if o.sends_rows else [arranged]),
         Memory("X-engine accumulators", sums, o.substreams),
         whole,
     ]

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from ..array.delays import Delays, DelaySchedule, evaluate_inputs, window_centres
 from ..array.observed import phase_tracker
-from ..channelize import ChannelizerConfig, Heaps, Layout, Spectra, make_channelizer
+from ..channelize import ChannelizerConfig, Heaps, Layout, Rows, Spectra, make_channelizer
 from ..channelize.pipelined import Pipelined
-from ..chunk import SampleChunk
+from ..chunk import BLOCK, SampleChunk
 from ..config import Observation
 from ..monitor.status import StatusReporter
 from ..net.digitizer import DigitizerReceiver
 from ..net.spectra import SpectraSender
+from ..send.rows import RowSender
 from ..wire.samples import packed_bytes, unpack
 from .control import DrainControl
 from .window import SampleBuffer, WindowShape, f_batch
@@ -62,7 +63,7 @@ class FEngine:
         What is observed.
     antennas : sequence of int
         Consecutive antennas; input = position in this sequence · pols + pol.
-    layout : Blocks or Heaps
+    layout : Blocks, Heaps or Rows
         How the spectra are laid out.
     residuals : ndarray of float64, shape (input,), optional
         Samples by which each input's samples were taken after their time stamps (what a recording's clock offset
@@ -229,11 +230,13 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
     if not 0 <= index < observation.f_engines:
         raise ValueError(f"F-engine {index} does not exist: there are {observation.f_engines}, counted from 0")
     antennas = observation.f_engine_antennas(index)
-    engine = FEngine(observation, antennas, Heaps(observation.fengine.spectra_per_heap, observation.pols))
+    rows = observation.sends_rows
+    layout = Rows(observation.pols) if rows else Heaps(observation.fengine.spectra_per_heap, observation.pols)
+    engine = FEngine(observation, antennas, layout)
     # Chunks as long as a batch: a window then holds a few of them, and none has to be copied.
     packets = max(1, engine.shape.batch * engine.shape.step // observation.digitizer.heap_samples)
     with (
-        SpectraSender(observation, antennas, rate=spectra_rate(observation)) as sender,
+        (RowSender if rows else SpectraSender)(observation, antennas, rate=spectra_rate(observation)) as sender,
         DigitizerReceiver(observation, antennas, chunk_packets=packets, window=2, spare=2) as receiver,
     ):
 
@@ -252,18 +255,22 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
                 "adc_saturated": receiver.saturated,
             }
 
+        def send(spectra: Spectra) -> None:
+            first = spectra.first_spectrum // BLOCK if rows else spectra.first_spectrum
+            sender.send(spectra.data, spectra.valid, first)
+
         with StatusReporter({"role": "f", "index": index}, status) as reporter:
             control = DrainControl(receiver.stop, supervised)
             reporter.set_state("ready")
             for chunk in receiver:
                 reporter.state = "draining" if control.draining.is_set() else "running"
                 for spectra in engine.push(chunk):
-                    sender.send(spectra.data, spectra.valid, spectra.first_spectrum)
+                    send(spectra)
             for spectra in engine.flush():
-                sender.send(spectra.data, spectra.valid, spectra.first_spectrum)
+                send(spectra)
             reporter.event("adc", levels=engine.adc.levels.tolist(), counts=engine.adc.counts.tolist())
 
 
 def spectra_rate(observation: Observation) -> float | None:
-    """Rate to pace F-heaps at: None for 1.1 times real time, 0 (as receivers take them) if simulated at full speed."""
+    """Rate to pace spectra at: None for 1.1 times real time, 0 (as receivers take them) if simulated at full speed."""
     return 0.0 if observation.simulate is not None and observation.simulate.speed == "max" else None

@@ -104,12 +104,13 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
         raise ValueError(f"X-engine {index} does not exist: there are {observation.substreams}, counted from 0")
     packet_bytes = observation.spectra_heap_bytes // observation.groups
     receiver: SpectraReceiver | PacketReceiver
-    if observation.packets is None:
+    if observation.packets is None and not observation.sends_rows:
         receiver = SpectraReceiver(observation, index, batches=f_batch(observation), window=X_WINDOW, spare=2)
     else:
         at_full_speed = observation.simulate is not None and observation.simulate.speed == "max"
         receiver = PacketReceiver(observation, [index], held_up=at_full_speed)
-        packet_bytes = observation.packets.payload_bytes
+        if observation.packets is not None:
+            packet_bytes = observation.packets.payload_bytes
     with VisibilitySender(observation, index) as sender, receiver:
         engine = XEngine(observation, receiver.first_channel, observation.substream_channels, observation.groups)
         position = 0

@@ -1,4 +1,4 @@
-"""Packets of others' F-engines: from the network or a capture to chunks for the X-engine.
+"""Packets of F-engines, others' or rows of Ryle's: from the network or a capture to chunks for the X-engine.
 
 Everything about time, loss and order is `ryle.net.assembly`'s. What is added here is which streams an observation has,
 and where in a chunk each input, channel and spectrum lies.
@@ -18,7 +18,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..chunk import BLOCK, PacketChunk, PacketOrder
+from ..chunk import BLOCK, PacketChunk, PacketOrder, SpectraChunk
 from ..config import Endpoint, Observation
 from ..config.observation import SPARE_CHUNKS
 from ..wire.spectra import SpectraLayout
@@ -26,6 +26,7 @@ from .accounting import Account
 from .assembly import Assembler, Plan
 from .assembly import Chunk as Assembled
 from .pcap import PcapFile
+from .rows import RowMap
 from .sockets import kernel_drops, receive_socket
 from .sources import UdpSource
 
@@ -49,6 +50,7 @@ class PacketMap:
         self.channels = len(substreams) * o.substream_channels
         self.senders = layout.senders(o.wire_inputs)
         self._inputs = o.wire_inputs
+        self._order: PacketOrder | None = None
         self._conjugated = np.array([s.conjugate for s in o.streams])
         stream = layout.format.timestamp.stream
         self.heads: list[tuple[int, ...]] = []
@@ -76,6 +78,14 @@ class PacketMap:
             linger=0.0,
         )
 
+    def given(self, chunk: Assembled) -> PacketChunk:
+        """View an assembled chunk as the X-engine takes it; the chunk must not be released before that was used."""
+        packets = chunk.present.shape[1]
+        rows = chunk.data.reshape(len(self.heads) * packets, -1)
+        if self._order is None:
+            self._order = self.order(packets)
+        return PacketChunk(chunk.timestamp // BLOCK, rows, chunk.present.reshape(-1), self._order)
+
     def order(self, packets: int) -> PacketOrder:
         """Say where samples lie in the rows [sender][channel group][packet] of a chunk."""
         groups = self.channels // self.layout.channels
@@ -93,16 +103,14 @@ class _Chunks:
 
     def __init__(self, observation: Observation, substreams: Sequence[int], name: str) -> None:
         self.name = name
-        self.map = PacketMap(observation, substreams)
+        self.map: PacketMap | RowMap = (RowMap if observation.packets is None else PacketMap)(observation, substreams)
         self.first_channel = self.map.first_channel
         self.plan = self.map.plan(observation)
         self.assembler = Assembler(self.plan)
-        self._order = self.map.order(self.plan.packets)
 
-    def given(self, chunk: Assembled) -> PacketChunk:
+    def given(self, chunk: Assembled) -> PacketChunk | SpectraChunk:
         """Give a chunk, which must not be released before it has been used."""
-        rows = chunk.data.reshape(-1, self.plan.payload_bytes)
-        return PacketChunk(chunk.timestamp // BLOCK, rows, chunk.present.reshape(-1), self._order)
+        return self.map.given(chunk)
 
     def account(self) -> Account:
         """Say what became of every packet so far."""
@@ -115,7 +123,7 @@ class PacketReceiver(_Chunks):
     Parameters
     ----------
     observation : Observation
-        With ``fengine.packets``.
+        With ``fengine.packets`` or ``fengine.sends = "rows"``.
     substreams : sequence of int
         Which shares of the band; each has its own endpoint.
     held_up : bool
@@ -149,7 +157,7 @@ class PacketReceiver(_Chunks):
     ) -> None:
         self.stop()
 
-    def __iter__(self) -> Iterator[PacketChunk]:
+    def __iter__(self) -> Iterator[PacketChunk | SpectraChunk]:
         for chunk in self.assembler:
             yield self.given(chunk)
 
@@ -260,7 +268,7 @@ class PacketCapture(_Chunks):
     Parameters
     ----------
     observation : Observation
-        With ``fengine.packets``.
+        With ``fengine.packets`` or ``fengine.sends = "rows"``.
     path : path
         pcap or pcapng file. Addresses and ports do not matter.
     """
@@ -269,7 +277,7 @@ class PacketCapture(_Chunks):
         super().__init__(observation, range(observation.substreams), "capture")
         self.file = PcapFile(path)
 
-    def __iter__(self) -> Iterator[PacketChunk]:
+    def __iter__(self) -> Iterator[PacketChunk | SpectraChunk]:
         most = len(self.plan.heads) * self.plan.packets  # so many packets are no more than a chunk
         for batch in self.file.batches():
             for first in range(0, len(batch.payload), most):
@@ -278,7 +286,7 @@ class PacketCapture(_Chunks):
         self.assembler.finish()
         yield from self._ready()
 
-    def _ready(self) -> Iterator[PacketChunk]:
+    def _ready(self) -> Iterator[PacketChunk | SpectraChunk]:
         while (chunk := self.assembler.next(0.0)) is not None:
             with chunk:
                 yield self.given(chunk)
