@@ -1,6 +1,6 @@
 """The nouns that flow: a timestamped block of data together with which parts of it are present.
 
-Three of them, in signal-path order: packed digitizer samples, channelized spectra, visibilities. All timestamps are
+Three kinds of them, in signal-path order: packed digitizer samples, channelized spectra, visibilities. Timestamps are
 integer counts of ADC samples since ``sync_time``. None of them owns a thread, a socket or a device.
 """
 
@@ -90,6 +90,11 @@ class SampleChunk:
     packet_samples: int
 
     @property
+    def pieces(self) -> tuple[SampleChunk, ...]:
+        """Itself: the one piece of memory that it consists of."""
+        return (self,)
+
+    @property
     def inputs(self) -> int:
         """Number of inputs."""
         return int(self.data.shape[0])
@@ -103,6 +108,54 @@ class SampleChunk:
     def end(self) -> int:
         """ADC sample count just after the last sample."""
         return self.timestamp + self.samples
+
+
+@dataclass(frozen=True, slots=True)
+class SampleWindow:
+    """Samples that lie in several chunks one after the other: a `SampleChunk` that nobody has gathered.
+
+    Parameters
+    ----------
+    pieces : tuple of SampleChunk
+        Each begins where the one before ends; at least one. The rows of an input within a piece are contiguous.
+    """
+
+    pieces: tuple[SampleChunk, ...]
+
+    @property
+    def timestamp(self) -> int:
+        """ADC sample count of the first sample."""
+        return self.pieces[0].timestamp
+
+    @property
+    def packet_samples(self) -> int:
+        """Samples (of one input) in one packet."""
+        return self.pieces[0].packet_samples
+
+    @property
+    def present(self) -> NDArray[np.uint8]:
+        """1 where the packet arrived, 0 where it is missing; shape (input, packet)."""
+        return np.concatenate([piece.present for piece in self.pieces], axis=1)
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs."""
+        return self.pieces[0].inputs
+
+    @property
+    def samples(self) -> int:
+        """Samples of each input, missing ones counted."""
+        return sum(piece.samples for piece in self.pieces)
+
+    @property
+    def end(self) -> int:
+        """ADC sample count just after the last sample."""
+        return self.pieces[-1].end
+
+    def gathered(self) -> SampleChunk:
+        """Copy the pieces into one chunk."""
+        data = np.concatenate([piece.data for piece in self.pieces], axis=1)
+        return SampleChunk(self.timestamp, data, self.present, self.packet_samples)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ryle.channelize import Blocks, Delays, Heaps
-from ryle.chunk import SampleChunk
+from ryle.chunk import SampleChunk, SampleWindow
 from ryle.wire.samples import unpack_reference
 
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -146,3 +146,32 @@ def test_a_chunk_of_nothing_gives_zeros(cases, form):
     got = cases.form(case.config, form).process(case.chunk, case.first, 64, case.delays, Blocks(), out)
     assert got.data is out and not out.any() and not got.valid.any()
     assert not got.saturated.any() and not got.input_power.any() and not got.input_samples.any()
+
+
+@settings(relaxed, max_examples=15)
+@given(
+    seed=st.integers(0, 2**63),
+    channels=st.sampled_from([8, 66, 1024]),
+    bits=st.sampled_from([1, 3, 8, 10, 12]),
+    is_complex=st.booleans(),
+)
+def test_samples_in_pieces_equal_the_whole(cases, form, seed, channels, bits, is_complex):
+    """Windows over several chunks, cut anywhere, give the same bits as one chunk; nobody has to gather them."""
+    rng = np.random.default_rng(seed)
+    loss = float(rng.choice([0.0, 0.1]))
+    case = cases.make(seed, channels=channels, taps=4, bits=bits, complex_input=is_complex, spectra=128, loss=loss)
+    chunk, tested = case.chunk, cases.form(case.config, form)
+    tested.set_gains(case.gains)
+    whole = tested.process(chunk, case.first, case.spectra, case.delays, Blocks())
+    packets = chunk.data.shape[1]
+    at = sorted({0, packets, *rng.integers(1, packets + 1, 3).tolist()})
+    apart = [cut(chunk, a, b) for a, b in itertools.pairwise(at)]
+    window = SampleWindow(tuple(apart))
+    assert (window.samples, window.end, window.inputs) == (chunk.samples, chunk.end, chunk.inputs)
+    got = tested.process(window, case.first, case.spectra, case.delays, Blocks())
+    assert np.array_equal(got.valid, whole.valid) and (loss or got.valid.any())
+    assert np.array_equal(got.data, whole.data) and np.array_equal(got.saturated, whole.saturated)
+    assert np.array_equal(got.input_power, whole.input_power)
+    if len(apart) > 1:
+        with pytest.raises(ValueError, match="follow one another"):
+            tested.process(SampleWindow(tuple(apart[::-1])), case.first, case.spectra, case.delays, Blocks())

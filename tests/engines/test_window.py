@@ -23,6 +23,7 @@ def samples(first, packets, present=None, inputs=2, epoch=0):
 def check_window(window, shape, first, sent):
     """`window` covers the batch's span and holds just what of it was `sent`: {packet: (input,) presence and bytes}."""
     low, high = shape.span(first)
+    window = window.gathered()
     assert window.timestamp <= low and window.end >= high
     assert low - window.timestamp < PACKET and window.end - high < PACKET
     assert window.timestamp % PACKET == 0
@@ -132,15 +133,24 @@ def test_restart_with_earlier_samples():
         check_window(w, shape, f, after)
 
 
-def test_windows_do_not_share_the_chunks_memory():
-    shape = WindowShape(step=16, window=32, max_delay=0, batch=4)
-    buffer, sent = SampleBuffer(shape), {}
-    chunk = samples(0, 40)
-    record(sent, chunk)
-    got = list(buffer.push(chunk))
-    chunk.data[...] = 0
-    for f, w in got:
-        check_window(w, shape, f, sent)
+def test_windows_are_views_of_chunks_that_are_still_needed():
+    """Nothing is copied; what a window reads is never of a chunk that was said not to be needed any more."""
+    shape = WindowShape(step=16, window=64, max_delay=5, batch=4)
+    buffer, sent, given = SampleBuffer(shape), {}, []
+    for k in range(40):
+        chunk = samples(7 * k, 7)
+        record(sent, chunk)
+        given.append(chunk)
+        for first, window in buffer.push(chunk):
+            for piece in window.pieces:
+                shared = any(np.shares_memory(piece.data, c.data) for c in given)
+                assert shared or not piece.present.any()  # before the first chunk there is nothing
+            check_window(window, shape, first, sent)
+        for old in [c for c in given if c.end <= buffer.needed]:
+            old.data[...] = 255  # its memory is written to again
+        given = [c for c in given if c.end > buffer.needed]
+        assert len(given) < 8
+    assert given
 
 
 def test_old_chunks_are_let_go():

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ryle.array.delays import Delays
 from ryle.channelize.pfb import normalized, pfb_weights
-from ryle.chunk import BLOCK, SampleChunk, SpectraChunk
+from ryle.chunk import BLOCK, SampleChunk, SampleWindow, SpectraChunk
 from ryle.wire.samples import check_bits, packed_bytes
 
 
@@ -234,7 +234,7 @@ class Channelizer(Protocol):
 
     def process(
         self,
-        chunk: SampleChunk,
+        chunk: SampleChunk | SampleWindow,
         first_spectrum: int,
         spectra: int,
         delays: Delays,
@@ -249,7 +249,7 @@ class Channelizer(Protocol):
 
         Parameters
         ----------
-        chunk : SampleChunk
+        chunk : SampleChunk or SampleWindow
             Samples; its timestamp may be any number.
         first_spectrum, spectra : int
             Which spectra.
@@ -268,7 +268,7 @@ class Channelizer(Protocol):
         ...
 
     def spectra_float(
-        self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays
+        self, chunk: SampleChunk | SampleWindow, first_spectrum: int, spectra: int, delays: Delays
     ) -> tuple[NDArray[np.complexfloating[Any, Any]], NDArray[np.bool_]]:
         """Give the values before dither, complex (input, spectrum, channel), zero where invalid, and validity."""
         ...
@@ -310,19 +310,28 @@ def prepared_output(
 
 
 def check_arguments(
-    config: ChannelizerConfig, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays
+    config: ChannelizerConfig, chunk: SampleChunk | SampleWindow, first_spectrum: int, spectra: int, delays: Delays
 ) -> None:
     """Raise ValueError unless chunk and delays fit the configuration."""
     row = packed_bytes(chunk.packet_samples, config.bits, complex_samples=config.complex_input)
-    if chunk.data.ndim != 3 or chunk.data.shape[0] != config.inputs or chunk.data.shape[2] != row:
-        raise ValueError(
-            f"chunk.data has shape {chunk.data.shape}; {config.inputs} inputs in packets of {chunk.packet_samples} "
-            f"samples of {config.bits} bits need ({config.inputs}, packets, {row})"
-        )
-    if chunk.data.dtype != np.uint8 or not chunk.data.flags.c_contiguous:
-        raise ValueError("chunk.data must be C-contiguous uint8")
-    if chunk.present.shape != chunk.data.shape[:2]:
-        raise ValueError(f"chunk.present has shape {chunk.present.shape}; use that of packets, {chunk.data.shape[:2]}")
+    follows = chunk.timestamp
+    for piece in chunk.pieces:
+        shape = piece.data.shape
+        if piece.data.ndim != 3 or shape[0] != config.inputs or shape[2] != row:
+            raise ValueError(
+                f"chunk.data has shape {shape}; {config.inputs} inputs in packets of {chunk.packet_samples} "
+                f"samples of {config.bits} bits need ({config.inputs}, packets, {row})"
+            )
+        if piece.data.dtype != np.uint8 or not piece.data[0].flags.c_contiguous:
+            raise ValueError("chunk.data must be uint8, the packets of an input contiguous")
+        if piece.present.shape != shape[:2]:
+            raise ValueError(f"chunk.present has shape {piece.present.shape}; use that of packets, {shape[:2]}")
+        if piece.timestamp != follows or piece.packet_samples != chunk.packet_samples:
+            raise ValueError(
+                f"a piece of {piece.packet_samples} samples a packet begins at {piece.timestamp}; pieces must follow "
+                f"one another in equal packets, here at {follows}"
+            )
+        follows = piece.end
     check_delays(config, first_spectrum, spectra, delays)
 
 

@@ -33,7 +33,7 @@ from ryle.channelize.channelizer import (
     checked_gains,
     prepared_output,
 )
-from ryle.chunk import BLOCK, SampleChunk
+from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.wire import _native as wire_native
 from ryle.wire.samples import sum_squares
 
@@ -123,7 +123,7 @@ class CpuChannelizer:
 
     def process(
         self,
-        chunk: SampleChunk,
+        chunk: SampleChunk | SampleWindow,
         first_spectrum: int,
         spectra: int,
         delays: Delays,
@@ -167,7 +167,7 @@ class CpuChannelizer:
         return Spectra(first_spectrum, data, valid, saturated, power, count, layout)
 
     def spectra_float(
-        self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays
+        self, chunk: SampleChunk | SampleWindow, first_spectrum: int, spectra: int, delays: Delays
     ) -> tuple[NDArray[np.complexfloating[Any, Any]], NDArray[np.bool_]]:
         """Give the values before dither and quantization, complex64 (input, spectrum, channel), and validity."""
         config = self.config
@@ -213,25 +213,31 @@ class CpuChannelizer:
         return np.ascontiguousarray(padded.reshape(config.taps, -1, columns).swapaxes(0, 1)).reshape(-1)
 
     def _windows(
-        self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays
+        self, chunk: SampleChunk | SampleWindow, first_spectrum: int, spectra: int, delays: Delays
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """First sample of each spectrum's window, counted from the chunk's first, and whether all of it is there."""
         config = self.config
         indices = np.arange(first_spectrum, first_spectrum + spectra, dtype=np.int64)
         starts = config.step * indices - delays.coarse - chunk.timestamp
         inside = (starts >= 0) & (starts + config.window_samples <= chunk.samples)
-        missing = np.zeros((config.inputs, chunk.present.shape[1] + 1), np.int64)  # before each packet
-        np.cumsum(chunk.present == 0, axis=1, out=missing[:, 1:])
+        present = chunk.present
+        missing = np.zeros((config.inputs, present.shape[1] + 1), np.int64)  # before each packet
+        np.cumsum(present == 0, axis=1, out=missing[:, 1:])
         first = np.where(inside, starts // chunk.packet_samples, 0)
         last = np.where(inside, (starts + config.window_samples - 1) // chunk.packet_samples, 0)
         lost = np.take_along_axis(missing, last + inside, axis=1) - np.take_along_axis(missing, first, axis=1)
         return starts, inside & (lost == 0)
 
     def _batches(
-        self, workspace: _Workspace, chunk: SampleChunk, i: int, starts: NDArray[np.int64], valid: NDArray[np.bool_]
+        self,
+        workspace: _Workspace,
+        chunk: SampleChunk | SampleWindow,
+        i: int,
+        starts: NDArray[np.int64],
+        valid: NDArray[np.bool_],
     ) -> Iterator[_Batch]:
         config, parts, step = self.config, self._parts, self._step
-        packed, conjugated = chunk.data[i].reshape(-1), i in config.conjugated
+        conjugated = i in config.conjugated
         window = config.taps * step
         for row in range(0, starts.size, self._batch_rows):
             rows = min(self._batch_rows, starts.size - row)
@@ -250,7 +256,8 @@ class CpuChannelizer:
                     end = int(ends[group].max())
                     if end > unpacked:
                         fresh = samples[unpacked - low : end - low]
-                        wire_native.unpack(packed, config.bits, unpacked, fresh, self.isa)
+                        for piece, first, at, count in self._stretches(chunk, i, unpacked, end):
+                            wire_native.unpack(piece, config.bits, first, fresh[at : at + count], self.isa)
                         if conjugated:
                             fresh[1::2] *= -1
                         unpacked = end
@@ -258,6 +265,21 @@ class CpuChannelizer:
                     _native.fir(samples, offsets[group], self._weights, config.taps, frames, step, self.isa)
                     self._transform(frames[: ends.size - r], workspace.before[group])
             yield _Batch(row, rows, workspace.spectra)
+
+    def _stretches(
+        self, chunk: SampleChunk | SampleWindow, i: int, low: int, high: int
+    ) -> Iterator[tuple[NDArray[np.uint8], int, int, int]]:
+        """Find the pieces that hold the values [low, high) of an input.
+
+        Gives each one's packed bytes, the first value in it, where that is from `low` on, and how many they are.
+        """
+        begin = 0
+        for piece in chunk.pieces:
+            end = begin + piece.samples * self._parts
+            first, last = max(low, begin), min(high, end)
+            if first < last:
+                yield piece.data[i].reshape(-1), first - begin, first - low, last - first
+            begin = end
 
     def _transform(self, frames: NDArray[np.float32], before: NDArray[np.float32]) -> None:
         if self.config.complex_input:
@@ -294,14 +316,15 @@ class CpuChannelizer:
         return form, offset, strides[2], strides[1], strides[3], layout.spectra
 
     def _input_power(
-        self, chunk: SampleChunk, i: int, starts: NDArray[np.int64], valid: NDArray[np.bool_]
+        self, chunk: SampleChunk | SampleWindow, i: int, starts: NDArray[np.int64], valid: NDArray[np.bool_]
     ) -> tuple[float, int]:
         """Sum of squares and number of the samples that an input's valid spectra advance over."""
         step, parts = self.config.step, self._parts
-        packed = chunk.data[i].reshape(-1)
         begins = starts[valid]
         runs = np.flatnonzero(np.diff(begins, prepend=-1 - step) != step)  # where one does not follow from the last
         power: float = 0
         for first, length in zip(begins[runs], np.diff(runs, append=begins.size), strict=True):
-            power += sum_squares(packed, self.config.bits, int(first) * parts, int(length) * self._step, isa=self.isa)
+            low = int(first) * parts
+            for packed, begin, _, count in self._stretches(chunk, i, low, low + int(length) * self._step):
+                power += sum_squares(packed, self.config.bits, begin, count, isa=self.isa)
         return power, begins.size * step

@@ -44,7 +44,7 @@ from ryle.channelize.cuda_tables import (
     radix_turns,
 )
 from ryle.channelize.payloads import Payloads
-from ryle.chunk import BLOCK, SampleChunk
+from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.gpu import DeviceArray, Gpu, Kernel, Stream, open_gpu
 from ryle.wire.samples import packed_bytes
 
@@ -139,7 +139,7 @@ class CudaChannelizer:
 
     def process(
         self,
-        chunk: SampleChunk | Payloads,
+        chunk: SampleChunk | SampleWindow | Payloads,
         first_spectrum: int,
         spectra: int,
         delays: Delays,
@@ -162,7 +162,9 @@ class CudaChannelizer:
             result.data = data
         return result
 
-    def submit(self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays, layout: Layout) -> None:
+    def submit(
+        self, chunk: SampleChunk | SampleWindow, first_spectrum: int, spectra: int, delays: Delays, layout: Layout
+    ) -> None:
         """Begin what `process` does; see `ryle.channelize.pipelined.Pipelined`."""
         config = self.config
         check_arguments(config, chunk, first_spectrum, spectra, delays)
@@ -184,7 +186,7 @@ class CudaChannelizer:
 
     def spectra_float(
         self,
-        chunk: SampleChunk | Payloads,
+        chunk: SampleChunk | SampleWindow | Payloads,
         first_spectrum: int,
         spectra: int,
         delays: Delays,
@@ -326,7 +328,9 @@ class CudaChannelizer:
     def _kernel(self, source: str, name: str, defines: dict[str, int | str]) -> Kernel:
         return self.gpu.kernel(FOLDER / source, name, defines)
 
-    def _check(self, chunk: SampleChunk | Payloads, first_spectrum: int, spectra: int, delays: Delays) -> None:
+    def _check(
+        self, chunk: SampleChunk | SampleWindow | Payloads, first_spectrum: int, spectra: int, delays: Delays
+    ) -> None:
         if isinstance(chunk, Payloads):
             chunk.check(self.config)
             check_delays(self.config, first_spectrum, spectra, delays)
@@ -335,7 +339,7 @@ class CudaChannelizer:
 
     def _at_once(
         self,
-        chunk: SampleChunk | Payloads,
+        chunk: SampleChunk | SampleWindow | Payloads,
         first_spectrum: int,
         spectra: int,
         delays: Delays,

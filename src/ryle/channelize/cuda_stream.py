@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ryle.array.delays import Delays
 from ryle.channelize.channelizer import Layout
-from ryle.chunk import SampleChunk
+from ryle.chunk import SampleChunk, SampleWindow
 from ryle.gpu import Event, Gpu
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class CallQueue:
 
     def submit(
         self,
-        chunk: SampleChunk,
+        chunk: SampleChunk | SampleWindow,
         first_spectrum: int,
         spectra: int,
         delays: Delays,
@@ -140,10 +140,13 @@ class CallQueue:
         if len(self._running) == UNDER_WAY:
             raise RuntimeError(f"{UNDER_WAY} calls are under way; collect the result of the oldest first")
         lane = self._lane(chunk, first_spectrum, spectra, shape, np.dtype(dtype))
-        inputs, packets, packet_bytes = chunk.data.shape
-        given = lane.given
-        given["samples"][:, : packets * packet_bytes] = chunk.data.reshape(inputs, -1)
-        given["present"][:, :packets] = chunk.present
+        given, packets = lane.given, 0
+        for piece in chunk.pieces:  # gathered into page-locked memory, which the device copies from
+            inputs, count, packet_bytes = piece.data.shape
+            rows = given["samples"][:, packets * packet_bytes : (packets + count) * packet_bytes]
+            rows.reshape(inputs, count, packet_bytes)[...] = piece.data
+            given["present"][:, packets : packets + count] = piece.present
+            packets += count
         given["present"][:, packets:] = 0
         given["coarse"][...], given["fine"][...], given["phase"][...] = delays.coarse, delays.fine, delays.phase
         work, main = lane.work, self._gpu.default_stream
@@ -178,10 +181,15 @@ class CallQueue:
         return Finished(out, segment.reshape(len(segment), -1), counters, power)
 
     def _lane(
-        self, chunk: SampleChunk, first_spectrum: int, spectra: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+        self,
+        chunk: SampleChunk | SampleWindow,
+        first_spectrum: int,
+        spectra: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
     ) -> _Lane:
         """Give free buffers of the right size, if need be new ones in place of others."""
-        packets = chunk.data.shape[1]
+        packets = chunk.samples // chunk.packet_samples
         key = (chunk.packet_samples, first_spectrum % self._align, spectra, shape, dtype, self._channelizer.slab_bytes)
         free = [lane for lane in self._lanes if not any(lane is running for running in self._running)]
         for lane in free:
@@ -197,13 +205,14 @@ class CallQueue:
     def _new_lane(
         self,
         key: tuple[Any, ...],
-        chunk: SampleChunk,
+        chunk: SampleChunk | SampleWindow,
         first_spectrum: int,
         spectra: int,
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
     ) -> _Lane:
-        inputs, packets, packet_bytes = chunk.data.shape
+        inputs, _, packet_bytes = chunk.pieces[0].data.shape
+        packets = chunk.samples // chunk.packet_samples
         packets += _SPARE  # missing ones
         stride = -(-packets * packet_bytes // 16) * 16  # the filter reads rows in pieces of 16 bytes
         samples = self._gpu.empty((inputs, stride), np.uint8)

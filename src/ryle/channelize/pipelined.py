@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from ryle.array.delays import Delays
 from ryle.channelize.channelizer import Channelizer, Layout, Spectra
-from ryle.chunk import SampleChunk
+from ryle.chunk import SampleChunk, SampleWindow
 
 
 @runtime_checkable
@@ -16,7 +16,9 @@ class Pipelined(Channelizer, Protocol):
     Results are those of `Channelizer.process`, in the order of the calls.
     """
 
-    def submit(self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays, layout: Layout) -> None:
+    def submit(
+        self, chunk: SampleChunk | SampleWindow, first_spectrum: int, spectra: int, delays: Delays, layout: Layout
+    ) -> None:
         """Begin what `process` does; the arguments may be written to when this returns.
 
         Raises

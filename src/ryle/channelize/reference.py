@@ -19,7 +19,7 @@ from ryle.channelize.channelizer import (
     prepared_output,
 )
 from ryle.channelize.dither import dither
-from ryle.chunk import BLOCK, SampleChunk, rows_from_parts
+from ryle.chunk import BLOCK, SampleChunk, SampleWindow, rows_from_parts
 from ryle.wire.samples import unpack_reference
 
 
@@ -36,11 +36,11 @@ class ReferenceChannelizer:
         self.gains = checked_gains(self.config, gains)
 
     def spectra_float(
-        self, chunk: SampleChunk, first_spectrum: int, spectra: int, delays: Delays
+        self, chunk: SampleChunk | SampleWindow, first_spectrum: int, spectra: int, delays: Delays
     ) -> tuple[NDArray[np.complexfloating[Any, Any]], NDArray[np.bool_]]:
         """Give the values before dither and quantization, complex128 (input, spectrum, channel), and validity."""
         check_arguments(self.config, chunk, first_spectrum, spectra, delays)
-        config = self.config
+        config, chunk = self.config, _whole(chunk)
         n, step, window = config.channels, config.step, config.window_samples
         values = np.zeros((config.inputs, spectra, n), np.complex128)
         valid = np.zeros((config.inputs, spectra), np.bool_)
@@ -65,7 +65,7 @@ class ReferenceChannelizer:
 
     def process(
         self,
-        chunk: SampleChunk,
+        chunk: SampleChunk | SampleWindow,
         first_spectrum: int,
         spectra: int,
         delays: Delays,
@@ -86,7 +86,7 @@ class ReferenceChannelizer:
         saturated = np.any(np.abs(rounded) > config.limit, axis=-1).sum(axis=(1, 2))
         quantized = np.clip(rounded, -config.limit, config.limit).astype(np.int8)
         self._lay_out(quantized, layout, data)
-        power, count = self._input_power(chunk, first_spectrum, delays, valid)
+        power, count = self._input_power(_whole(chunk), first_spectrum, delays, valid)
         return Spectra(first_spectrum, data, valid, saturated.astype(np.int64), power, count, layout)
 
     def _samples(self, chunk: SampleChunk, i: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -130,6 +130,10 @@ class ReferenceChannelizer:
             data[...] = ordered
         else:
             data[...] = (ordered[..., 0].view(np.uint8) << 4) | (ordered[..., 1].view(np.uint8) & 15)
+
+
+def _whole(chunk: SampleChunk | SampleWindow) -> SampleChunk:
+    return chunk if isinstance(chunk, SampleChunk) else chunk.gathered()
 
 
 def _squares(samples: NDArray[Any]) -> NDArray[np.int64]:

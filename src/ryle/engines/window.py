@@ -1,7 +1,8 @@
 """From a stream of sample chunks to the windows that the channelizer reads.
 
 A spectrum reads samples before and after its time stamp (delays, taps), so consecutive batches of spectra need
-overlapping stretches of samples. `SampleBuffer` keeps the overlap; every other part can then be stateless in time.
+overlapping stretches of samples. `SampleBuffer` holds chunks for as long as a batch needs them, and copies nothing;
+every other part can then be stateless in time.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..chunk import SampleChunk
-from ..config import Observation
+from ryle.chunk import SampleChunk, SampleWindow
+from ryle.config import Observation
 
 #: Spectra that a batch should hold, so that overlaps and calls cost little, and bounds on its samples of one input, so
 #: that short spectra come in good numbers and long ones do not fill the memory.
@@ -71,20 +72,20 @@ class SampleBuffer:
         self._chunks: deque[SampleChunk] = deque()
         self._next: int | None = None  # first spectrum of the next batch
 
-    def push(self, chunk: SampleChunk) -> Iterator[tuple[int, SampleChunk]]:
+    def push(self, chunk: SampleChunk) -> Iterator[tuple[int, SampleWindow]]:
         """Add a chunk; give each batch that is now complete.
 
         Parameters
         ----------
         chunk : SampleChunk
-            Must not be written to until the windows that need it have been given.
+            Must not be written to before `needed` says that its samples are not needed any more.
 
         Yields
         ------
         first_spectrum : int
             First spectrum of a batch.
-        window : SampleChunk
-            Freshly allocated; holds every sample that the batch may read, missing ones marked.
+        window : SampleWindow
+            Every sample that the batch may read, missing ones marked, in views of the chunks.
 
         """
         if self._chunks and chunk.timestamp < self._chunks[-1].end:
@@ -103,7 +104,7 @@ class SampleBuffer:
         while self.shape.span(self._next)[1] <= self._chunks[-1].end:
             yield self._batch()
 
-    def flush(self) -> Iterator[tuple[int, SampleChunk]]:
+    def flush(self) -> Iterator[tuple[int, SampleWindow]]:
         """Give the batches that the samples so far contribute to, as they are, and start anew."""
         while self._chunks and self._next is not None:
             if self.shape.span(self._next)[0] >= self._chunks[-1].end:
@@ -112,7 +113,12 @@ class SampleBuffer:
         self._chunks.clear()
         self._next = None
 
-    def _batch(self) -> tuple[int, SampleChunk]:
+    @property
+    def needed(self) -> int | None:
+        """First sample that batches to come may read; None if nothing is held."""
+        return self._chunks[0].timestamp if self._chunks else None
+
+    def _batch(self) -> tuple[int, SampleWindow]:
         assert self._next is not None
         first = self._next
         low, high = self.shape.span(first)
@@ -123,16 +129,25 @@ class SampleBuffer:
             self._chunks.popleft()
         return first, window
 
-    def _cut(self, low: int, high: int) -> SampleChunk:
+    def _cut(self, low: int, high: int) -> SampleWindow:
+        """View the packets that hold the samples [low, high); none stand in for those that no chunk has."""
         size = self._chunks[-1].packet_samples
-        start, stop = low // size, -(-high // size)  # packets since sync; floor also below zero
-        inputs, _, packet_bytes = self._chunks[-1].data.shape
-        data = np.empty((inputs, stop - start, packet_bytes), np.uint8)
-        present = np.zeros((inputs, stop - start), np.uint8)
+        at, stop = low // size, -(-high // size)  # packets since sync; floor also below zero
+        pieces: list[SampleChunk] = []
         for chunk in self._chunks:
             first = chunk.timestamp // size
-            a, b = max(start, first), min(stop, first + chunk.data.shape[1])
+            a, b = max(at, first), min(stop, first + chunk.data.shape[1])
             if a < b:
-                data[:, a - start : b - start] = chunk.data[:, a - first : b - first]
-                present[:, a - start : b - start] = chunk.present[:, a - first : b - first]
-        return SampleChunk(start * size, data, present, size)
+                pieces += self._nothing(at, a)
+                part = slice(a - first, b - first)
+                pieces.append(SampleChunk(a * size, chunk.data[:, part], chunk.present[:, part], size))
+                at = b
+        return SampleWindow((*pieces, *self._nothing(at, stop)))
+
+    def _nothing(self, first: int, stop: int) -> list[SampleChunk]:
+        """Stand in for packets that no chunk has."""
+        if first >= stop:
+            return []
+        inputs, _, packet_bytes = self._chunks[-1].data.shape
+        size, shape = self._chunks[-1].packet_samples, (inputs, stop - first, packet_bytes)
+        return [SampleChunk(first * size, np.zeros(shape, np.uint8), np.zeros(shape[:2], np.uint8), size)]

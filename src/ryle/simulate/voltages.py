@@ -282,7 +282,9 @@ class VoltageSimulator:
             self._replayed = self._make_window(self.replay_samples)
         window = self._replayed
         index = np.arange(first // heap, (first + samples) // heap) % window.data.shape[1]
-        return DigitizedChunk(first, window.data[:, index], window.present[:, index], heap, window.saturated[:, index])
+        return DigitizedChunk(
+            first, np.take(window.data, index, axis=1), window.present[:, index], heap, window.saturated[:, index]
+        )
 
     @property
     def replay_samples(self) -> int | None:
