@@ -34,7 +34,7 @@ $(VENV)/hdl.stamp: $(VENV)/ryle.stamp
 setup: $(VENV)/ryle.stamp  ## make .venv with Ryle built in it
 
 demo: setup  ## observe a simulated sky: packets in, visibilities and pictures out (demo-output/)
-	$(BIN)/ryle demo --output demo-output
+	$(BIN)/ryle demo --output demo-output --overwrite
 
 test: setup  ## run the test suite
 	$(BIN)/python -m pytest

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -217,27 +216,6 @@ def load():
                 s.wait()
 
     return busy
-
-
-def spead(immediates, arrays, payload):
-    """One SPEAD-64-48 packet: immediate items (ID, value), array items (ID, offset), payload."""
-    words = [1 << 63 | i << 48 | v for i, v in immediates] + [i << 48 | o for i, o in arrays]
-    return struct.pack(f">BBBBHH{len(words)}Q", 0x53, 4, 2, 6, 0, len(words), *words) + payload
-
-
-def x_heap(index, substream, *, sums, counts, spectra, step, channels, substreams, packet=1024):
-    """Packets of one of Ryle's X-heaps; sums and counts are bytes."""
-    body = sums + counts
-    first = substream * channels
-    packets = []
-    for offset in range(0, len(body), packet):
-        part = body[offset : offset + packet]
-        immediates = [
-            (1, substream + index * substreams), (2, len(body)), (3, offset), (4, len(part)),
-            (0x1600, index * spectra * step), (0x4103, first), (0x4104, spectra),
-        ]  # fmt: skip
-        packets.append(spead(immediates, [(0x1801, 0), (0x1802, len(sums))], part))
-    return packets
 
 
 @pytest.fixture

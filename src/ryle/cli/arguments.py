@@ -14,6 +14,10 @@ OutputDirectory = Annotated[
     Path | None, typer.Option("--output", "-o", help="Directory for what is written; [output] directory if absent.")
 ]
 
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace what an earlier run left; else it gets a new name, such as x-2.")
+]
+
 
 class Payload(StrEnum):
     """What payloads hold."""

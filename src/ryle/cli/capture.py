@@ -28,6 +28,9 @@ def capture(
     cached: Annotated[
         bool, typer.Option("--cached", help="Write through the page cache.", rich_help_panel=_WHERE)
     ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an earlier capture's FILES.", rich_help_panel=_WHERE)
+    ] = False,
     gpu: Annotated[str, typer.Option(help="gpu: which, chunks in turn: 0,1.", rich_help_panel=_WHERE)] = "0",
     streams: Annotated[
         list[str] | None,
@@ -88,7 +91,13 @@ def capture(
     from ..engines.capture import Capture
     from ..engines.capture_plan import CaptureRequest, planned
     from ..engines.capture_status import run_with_status
+    from ..net.recording import unused_stem
 
+    if files and to in (To.CHUNKS, To.PCAP):
+        asked, files = files, unused_stem(files, overwrite=overwrite)
+        if files != asked:
+            note = f"{asked}-* are of an earlier capture and stay: this one goes to {files}-* (--overwrite replaces)"
+            typer.echo(note, err=True)
     request = CaptureRequest(
         format=format,
         at=at,

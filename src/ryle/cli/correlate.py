@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import ObservationFile, OutputDirectory
+from .arguments import ObservationFile, OutputDirectory, Overwrite
 
 
 def correlate(
@@ -18,6 +18,7 @@ def correlate(
     ],
     more: Annotated[list[Path] | None, typer.Argument(help="Further recordings.", exists=True)] = None,
     output: OutputDirectory = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Correlate recordings: VDIF files, mapped to antennas by the [vdif] table, or captures of packets."""
     from rich.console import Console
@@ -27,6 +28,6 @@ def correlate(
     from ..products.deliver import deliver
 
     observation, console = load(file), Console(stderr=True)
-    for result in run(observation, [*inputs, *(more or [])], output, console):
+    for result in run(observation, [*inputs, *(more or [])], output, console, overwrite=overwrite):
         if result.integrations:
             deliver(observation, result.file, console)

@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
+from .arguments import Overwrite
+
 
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Directory for everything made.")] = Path(
         "demo-output"
     ),
+    overwrite: Overwrite = False,
 ) -> None:
     """Observe a simulated sky with ten antennas over real UDP packets; compare what was found with what is there."""
     from ..engines.demo import run_demo
 
-    raise typer.Exit(0 if run_demo(output) else 1)
+    raise typer.Exit(0 if run_demo(output, overwrite=overwrite) else 1)

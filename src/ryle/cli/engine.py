@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .arguments import ObservationFile, OutputDirectory
+from .arguments import ObservationFile, OutputDirectory, Overwrite
 
 app = typer.Typer(help="One engine process; prints status lines as JSON.", no_args_is_help=True)
 Index = Annotated[int, typer.Option(min=0, help="Which one, counted from 0.")]
@@ -36,9 +37,15 @@ def x(file: ObservationFile, index: Index = 0, live: Live = False, supervised: S
 
 
 @app.command()
-def catcher(file: ObservationFile, output: OutputDirectory = None, supervised: Supervised = False) -> None:
+def catcher(
+    file: ObservationFile,
+    output: OutputDirectory = None,
+    overwrite: Overwrite = False,
+    into: Annotated[Path | None, typer.Option("--into", hidden=True)] = None,
+    supervised: Supervised = False,
+) -> None:
     """Collect visibilities of all substreams into a file."""
     from ..config import load
     from ..engines.catcher import serve
 
-    serve(load(file), output, supervised)
+    serve(load(file), output, supervised, file=into, overwrite=overwrite)

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from .arguments import ObservationFile, OutputDirectory
+from .arguments import ObservationFile, OutputDirectory, Overwrite
 
 
 def run(
     file: ObservationFile,
     output: OutputDirectory = None,
+    overwrite: Overwrite = False,
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Everything in one process, without sockets; needs [simulate].")
     ] = False,
@@ -34,10 +35,10 @@ def run(
     if in_process:
         from ..engines.offline import run_in_process
 
-        result = run_in_process(observation, output, console)
+        result = run_in_process(observation, output, console, overwrite=overwrite)
     else:
         from ..engines.run import run_processes
 
-        result = run_processes(observation, output, simulate=simulate, console=console)
+        result = run_processes(observation, output, simulate=simulate, console=console, overwrite=overwrite)
     if result.integrations:
         deliver(observation, result.file, console)

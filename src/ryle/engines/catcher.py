@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,7 +17,7 @@ from ..monitor.status import StatusReporter
 from ..net.accounting import Account
 from ..net.casper import DumpReceiver
 from ..net.visibilities import VisibilityReceiver
-from ..products.observed import metadata, output_file
+from ..products.observed import kept_note, metadata, output_file
 from ..products.uvh5 import UVH5Writer
 from .control import DrainControl
 from .summing import Summing
@@ -59,7 +60,7 @@ class BandAssembler:
         self._substreams = substreams
         self._groups = groups
         self._products = products
-        self._window = window
+        self.window = window
         self._patience = patience
         self._clock = clock
         self._open: dict[int, tuple[Integration, set[int], float]] = {}  # with the time at which it began
@@ -95,8 +96,8 @@ class BandAssembler:
         for first in sorted(self._open):
             _, have, began = self._open[first]
             later = (newest - first) // part.spectra
-            overdue = later >= self._window and self._clock() - began >= self._patience
-            if len(have) < self._substreams and not overdue and later < 8 * self._window:
+            overdue = later >= self.window and self._clock() - began >= self._patience
+            if len(have) < self._substreams and not overdue and later < 8 * self.window:
                 break
             yield self._give(first)
 
@@ -144,7 +145,14 @@ def assembled(received: Account, assembler: BandAssembler) -> Account:
     )
 
 
-def serve(observation: Observation, output: Path | None, supervised: bool) -> None:
+def serve(
+    observation: Observation,
+    output: Path | None,
+    supervised: bool,
+    *,
+    file: Path | None = None,
+    overwrite: bool = False,
+) -> None:
     """Be the catcher: receive visibilities of all substreams, write one file, until told to drain.
 
     Parameters
@@ -155,13 +163,21 @@ def serve(observation: Observation, output: Path | None, supervised: bool) -> No
         Directory to write to, instead of the observation's.
     supervised : bool
         Whether standard input is a supervisor's pipe.
+    file : Path, optional
+        File to write, which a supervisor has chosen; else the first that no earlier run has left.
+    overwrite : bool
+        Replace what an earlier run has left.
     """
     o = observation
     assembler = band_assembler(o) if o.catcher.packets is None else None
-    path = output_file(o, output)
+    path = file or output_file(o, output, overwrite=overwrite)
+    if note := kept_note(o, path):
+        print(note, file=sys.stderr)
     path.parent.mkdir(parents=True, exist_ok=True)
-    receiver: VisibilityReceiver | DumpReceiver = VisibilityReceiver(o) if assembler is not None else DumpReceiver(o)
-    with receiver, UVH5Writer(path, metadata(o), overwrite=True) as writer:
+    receiver: VisibilityReceiver | DumpReceiver = (
+        VisibilityReceiver(o, skew=assembler.window - 2) if assembler is not None else DumpReceiver(o)
+    )
+    with receiver, UVH5Writer(path, metadata(o), overwrite=overwrite) as writer:
         position = 0.0
 
         def status() -> dict[str, Any]:

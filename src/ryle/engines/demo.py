@@ -6,6 +6,7 @@ whether positions and phases came out as they went in.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import time
@@ -66,13 +67,15 @@ class Recovered:
         return self.beams < POSITION_TOLERANCE
 
 
-def run_demo(output: Path, console: Console | None = None) -> bool:
+def run_demo(output: Path, console: Console | None = None, *, overwrite: bool = False) -> bool:
     """Observe, export, draw, compare.
 
     Parameters
     ----------
     output : Path
-        Directory for everything made; what an earlier demonstration left there is replaced.
+        Directory for everything made; another, of a similar name, if an earlier demonstration's files are there.
+    overwrite : bool
+        Replace these files.
 
     Returns
     -------
@@ -81,8 +84,13 @@ def run_demo(output: Path, console: Console | None = None) -> bool:
     """
     console = console or Console()
     started = time.monotonic()
-    if (output / "demo.uvh5").exists():
-        shutil.rmtree(output)
+    if not overwrite and (output / "demo.uvh5").exists():
+        earlier = output
+        for count in itertools.count(2):
+            if not (output := earlier.with_name(f"{earlier.name}-{count}")).exists():
+                break
+        note = f"{earlier}/ is of an earlier demonstration and stays: this one goes to {output}/ (--overwrite replaces)"
+        console.print(f"[yellow]{note}[/]", highlight=False, soft_wrap=True)
     output.mkdir(parents=True, exist_ok=True)
     source = output / "demo.toml"
     shutil.copyfile(example("demo"), source)
@@ -93,7 +101,7 @@ def run_demo(output: Path, console: Console | None = None) -> bool:
         f"{observation.fengine.channels} channels · packets on 127.0.0.1 · {source}",
         highlight=False,
     )
-    result = run_processes(observation, output, console=console)
+    result = run_processes(observation, output, console=console, overwrite=True)
     console.rule("[bold]2 of 3 · files and pictures")
     made = deliver(observation, result.file, console)
     with console.status("image"):

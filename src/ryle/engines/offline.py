@@ -15,7 +15,7 @@ from ..chunk import Integration, SampleChunk
 from ..config import ConfigError, Observation, Problem, recorded, show, simulated
 from ..config.problems import listed
 from ..net.capture import DigitizerCapture
-from ..products.observed import input_labels, metadata, output_file
+from ..products.observed import input_labels, kept_note, metadata, output_file
 from ..products.uvh5 import UVH5Writer
 from .fx import FxEngine
 from .offline_packets import correlate_packets
@@ -33,17 +33,21 @@ class BandWriter:
     observation : Observation
         Of this band.
     path : Path
-        UVH5 file; replaced if there is one.
+        UVH5 file.
     residuals : ndarray of float64, shape (input,), optional
         Samples by which each input's samples were taken after their time stamps.
+    overwrite : bool
+        Replace the file if there is one.
     """
 
-    def __init__(self, observation: Observation, path: Path, residuals: np.ndarray | None = None) -> None:
+    def __init__(
+        self, observation: Observation, path: Path, residuals: np.ndarray | None = None, *, overwrite: bool = False
+    ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.observation, self.path = observation, path
         self.fx = FxEngine(observation, residuals)
         self._summing = Summing(observation.file_spectra)
-        self._writer = UVH5Writer(path, metadata(observation), overwrite=True)
+        self._writer = UVH5Writer(path, metadata(observation), overwrite=overwrite)
 
     def push(self, chunk: SampleChunk) -> None:
         """Correlate a chunk; write what it completes."""
@@ -102,7 +106,9 @@ def _watched(
         console.print(f"{writer.integrations} integrations → {writer.path}", highlight=False, soft_wrap=True)
 
 
-def run_in_process(observation: Observation, output: Path | None, console: Console | None = None) -> RunResult:
+def run_in_process(
+    observation: Observation, output: Path | None, console: Console | None = None, *, overwrite: bool = False
+) -> RunResult:
     """Simulate and correlate in this process, without sockets.
 
     Parameters
@@ -111,23 +117,39 @@ def run_in_process(observation: Observation, output: Path | None, console: Conso
         Must have a ``[simulate]`` table.
     output : Path, optional
         Directory for what is written, instead of the observation's.
+    overwrite : bool
+        Replace what an earlier run left; else this one's file gets a new name.
     """
     from ..simulate import VoltageSimulator
 
     if observation.simulate is None:
         remedy = "is missing: --in-process has no sockets, so it needs [simulate]"
         raise ConfigError(observation.source, [Problem("simulate", None, remedy)])
-    path = output_file(observation, output)
+    console = console or Console(stderr=True)
+    path = _output(observation, output, console, overwrite)
     observation = simulated(observation)
     end = observation.end_sample
     chunks = ((0, chunk) for chunk in VoltageSimulator(observation, mount=observation.array.mount).chunks())
-    with BandWriter(observation, path) as writer:
-        _watched([writer], chunks, lambda chunk: chunk.end / end if end else 0.0, console or Console(stderr=True))
+    with BandWriter(observation, path, overwrite=overwrite) as writer:
+        _watched([writer], chunks, lambda chunk: chunk.end / end if end else 0.0, console)
     return RunResult(path, writer.integrations)
 
 
+def _output(observation: Observation, output: Path | None, console: Console, overwrite: bool) -> Path:
+    """Choose the file to write; say so if it has not the observation's name."""
+    path = output_file(observation, output, overwrite=overwrite)
+    if note := kept_note(observation, path):
+        console.print(f"[yellow]{note}[/]", highlight=False, soft_wrap=True)
+    return path
+
+
 def correlate(
-    observation: Observation, recordings: Sequence[Path], output: Path | None, console: Console | None = None
+    observation: Observation,
+    recordings: Sequence[Path],
+    output: Path | None,
+    console: Console | None = None,
+    *,
+    overwrite: bool = False,
 ) -> list[RunResult]:
     """Correlate recordings: VDIF files as ``[vdif]`` maps them, or one capture of packets.
 
@@ -139,6 +161,8 @@ def correlate(
         VDIF files in the order that ``[vdif]`` counts them, or one pcap file.
     output : Path, optional
         Directory for what is written, instead of the observation's.
+    overwrite : bool
+        Replace what an earlier run left; else this one's files get a new name.
 
     Returns
     -------
@@ -146,27 +170,27 @@ def correlate(
         One a band.
     """
     console = console or Console(stderr=True)
+    path = _output(observation, output, console, overwrite)
     with recordings[0].open("rb") as file:
         packets = is_capture(file.read(4))
     if packets and (observation.packets is not None or observation.catcher.packets is not None):
-        return [correlate_packets(observation, recordings, output, console)]
+        return [correlate_packets(observation, recordings, path, console, overwrite)]
     if packets:
-        return [_correlate_capture(observation, recordings, output, console)]
+        return [_correlate_capture(observation, recordings, path, console, overwrite)]
     if observation.vdif is None:
         remedy = (
             f"is missing: {recordings[0].name} is no packet capture, so it is read as VDIF, which needs a [vdif] table"
         )
         raise ConfigError(observation.source, [Problem("vdif", None, remedy)])
-    return _correlate_vdif(observation, recordings, output, console)
+    return _correlate_vdif(observation, recordings, path, console, overwrite)
 
 
 def _correlate_capture(
-    observation: Observation, recordings: Sequence[Path], output: Path | None, console: Console
+    observation: Observation, recordings: Sequence[Path], path: Path, console: Console, overwrite: bool
 ) -> RunResult:
     if len(recordings) != 1:
         remedy = "files, of which the first is a packet capture; give one capture at a time (mergecap joins several)"
         raise ConfigError("--input", [Problem("input", len(recordings), remedy)])
-    path = output_file(observation, output)
     capture = DigitizerCapture(observation, recordings[0])
     file = capture.file
     chunks = iter(capture)
@@ -175,7 +199,7 @@ def _correlate_capture(
         problem = Problem("input", recordings[0].name, _nothing_found(observation, capture))
         raise ConfigError(str(recordings[0]), [problem])
     pairs = ((0, chunk) for chunk in chain([first], chunks))
-    with BandWriter(observation, path) as writer:
+    with BandWriter(observation, path, overwrite=overwrite) as writer:
         _watched([writer], pairs, lambda _: file.bytes_done / file.bytes_total, console)
     account = capture.account()
     tell_account(console, account, file)
@@ -195,7 +219,7 @@ def _nothing_found(observation: Observation, capture: DigitizerCapture) -> str:
 
 
 def _correlate_vdif(
-    observation: Observation, recordings: Sequence[Path], output: Path | None, console: Console
+    observation: Observation, recordings: Sequence[Path], path: Path, console: Console, overwrite: bool
 ) -> list[RunResult]:
     o, table = observation, observation.vdif
     assert table is not None
@@ -203,7 +227,6 @@ def _correlate_vdif(
     bands = named or [("", o.band.lo, o.band.sideband)]
     source, names = vdif_source(o, recordings, len(bands), console)
     plans = []
-    base = output_file(o, output)
     for i, (name, lo, sideband) in enumerate(bands):
         if i not in source.parts:
             remedy = "no [[vdif.inputs]] entry leads to this band"
@@ -215,10 +238,13 @@ def _correlate_vdif(
         of_band = recorded(
             o, lo=lo, sideband=sideband, complex_samples=complex_samples, packet_samples=source.packet_samples
         )
-        plans.append((of_band, base if len(bands) == 1 else base.with_name(f"{base.stem}.{name}{base.suffix}")))
+        plans.append((of_band, path if len(bands) == 1 else path.with_name(f"{path.stem}.{name}{path.suffix}")))
     length = source.stop - source.start
     with ExitStack() as stack:
-        writers = [stack.enter_context(BandWriter(*plan, source.residuals[i])) for i, plan in enumerate(plans)]
+        writers = [
+            stack.enter_context(BandWriter(*plan, source.residuals[i], overwrite=overwrite))
+            for i, plan in enumerate(plans)
+        ]
         _watched(writers, source, lambda chunk: (chunk.end - source.start) / length, console)
     accounts = {n: asdict(a) | {"missing": a.missing} for n, a in zip(names, source.accounts, strict=True)}
     for name, a in zip(names, source.accounts, strict=True):

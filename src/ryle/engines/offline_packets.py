@@ -12,7 +12,7 @@ from ..chunk import Integration
 from ..config import ConfigError, Observation, Problem, show
 from ..net.casper import DumpCapture
 from ..net.packets import PacketCapture
-from ..products.observed import metadata, output_file
+from ..products.observed import metadata
 from ..products.uvh5 import UVH5Writer
 from .run import RunResult
 from .summing import Summing
@@ -21,7 +21,7 @@ from .x import XEngine
 
 
 def correlate_packets(
-    observation: Observation, recordings: Sequence[Path], output: Path | None, console: Console
+    observation: Observation, recordings: Sequence[Path], path: Path, console: Console, overwrite: bool
 ) -> RunResult:
     """Write the visibilities of a capture.
 
@@ -31,15 +31,17 @@ def correlate_packets(
         With ``fengine.packets`` or ``catcher.packets``.
     recordings : sequence of Path
         One pcap or pcapng file.
-    output : Path, optional
-        Directory for what is written, instead of the observation's.
+    path : Path
+        UVH5 file.
     console : Console
         Told how far it is and what became of the packets.
+    overwrite : bool
+        Replace the file if there is one.
     """
     if len(recordings) != 1:
         remedy = "files, of which the first is a packet capture; give one capture at a time (mergecap joins several)"
         raise ConfigError("--input", [Problem("input", len(recordings), remedy)])
-    o, path = observation, output_file(observation, output)
+    o = observation
     capture: PacketCapture | DumpCapture
     engine = None
     if o.packets is not None:
@@ -53,7 +55,7 @@ def correlate_packets(
     if first is None or not (capture.account().placed or first):
         raise ConfigError(str(recordings[0]), [Problem("input", recordings[0].name, _nothing_found(o, capture))])
     path.parent.mkdir(parents=True, exist_ok=True)
-    with UVH5Writer(path, metadata(o), overwrite=True) as writer:
+    with UVH5Writer(path, metadata(o), overwrite=overwrite) as writer:
         _write(o, chain([first], steps), capture, writer, console)
     console.print(f"{writer.integrations} integrations → {path}", highlight=False, soft_wrap=True)
     account = capture.account()

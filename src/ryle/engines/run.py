@@ -15,7 +15,7 @@ from rich.live import Live
 from ..config import Observation
 from ..gpu import GpuUnavailable, gpu_problem
 from ..monitor.table import LOSSES, RunTable
-from ..products.observed import input_labels, output_file
+from ..products.observed import input_labels, kept_note, output_file
 from ..products.uvh5 import record
 from .supervisor import STAGES, Child, RunError, Supervisor
 
@@ -48,7 +48,12 @@ class RunResult:
 
 
 def run_processes(
-    observation: Observation, output: Path | None, simulate: bool = True, console: Console | None = None
+    observation: Observation,
+    output: Path | None,
+    simulate: bool = True,
+    console: Console | None = None,
+    *,
+    overwrite: bool = False,
 ) -> RunResult:
     """Run an observation as processes over UDP, with a live table.
 
@@ -60,6 +65,8 @@ def run_processes(
         Directory for what is written, instead of the file's own.
     simulate : bool
         Whether to start the simulator if the file has one.
+    overwrite : bool
+        Replace what an earlier run left; else this one's file gets a new name.
 
     Returns
     -------
@@ -76,7 +83,9 @@ def run_processes(
     on_gpu = [key for key in ("fengine", "xengine") if getattr(observation, key).backend == "cuda"]
     if on_gpu and (problem := gpu_problem()):
         raise GpuUnavailable(f"{on_gpu[0]}.backend is cuda, but {problem}")  # once, not by every engine
-    file = output_file(observation, output)
+    file = output_file(observation, output, overwrite=overwrite)
+    if note := kept_note(observation, file):
+        console.print(f"[yellow]{note}[/]", highlight=False, soft_wrap=True)
     directory = file.parent
     directory.mkdir(parents=True, exist_ok=True)
     source = observation.source
@@ -84,11 +93,12 @@ def run_processes(
     if simulate and observation.simulate is not None:
         commands.append(("simulate", 0, ["simulate", source, "--supervised"]))
     kind = [] if simulate else ["--live"]
+    again = ["--overwrite"] if overwrite else []
     for i in range(observation.f_engines):
         commands.append(("f", i, ["engine", "f", source, "--index", str(i), *kind, "--supervised"]))
     for i in range(observation.substreams if observation.catcher.packets is None else 0):
         commands.append(("x", i, ["engine", "x", source, "--index", str(i), *kind, "--supervised"]))
-    commands.append(("catcher", 0, ["engine", "catcher", source, "--output", str(directory), "--supervised"]))
+    commands.append(("catcher", 0, ["engine", "catcher", source, "--into", str(file), *again, "--supervised"]))
 
     result = RunResult(file)
 

@@ -131,7 +131,8 @@ def correlate_digitizer(output: Path, width: int, integrations: int, console: Co
     sent_file = output / "fpga.pcap"
     with SimulatedFpga(Network(pcap=sent_file, udp="127.0.0.1"), width=width, quiet=True) as fpga:
         _connected(fpga)
-        command = [sys.executable, "-m", "ryle", "run", str(file), "--no-simulate", "--output", str(output)]
+        command = [sys.executable, "-m", "ryle", "run", str(file), "--no-simulate", "--overwrite"]
+        command += ["--output", str(output)]
         with (output / "run.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as receiver:
             wait_for([*(ports[0] + n for n in range(3)), *(ports[1] + n for n in range(2)), ports[2]], receiver)
             time.sleep(1.0)
@@ -160,7 +161,7 @@ def correlate_digitizer(output: Path, width: int, integrations: int, console: Co
         for n, packet in enumerate(wanted):
             writer.write(n * 1000, packet, _HOST, streams[n % len(streams)].port)
     command = [sys.executable, "-m", "ryle", "correlate", str(file), "--input", str(output / "python.pcap")]
-    command += ["--output", str(output)]
+    command += ["--overwrite", "--output", str(output)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     (output / "fpga.uvh5").replace(reference := output / "fpga.python.uvh5")
     (got, got_counts), (ref, ref_counts) = visibilities(live), visibilities(reference)

@@ -7,8 +7,10 @@ a time. Files follow one another by size or time, and the oldest are removed if 
 from __future__ import annotations
 
 import errno
+import itertools
 import mmap
 import os
+import re
 import threading
 import time
 from collections import deque
@@ -59,6 +61,21 @@ class Files:
     def path(self, number: int, suffix: str) -> Path:
         """Name a file."""
         return Path(f"{self.stem}-{number:06d}.{suffix}")
+
+
+def unused_stem(stem: str, *, overwrite: bool = False) -> str:
+    """Give `stem`, or ``stem-2`` and so on if files of an earlier recording have it; these go if `overwrite`."""
+
+    def files(stem: str) -> list[Path]:
+        numbered = re.compile(re.escape(Path(stem).name) + r"-\d{6,}\.(chunks|pcap)")
+        return [p for p in Path(stem).parent.glob("*") if numbered.fullmatch(p.name)]
+
+    if overwrite:
+        for path in files(stem):
+            path.unlink()
+        return stem
+    stems = itertools.chain([stem], (f"{stem}-{count}" for count in itertools.count(2)))
+    return next(s for s in stems if not files(s))
 
 
 def _open(path: Path, direct: bool) -> tuple[int, bool]:

@@ -11,6 +11,11 @@ from .export import SUFFIXES, export, polarizations
 from .plots import plot_all
 
 
+def pictures_directory(observation: Observation, file: Path) -> Path:
+    """Where a file's pictures go: beside it, unless an earlier run's are there."""
+    return file.parent if file.stem.split(".")[0] == observation.observation.name else file.with_suffix("")
+
+
 def deliver(observation: Observation, file: Path, console: Console) -> list[Path]:
     """Export a finished file to the formats of ``[output]`` and draw its pictures, if asked for.
 
@@ -26,7 +31,8 @@ def deliver(observation: Observation, file: Path, console: Console) -> list[Path
     Returns
     -------
     list of Path
-        What was made; what was there before under the same names is replaced.
+        What was made; exports under the file's own name are replaced. The pictures of a file that got a new name,
+        because the observation was run before, lie in a directory of that name.
     """
     made: list[Path] = []
     for form in observation.output.formats:
@@ -40,7 +46,7 @@ def deliver(observation: Observation, file: Path, console: Console) -> list[Path
             console.print(done.path, *(f"\n  [dim]{note}[/]" for note in done.notes), highlight=False, soft_wrap=True)
     if observation.output.pictures:
         with console.status("drawing pictures"):
-            pictures = plot_all(file, file.parent)
+            pictures = plot_all(file, pictures_directory(observation, file))
         made += pictures
-        console.print(f"{file.parent}/: {', '.join(p.name for p in pictures)}", highlight=False)
+        console.print(f"{pictures[0].parent}/: {', '.join(p.name for p in pictures)}", highlight=False)
     return made

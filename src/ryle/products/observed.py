@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import itertools
 import json
 from decimal import Decimal
 from fractions import Fraction
@@ -16,11 +18,35 @@ from ..config import Observation
 if TYPE_CHECKING:
     from .metadata import ObservationMetadata
 
+#: Endings of what a run leaves, besides pictures and logs.
+_MADE = {".uvh5", ".journal", ".ms", ".uvfits", ".mir"}
 
-def output_file(observation: Observation, output: Path | None = None) -> Path:
-    """Where the visibilities go: in `output`, or in the observation's own directory."""
+
+def output_file(observation: Observation, output: Path | None = None, *, overwrite: bool = False) -> Path:
+    """Where the visibilities go: in `output`, or in the observation's own directory.
+
+    Unless what is there may be overwritten, a name that none of an earlier run's files begins with: ``name.uvh5``, or
+    ``name-2.uvh5`` and so on.
+    """
     directory = Path(observation.output.directory) if output is None else output
-    return directory / f"{observation.observation.name}.uvh5"
+    name = observation.observation.name
+    stems = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
+    return directory / f"{next(s for s in stems if overwrite or not _made(directory, s))}.uvh5"
+
+
+def _made(directory: Path, stem: str) -> bool:
+    """Whether a run has left files of this name: visibilities, a band of them, an export, a journal."""
+    return any(path.suffix in _MADE for path in directory.glob(f"{glob.escape(stem)}.*"))
+
+
+def kept_note(observation: Observation, file: Path) -> str | None:
+    """Say that an earlier run's files keep their name; None if there were none."""
+    if file.stem == observation.observation.name:
+        return None
+    return (
+        f"{file.with_stem(observation.observation.name)} is of an earlier run and stays: "
+        f"this one goes to {file} (--overwrite replaces)"
+    )
 
 
 def metadata(observation: Observation) -> ObservationMetadata:
