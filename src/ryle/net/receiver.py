@@ -70,7 +70,9 @@ class Receiver(ABC, Generic[T]):
     def poll(self, timeout: float | None = None) -> T | None:
         """Next one; None if none is ready within `timeout` seconds (None: no limit) or the stream has `ended`."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not self._ended:
+        while True:
+            if (ready := self._more()) is not None or self._ended:
+                return ready
             try:
                 raw = self._queue.get_nowait()
             except spead2.Empty:
@@ -84,12 +86,12 @@ class Receiver(ABC, Generic[T]):
                 continue
             except spead2.Stopped:
                 self._ended = True
+                self._finish()
                 self.close()
-                break
+                continue
             taken = self._take(raw)
             if taken is not None:
                 return taken
-        return None
 
     def __iter__(self) -> Iterator[T]:
         return self
@@ -158,6 +160,13 @@ class Receiver(ABC, Generic[T]):
     @abstractmethod
     def account(self) -> Account:
         """Say what became of everything so far; what was not yet taken is left out."""
+
+    def _more(self) -> T | None:
+        """Give what earlier ones left to give."""
+        return None
+
+    def _finish(self) -> None:
+        """Nothing comes any more."""
 
     @abstractmethod
     def _take(self, raw: Any) -> T | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections import deque
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +19,7 @@ from ..wire import spead
 from .accounting import Account
 from .chunks import Span
 from .pacing import LocalQueues
+from .plausible import Plausible, limit_heaps
 from .receiver import Receiver
 from .sockets import Sender, receive_socket
 
@@ -140,13 +143,21 @@ class VisibilityReceiver(Receiver[Integration]):
         Sizes and endpoint.
     end_after : int, optional
         End by itself when this many substreams have sent stop heaps; never if absent.
+    skew : int
+        Integrations by which substreams may be apart; what is further ahead is believed as `Plausible` says.
     """
 
-    def __init__(self, observation: Observation, *, end_after: int | None = None, name: str = "visibilities") -> None:
+    def __init__(
+        self, observation: Observation, *, end_after: int | None = None, skew: int = 2, name: str = "visibilities"
+    ) -> None:
         o = observation
         network = o.network
         incoming = receive_socket(network.visibilities, network.interface, network.receive_buffer)
+        # Stop heaps and descriptors are short, whatever the observation's size.
+        limit_heaps(incoming, max(8192, o.substream_channels * o.products * 16 + o.groups * o.products * 4))
         super().__init__(name, [incoming], end_after)
+        self._plausible = Plausible[Integration | None](o.substreams, skew)
+        self._ready: deque[Integration] = deque()
         self._stops: set[int] = set()
         self._step, self._integration = o.step, o.integration_spectra
         self._channels, self._products, self._groups = o.substream_channels, o.products, o.groups
@@ -171,6 +182,8 @@ class VisibilityReceiver(Receiver[Integration]):
     def _take(self, heap: spead2.recv.Heap | spead2.recv.IncompleteHeap) -> Integration | None:
         if isinstance(heap, spead2.recv.IncompleteHeap):
             self._counts["incomplete"] += 1
+            index, substream = divmod(heap.cnt, self._substreams)
+            self._believe(self._plausible.push(substream, index, None))  # a sign of time nevertheless
             return None
         items: dict[int, Any] = {item.id: item for item in heap.get_items()}
 
@@ -201,10 +214,23 @@ class VisibilityReceiver(Receiver[Integration]):
         while len(self._recent) > 8 * self._substreams:
             del self._recent[next(iter(self._recent))]
         self._stops.discard(first)
-        self._counts["placed"] += 1
         index = timestamp // whole
-        self._span.extend(0, index, index)
-        return Integration(timestamp // self._step, spectra, first, sums.astype(np.int64), counts.astype(np.uint32))
+        made = Integration(timestamp // self._step, spectra, first, sums.astype(np.int64), counts.astype(np.uint32))
+        self._believe(self._plausible.push(first // self._channels, index, made))
+        return None
+
+    def _believe(self, believed: Iterator[tuple[int, int, Integration | None]]) -> None:
+        for _, index, integration in believed:
+            if integration is not None:
+                self._counts["placed"] += 1
+                self._span.extend(0, index, index)
+                self._ready.append(integration)
+
+    def _more(self) -> Integration | None:
+        return self._ready.popleft() if self._ready else None
+
+    def _finish(self) -> None:
+        self._believe(self._plausible.finish())
 
     def _values(self, items: dict[int, Any], item: int, dtype: str, shape: tuple[int, ...]) -> NDArray[Any] | None:
         with contextlib.suppress(KeyError, ValueError, BufferError, TypeError):
@@ -214,7 +240,9 @@ class VisibilityReceiver(Receiver[Integration]):
     def account(self) -> Account:
         """Say what became of every heap so far; incomplete ones are missing, their packets are not in `datagrams`."""
         expected = self._span.slots * self._substreams
-        c = self._counts
+        c = self._counts | {"malformed": self._counts["malformed"] + self._plausible.refused}
+        undecoded = self.undecoded_packets or 0
+        c["malformed"] += undecoded
         return Account(
             self.name,
             unit="heaps",

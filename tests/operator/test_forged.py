@@ -1,0 +1,129 @@
+"""Forged X-heaps cost nobody else's data."""
+
+import signal
+import struct
+
+import h5py
+import numpy as np
+import pytest
+
+CHANNELS, SUB, PRODUCTS, STEP, SPECTRA = 64, 32, 12, 128, 128  # of the file in conftest: two antennas
+GROUPS = 4
+
+
+def spead(immediates, arrays, payload):
+    words = [1 << 63 | i << 48 | v for i, v in immediates] + [i << 48 | o for i, o in arrays]
+    return struct.pack(f">BBBBHH{len(words)}Q", 0x53, 4, 2, 6, 0, len(words), *words) + payload
+
+
+def heap(index, substream, value):
+    """Packets of an X-heap whose sums are all `value`."""
+    sums = np.full((SUB, PRODUCTS, 2), value, ">i8").tobytes()
+    body = sums + np.full((GROUPS, PRODUCTS), SPECTRA, ">u4").tobytes()
+    for offset in range(0, len(body), 1024):
+        part = body[offset : offset + 1024]
+        immediates = [
+            (1, substream + 2 * index), (2, len(body)), (3, offset), (4, len(part)),
+            (0x1600, index * SPECTRA * STEP), (0x4103, substream * SUB), (0x4104, SPECTRA),
+        ]  # fmt: skip
+        yield spead(immediates, [(0x1801, 0), (0x1802, len(sums))], part)
+
+
+@pytest.fixture
+def catcher(observation, ryle, send, tmp_path):
+    """Start a catcher; give it, how to send it an integration, and how to end it: its file's spectra and flags."""
+    path, ports = observation(duration=60)
+    process = ryle("engine", "catcher", path, "--output", tmp_path)
+    process.wait_ready()
+
+    def give(index, substreams=(0, 1), value=1):
+        for s in substreams:
+            send(ports["visibilities"], heap(index, s, value))
+
+    def end():
+        process.signal(signal.SIGTERM)
+        assert process.end(60) == 0, process.said
+        with h5py.File(tmp_path / "small.uvh5") as file:
+            times = np.unique(file["Header/time_array"])
+            flags = file["Data/flags"][...].reshape(len(times), -1, CHANNELS, 4)
+            samples = file["Data/nsamples"][...]
+        return times, flags, samples, process.statuses[-1]["account"]
+
+    process.port = ports["visibilities"]
+    return process, give, end
+
+
+def received(process, count):
+    process.wait_for(lambda p: any((s.get("received") or 0) >= count for s in p.statuses), 30)
+
+
+def written(process, count):
+    process.wait_for(lambda p: any(s.get("integrations", 0) >= count for s in p.statuses), 30)
+
+
+def test_one_far_ahead(catcher):
+    process, give, end = catcher
+    for index in range(5, 10):
+        give(index)
+    written(process, 4)
+    give(10**6 + 10, [1], 7)
+    for index in range(10, 25):
+        give(index)
+    written(process, 19)
+    times, flags, _, account = end()
+    assert len(times) == 20 and not flags.any()
+    assert np.ptp(times) * 86400 == pytest.approx(19 * SPECTRA * STEP / 2e6, rel=1e-3)
+    assert (account["placed"], account["missing"], account["malformed"]) == (40, 0, 1)
+
+
+def test_several_far_ahead_and_the_first(catcher):
+    """Forged ones at the very beginning, and again and again, at different times."""
+    process, give, end = catcher
+    give(10**7, [0], 7)
+    for index in range(5, 25):
+        give(index)
+        give(10**6 + 1000 * index, [index % 2], 7)
+    written(process, 19)
+    times, flags, _, account = end()
+    assert len(times) == 20 and not flags.any()
+    assert (account["placed"], account["missing"]) == (40, 0) and account["malformed"] == 21
+
+
+def test_true_jump(catcher):
+    """All X-engines go on much later: nothing of it is lost."""
+    process, give, end = catcher
+    for index in [*range(5, 10), *range(4000, 4010)]:
+        give(index)
+    received(process, 30)
+    times, flags, _, account = end()
+    assert len(times) == 15 and not flags.any()
+    assert account["placed"] == 30 and account["malformed"] == 0
+
+
+def test_lone_stream_goes_on(catcher):
+    """One of the X-engines dies, the array stops and goes on."""
+    process, give, end = catcher
+    for index in range(5, 10):
+        give(index)
+    for index in [*range(10, 15), *range(4000, 4005)]:
+        give(index, [1])
+    received(process, 20)
+    times, flags, _, account = end()
+    assert len(times) == 15 and account["placed"] == 20 and account["malformed"] == 0
+    assert not flags[:5].any() and flags[5:, :, :SUB].all() and not flags[5:, :, SUB:].any()
+
+
+@pytest.mark.parametrize("length", [1 << 39, (1 << 48) - 1, 1 << 32, 1 << 31])
+def test_impossible_heap_length(catcher, send, length):
+    process, give, end = catcher
+    for index in range(5, 8):
+        give(index)
+    items = [(1, 99), (3, 0), (4, 64), (0x1600, 8 * SPECTRA * STEP), (0x4103, 0), (0x4104, SPECTRA)]
+    for at in (1, 6):  # items come in any order
+        send(process.port, [spead([*items[:at], (2, length), *items[at:]], [(0x1801, 0)], bytes(64))])
+    for index in range(8, 15):
+        give(index)
+    written(process, 9)
+    times, flags, _, account = end()
+    assert len(times) == 10 and not flags.any()
+    assert (account["placed"], account["malformed"]) == (20, 2)
