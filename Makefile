@@ -2,13 +2,15 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+JOBS   ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(JOBS)
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.cmake')
 
 FUZZ   := build/fuzz/assembly
 FUZZED := native/fuzz/assembly.cpp native/wire/packets.cpp $(addprefix native/net/,assembly_plan.cpp assembler.cpp \
           assembler_time.cpp assembler_chunks.cpp ring_memory.cpp)
 
-.PHONY: help setup demo test lint docs bench fuzz soak soak-net paper hdl-setup hdl-test hdl-soak hdl-demo clean
+.PHONY: help setup demo test test-long kernels lint docs bench fuzz soak soak-net paper hdl-setup hdl-test hdl-soak hdl-demo clean
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -36,8 +38,14 @@ setup: $(VENV)/ryle.stamp  ## make .venv with Ryle built in it
 demo: setup  ## observe a simulated sky: packets in, visibilities and pictures out (demo-output/)
 	$(BIN)/ryle demo --output demo-output --overwrite
 
-test: setup  ## run the test suite
-	$(BIN)/python -m pytest
+test: setup  ## run the test suite, two tests at a time (JOBS=tests)
+	$(PYTEST)
+
+test-long: setup  ## run the tests that take long, which `make test` leaves out
+	$(PYTEST) -m long
+
+kernels: setup  ## compile every CUDA kernel for all six architectures
+	$(PYTEST) -m "long or not long" tests/gpu/test_compile.py
 
 lint: $(VENV)/dev.stamp  ## ruff, mypy and clang-format
 	$(BIN)/ruff check .
@@ -72,7 +80,7 @@ hdl-demo: $(VENV)/hdl.stamp  ## correlate what a simulated FPGA sends, and check
 	$(BIN)/ryle fpga demo --output fpga-demo
 
 hdl-test: $(VENV)/hdl.stamp  ## simulate, synthesize and prove the FPGA core (hdl/)
-	$(BIN)/python -m pytest hdl/tb -n 2 --dist worksteal
+	$(BIN)/python -m pytest hdl/tb -n $(JOBS) --dist worksteal
 
 hdl-soak: $(VENV)/hdl.stamp  ## the FPGA core's long benches: line rate and random traffic, millions of beats
 	$(BIN)/python -m pytest hdl/tb -m soak --timeout 3600 -v

@@ -1,4 +1,8 @@
-"""Fresh random numbers (`fresh`, whose seed a failed test says), and patience where others take the CPU's time."""
+"""Fresh random numbers, patience where others take the CPU's time, and which tests run at the same time, or only if asked for.
+
+``pytest -n 2`` (`make test`) shares the tests out among processes. Those of a file stay together, so that what they share is
+made once; those of `TAKE_TURNS` are never under way at the same time. Tests marked ``long`` are left to `make test-long`.
+"""
 
 from pathlib import Path
 
@@ -12,6 +16,46 @@ from ports import free_ports
 # How long an example takes is a matter of what else the machine does.
 settings.register_profile("ryle", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("ryle")
+
+
+#: Tests of what a machine has once: ports, buffers of the kernel, namespaces, shared memory, DPDK, real time.
+TAKE_TURNS = ("net/", "engines/", "cli/test_send.py", "bench/test_traffic.py", "bench/test_transport.py", "operator/")
+#: What needs none of that though it lies there; and tests of a file that share nothing.
+EACH_FILE = (
+    *("net/test_assembly", "net/test_fuzz.py", "net/test_pcap.py", "net/test_vdif_files.py"),
+    *("net/test_send_sanitized.py", "net/test_recorder_sanitized.py"),
+)
+EACH_TEST = ("gpu/test_compile.py::test_every_kernel",)
+
+
+def group_of(test):
+    """Name what a test, given by its ID, must share a process with."""
+    test = test.removeprefix("tests/")
+    if test.startswith(EACH_TEST):
+        return test
+    return "machine" if test.startswith(TAKE_TURNS) and not test.startswith(EACH_FILE) else test.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Grouped(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return group_of(nodeid)
+
+    return Grouped(config, log)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: run by `make test-long`, and wherever -m is given")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave long tests out unless marks are asked for."""
+    if not config.option.markexpr:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from collections import Counter
 
 import numpy as np
 
-#: Of the run. A failed test says it.
+#: Of the run, and of all its processes. A failed test says it.
 SEED = int(os.environ.get("RYLE_TEST_RNG") or secrets.randbits(32))
+os.environ["RYLE_TEST_RNG"] = str(SEED)
 _drawn: Counter[str] = Counter()
 
 

@@ -1,10 +1,14 @@
-"""Free ports for tests, each given out once in a process."""
+"""Free ports for tests, each given out once in a process; processes of one run (pytest-xdist) have ranges of their own."""
 
+import os
 import random
 import socket
 
+_worker, _workers = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+_share = 12000 // int(_workers)
+_first = 20000 + int(_worker.removeprefix("gw")) * _share
 #: Below those that the kernel takes for senders.
-PORTS = range(20000, 32000)
+PORTS = range(_first, _first + _share)
 _next = random.choice(PORTS)
 
 
