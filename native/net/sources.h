@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../wire/packets.h"
+#include "pcap_reader.h"
 #include "source.h"
 
 namespace ryle {
@@ -43,5 +44,21 @@ struct SyntheticOptions {
     double rate = 0;            // packets/s of all streams together; 0: as fast as memory is
 };
 std::unique_ptr<Worker> synthetic_worker(std::string name, const SyntheticOptions& options, Sink& sink);
+
+// The datagrams of a capture to some destinations, whose place in the list is a packet's port number; or all, as 0.
+struct PcapEnd {
+    std::vector<std::uint8_t> address;  // 4 or 16 bytes
+    std::uint16_t port;
+};
+struct PcapOptions {
+    std::string path;
+    bool all = true;
+    std::vector<PcapEnd> ends;
+    double speed = 0;        // 1: at the pace of the times recorded; 0: as fast as it goes
+    std::int64_t loops = 1;  // through the file; -1: until stopped
+};
+// `counts` are those of the present pass. Throws if the file cannot be read.
+std::unique_ptr<Worker> pcap_worker(std::string name, PcapOptions options, std::shared_ptr<PcapCounts> counts,
+                                    Sink& sink);
 
 }  // namespace ryle

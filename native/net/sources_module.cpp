@@ -1,10 +1,14 @@
 // Python's view of sources: see ryle.net.sources.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <exception>
+#include <memory>
+#include <optional>
 #include <system_error>
 #include <tuple>
 
@@ -50,6 +54,35 @@ Source* synthetic_source(Sink& sink, const LayoutTuple& layout, const std::vecto
     std::vector<std::unique_ptr<Worker>> workers;
     workers.push_back(synthetic_worker("synthetic", options, sink));
     return new Source(std::move(workers), cores);
+}
+
+Source* pcap_source(Sink& sink, const std::string& path,
+                    const std::optional<std::vector<std::tuple<nb::bytes, std::uint16_t>>>& ends, double speed,
+                    std::int64_t loops, const std::shared_ptr<PcapCounts>& counts, const std::vector<int>& cores) {
+    PcapOptions options{path, !ends, {}, speed, loops};
+    if (ends)
+        for (const auto& [address, port] : *ends) {
+            const auto* data = static_cast<const std::uint8_t*>(address.data());
+            options.ends.push_back({{data, data + address.size()}, port});
+        }
+    std::vector<std::unique_ptr<Worker>> workers;
+    workers.push_back(pcap_worker("pcap", std::move(options), counts, sink));
+    return new Source(std::move(workers), cores);
+}
+
+nb::dict counts_of(const PcapCounts& counts) {
+    nb::dict d;
+    const std::pair<const char*, const std::atomic<std::int64_t>*> values[] = {
+        {"records", &counts.records},
+        {"datagrams", &counts.datagrams},
+        {"fragments", &counts.fragments},
+        {"truncated", &counts.truncated},
+        {"other", &counts.other},
+        {"malformed", &counts.malformed},
+        {"cut", &counts.cut},
+    };
+    for (const auto& [name, value] : values) d[name] = value->load(std::memory_order_relaxed);
+    return d;
 }
 
 nb::list reports(const Source& source) {
@@ -99,6 +132,12 @@ void bind_sources(nb::module_& m) {
     m.def("udp_source", &udp_source, "sink"_a, "threads"_a, "gro"_a, "largest"_a, "cores"_a, nb::keep_alive<0, 1>());
     m.def("ring_source", &ring_source, "sink"_a, "interface"_a, "ports"_a, "block_bytes"_a, "blocks"_a, "threads"_a,
           "group"_a, "cores"_a, nb::keep_alive<0, 1>());
+    nb::class_<PcapCounts>(m, "PcapCounts", "What became of the records of a capture.")
+        .def(nb::init<>())
+        .def_prop_ro("account", &counts_of)
+        .def_prop_ro("bytes", [](const PcapCounts& c) { return c.bytes.load(std::memory_order_relaxed); });
+    m.def("pcap_source", &pcap_source, "sink"_a, "path"_a, "ends"_a.none(), "speed"_a, "loops"_a, "counts"_a, "cores"_a,
+          nb::keep_alive<0, 1>());
     m.def("synthetic_source", &synthetic_source, "sink"_a, "layout"_a, "heads"_a, "first"_a, "step"_a, "packets"_a,
           "rate"_a, "cores"_a, nb::keep_alive<0, 1>());
 }

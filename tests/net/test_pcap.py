@@ -8,6 +8,8 @@ import pytest
 import fresh
 from ryle.net.pcap import PcapFile
 from ryle.net.pcap_write import PcapWriter
+from ryle.net.replay import PcapSource
+from ryle.net.sources import Discard
 
 TIME = 1_700_000_000_123_456_789
 
@@ -62,6 +64,15 @@ def enhanced(order, index, ticks, packet, options=b""):
     return block(order, 6, body + packet + bytes(-len(packet) % 4) + options)
 
 
+def natively(path):
+    """What a capture gives as a source: account, datagrams, their bytes, time of the last."""
+    sink = Discard()
+    source = PcapSource(sink, path)
+    source.start()
+    assert source.join(60) and source.bytes_done == source.bytes_total
+    return source.account, sink.packets, sink.bytes, sink.arrived[1]
+
+
 @pytest.fixture
 def read(tmp_path):
     def read(data):
@@ -73,6 +84,7 @@ def read(tmp_path):
         lost = account.fragments + account.truncated + account.other + account.malformed
         assert account.records == account.datagrams + lost and account.datagrams == len(found)
         assert capture.bytes_done == capture.bytes_total == len(data)
+        assert natively(path) == (account, len(found), sum(len(f[3]) for f in found), found[-1][0] if found else 0)
         return found, account
 
     return read
@@ -240,7 +252,48 @@ def test_batches_equal_single_packets(tmp_path, next_generation):
     assert found == expected
     assert capture.account.datagrams == len(expected) and capture.account.records == len(packets)
     assert len(batches) < 500
+    account, datagrams, size, _ = natively(path)
+    assert (account, datagrams, size) == (capture.account, len(expected), sum(len(e[2]) for e in expected))
     assert [(str(d.address), d.port, bytes(d.payload)) for d in capture] == expected  # a second pass
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_times_beyond_what_can_be_counted(read, order):
+    """Offsets and clocks that cannot be give the latest time that there is, not an error."""
+    end = (1 << 63) - 1
+    cases = [
+        (struct.pack(order + "q", 1 << 40), b"\x06", 5, end),
+        (struct.pack(order + "q", -(1 << 40)), b"\x06", 5, -end - 1),
+        (struct.pack(order + "q", 0), b"\x00", (1 << 64) - 1, end),
+        (struct.pack(order + "q", 1), b"\x26", 5 << 60, 10**9),  # 10^-38 s
+        (struct.pack(order + "q", 1), b"\xff", (1 << 64) - 1, 10**9),  # 2^-127 s
+        (struct.pack(order + "q", 1), b"\xbf", (1 << 64) - 1, 2999999999),  # 2^-63 s
+        (struct.pack(order + "q", 1), b"\x13", 10**19, 2 * 10**9),  # 10^-19 s
+    ]
+    for offset, clock, ticks, time in cases:
+        options = option(order, 9, clock) + option(order, 14, offset)
+        data = section(order) + interface(order, 1, options) + enhanced(order, 0, ticks, ether(ipv4(udp(b"a"))))
+        found, _ = read(data)
+        assert [f[0] for f in found] == [time], (offset, clock)
+
+
+def test_both_readers_agree_on_damaged_captures(read):
+    rng = fresh.rng()
+    packets = [
+        ether(ipv4(udp(b"hello there"))),
+        ether(ipv6(udp(b"hello there")), kind=0x86DD),
+        ether(ipv4(udp(b"hi"), options=bytes(4)), tags=b"\x81\x00\x00\x07"),
+        ether(ipv6(bytes([60, 1]) + bytes(14) + bytes([17, 0]) + bytes(6) + udp(b"x1"), following=0), kind=0x86DD),
+    ] * 3
+    options = option("<", 9, b"\x09") + option("<", 14, struct.pack("<q", 1000))
+    blocks = [enhanced("<", 0, TIME, p) + block("<", 3, struct.pack("<I", len(p)) + p) for p in packets]
+    for whole in (pcap(packets), section("<") + interface("<", 1, options) + b"".join(blocks)):
+        for _ in range(300):
+            data = bytearray(whole)
+            for _ in range(int(rng.integers(1, 6))):
+                at = int(rng.integers(28, len(data)))
+                data[at] = int(rng.choice([0, 1, 4, 6, 0x45, 0x60, 0xFF, int(rng.integers(256))]))
+            read(bytes(data[: int(rng.integers(len(data) // 2, len(data) + 1))]))
 
 
 def test_writer_reads_back_and_checksums_hold(tmp_path):

@@ -159,6 +159,23 @@ def ring_source(
     group: int,
     cores: list[int],
 ) -> Source: ...
+
+class PcapCounts:
+    def __init__(self) -> None: ...
+    @property
+    def account(self) -> dict[str, int]: ...
+    @property
+    def bytes(self) -> int: ...
+
+def pcap_source(
+    sink: Sink,
+    path: str,
+    ends: list[tuple[bytes, int]] | None,
+    speed: float,
+    loops: int,
+    counts: PcapCounts,
+    cores: list[int],
+) -> Source: ...
 def synthetic_source(
     sink: Sink, layout: Layout, heads: list[bytes], first: int, step: int, packets: int, rate: float, cores: list[int]
 ) -> Source: ...
