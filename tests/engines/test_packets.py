@@ -26,7 +26,7 @@ from ryle.engines.simulator import record
 from ryle.engines.summing import Summing
 from ryle.engines.x import XEngine
 from ryle.net.packet_send import PacketMaker
-from ryle.net.packets import PacketCapture, PacketMap, PacketReceiver
+from ryle.net.packets import PacketCapture, PacketEntrance, PacketMap
 from ryle.net.pcap_write import PcapWriter
 from ryle.products.deliver import deliver
 from ryle.wire.packets import Parser, build
@@ -212,8 +212,11 @@ def received(o, stream, substream, held_up):
     integrations = []
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     to = o.spectra_endpoint(substream)
-    with PacketReceiver(o, [substream], held_up=held_up) as receiver, sender:
-        assert receiver.first_channel == engine.first_channel
+    receiver = PacketEntrance(o, [substream], waits=held_up)
+    assert receiver.first_channel == engine.first_channel
+    blocks = receiver.reader()
+    receiver.start()
+    with sender:
         for n, packet in enumerate(mine):
             sender.sendto(packet, (to.host, to.port))
             deadline = time.monotonic() + 60
@@ -222,8 +225,9 @@ def received(o, stream, substream, held_up):
         while receiver.account().datagrams < len(mine) and time.monotonic() < deadline:
             time.sleep(0.001)
         receiver.stop()
-        for chunk in receiver:
-            integrations += engine.push(chunk)
+        for block in blocks:
+            with block:
+                integrations += engine.push(receiver.chunk(block))
         integrations += engine.flush()
         account = receiver.account()
     assert account.datagrams == len(mine) and account.balanced() and not account.kernel_drops

@@ -16,9 +16,10 @@ from ryle.correlate import reference
 from ryle.engines.f import FEngine
 from ryle.engines.x import XEngine
 from ryle.net.assembly import Assembler
-from ryle.net.packets import PacketReceiver
+from ryle.net.packets import PacketEntrance
 from ryle.net.rows import RowMap
 from ryle.send.rows import RowSender
+from ryle.stream.entrance import block_of
 from ryle.wire.description import Format
 from ryle.wire.packets import build
 
@@ -78,12 +79,12 @@ def test_what_came_is_correlated_where_it_lies(what, monkeypatch):
             assembler.take(packets[n : n + 200])
             while (chunk := assembler.next(0)) is not None:
                 with chunk:
-                    given = map_.given(chunk)
+                    given = map_.given(block_of(chunk, assembler.plan))
                     assert np.shares_memory(given.data, chunk.data) and np.shares_memory(given.valid, chunk.notes)
                     got += engine.push(given)
         assembler.finish()
         for chunk in assembler:
-            got += engine.push(map_.given(chunk))
+            got += engine.push(map_.given(block_of(chunk, assembler.plan)))
         got += engine.flush()
         channels = slice(map_.first_channel, map_.first_channel + o.substream_channels)
         mine = rows[:, :, channels].transpose(2, 0, 1, 3, 4).reshape(o.substream_channels, blocks, inputs, 128)
@@ -141,13 +142,14 @@ def test_f_to_x_over_udp(pols, steady):
     assert len(wanted) > 2 * len(xs)
 
     def body():
-        receivers = [PacketReceiver(o, [s], held_up=True) for s in range(o.substreams)]
+        receivers = [PacketEntrance(o, [s], waits=True) for s in range(o.substreams)]
         found = []
 
         def receive(receiver):
             x = XEngine(o, receiver.first_channel, o.substream_channels, o.groups)
-            for given in receiver:
-                found.extend(x.push(given))
+            for block in receiver.reader():
+                with block:
+                    found.extend(x.push(receiver.chunk(block)))
             found.extend(x.flush())
             assert x.late_blocks == 0
 
@@ -157,7 +159,9 @@ def test_f_to_x_over_udp(pols, steady):
                     sender.send(s.data, s.valid, s.first_spectrum // BLOCK)
                 return sender.counts
 
-        with ThreadPoolExecutor(4) as pool, receivers[0], receivers[1]:
+        with ThreadPoolExecutor(4) as pool:
+            for r in receivers:
+                r.start()
             takers = [pool.submit(receive, r) for r in receivers]
             sent = sum(s.result()["packets"] for s in [pool.submit(send, a) for a in engines])
             deadline = time.monotonic() + 60

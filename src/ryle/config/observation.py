@@ -75,6 +75,11 @@ class Observation(tables.Table):
         """The same without ``[simulate]``: an array sends, which waits for nobody."""
         return self.model_copy(update={"simulate": None})
 
+    @property
+    def at_full_speed(self) -> bool:
+        """Whether it is simulated without a clock, as fast as everything goes."""
+        return self.simulate is not None and self.simulate.speed == "max"
+
     # -- array ------------------------------------------------------------------------------------------------------
 
     @property

@@ -168,7 +168,13 @@ class Correlator(Protocol):
         """
         ...
 
-    def read(self, first_spectrum: int, spectra: int, first_channel: int) -> Integration:
+    def room(self) -> Integration:
+        """Make memory that sums can be read into, again and again."""
+        ...
+
+    def read(
+        self, first_spectrum: int, spectra: int, first_channel: int, out: Integration | None = None
+    ) -> Integration:
         """Return the sums as an integration with these labels; they are kept.
 
         Parameters
@@ -180,11 +186,13 @@ class Correlator(Protocol):
             never arrived.
         first_channel : int
             Index in the whole band of the first channel.
+        out : Integration, optional
+            What `room` gave, to be written to; new memory if absent.
 
         Returns
         -------
         Integration
-            A copy; later sums do not change it.
+            A copy, in `out`'s arrays if they were given; later sums do not change it.
         """
         ...
 

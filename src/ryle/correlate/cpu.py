@@ -140,9 +140,17 @@ class CpuCorrelator:
         self._clamped += self._native.add(data, valid, self._visibilities, self._counts)
         self.spectra += count * BLOCK
 
-    def read(self, first_spectrum: int, spectra: int, first_channel: int) -> Integration:
+    def room(self) -> Integration:
+        """Make memory that sums can be read into; see `ryle.correlate.Correlator`."""
+        return Integration(0, 0, 0, np.empty_like(self._visibilities), np.empty_like(self._counts))
+
+    def read(
+        self, first_spectrum: int, spectra: int, first_channel: int, out: Integration | None = None
+    ) -> Integration:
         """Return the sums as an integration; see `ryle.correlate.Correlator`."""
-        visibilities, counts = self._visibilities.copy(), self._counts.copy()
+        into = self.room() if out is None else out
+        visibilities, counts = into.visibilities, into.counts
+        visibilities[...], counts[...] = self._visibilities, self._counts
         visibilities[:, self._mirrored, 0] = visibilities[:, self._source, 0]
         visibilities[:, self._mirrored, 1] = -visibilities[:, self._source, 1]
         counts[:, self._mirrored] = counts[:, self._source]

@@ -300,11 +300,19 @@ class CudaCorrelator:
             )
         self._run_blocks = 0
 
-    def read(self, first_spectrum: int, spectra: int, first_channel: int) -> Integration:
-        """Return the sums as an integration; see `ryle.correlate.Correlator`."""
-        return self.start_read(first_spectrum, spectra, first_channel).wait()
+    def room(self) -> Integration:
+        """Make page-locked memory that sums can be read into; see `ryle.correlate.Correlator`."""
+        return self._results.room()
 
-    def start_read(self, first_spectrum: int, spectra: int, first_channel: int) -> Reading:
+    def read(
+        self, first_spectrum: int, spectra: int, first_channel: int, out: Integration | None = None
+    ) -> Integration:
+        """Return the sums as an integration; see `ryle.correlate.Correlator`."""
+        return self.start_read(first_spectrum, spectra, first_channel, out).wait()
+
+    def start_read(
+        self, first_spectrum: int, spectra: int, first_channel: int, out: Integration | None = None
+    ) -> Reading:
         """Begin to read the sums as they are now, and return at once; parameters as of `read`.
 
         Returns
@@ -313,7 +321,7 @@ class CudaCorrelator:
             Whose ``wait()`` gives the integration. Sums made meanwhile do not change it.
         """
         self._pass_on()
-        return self._results.start(self._sums, first_spectrum, spectra, first_channel)
+        return self._results.start(self._sums, first_spectrum, spectra, first_channel, out)
 
     def start_read_as(self, form: Form) -> FormReading:
         """Begin to read the sums as they are now in another form, half as large, and return at once.

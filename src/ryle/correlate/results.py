@@ -86,8 +86,16 @@ class Results:
         self._out: Sums | None = None
         self._out_read: Event | None = None
 
-    def start(self, sums: Sums, first_spectrum: int, spectra: int, first_channel: int) -> Reading:
-        """Begin to read sums as an integration; the other parameters are what it says of itself."""
+    def room(self) -> Integration:
+        """Make page-locked memory for an integration."""
+        config = self._config
+        visibilities = self._gpu.pinned((config.channels, config.products, 2), np.int64)
+        return Integration(0, 0, 0, visibilities, self._gpu.pinned((config.groups, config.products), np.uint32))
+
+    def start(
+        self, sums: Sums, first_spectrum: int, spectra: int, first_channel: int, out: Integration | None = None
+    ) -> Reading:
+        """Begin to read sums as an integration, into `out` if given; the other parameters are its labels."""
         # A copy on the device is quick; the way to the host is slow, and another stream takes it.
         if self._out is None:
             self._out = Sums.zero(self._gpu, self._config, self._stream)
@@ -96,8 +104,8 @@ class Results:
         sums.visibilities.copy_to(self._out.visibilities, self._stream)
         sums.counts.copy_to(self._out.counts, self._stream)
         self._out_stream.wait(self._stream.record())
-        visibilities = self._gpu.pinned(self._out.visibilities.shape, np.int64)
-        counts = self._gpu.pinned(self._out.counts.shape, np.uint32)
+        into = self.room() if out is None else out
+        visibilities, counts = into.visibilities, into.counts
         self._out.visibilities.copy_to(visibilities, self._out_stream)
         self._out.counts.copy_to(counts, self._out_stream)
         self._out_read = self._out_stream.record()

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..array.delays import Delays, DelaySchedule, evaluate_inputs, window_centres
-from ..array.observed import phase_tracker
-from ..channelize import ChannelizerConfig, Heaps, Layout, Rows, Spectra, make_channelizer
-from ..channelize.pipelined import Pipelined
-from ..chunk import BLOCK, SampleChunk
-from ..config import Observation
-from ..monitor.status import StatusReporter
-from ..net.digitizer import DigitizerReceiver
-from ..net.spectra import SpectraSender
-from ..send.rows import RowSender
-from ..wire.samples import packed_bytes, unpack
-from .control import DrainControl
-from .window import SampleBuffer, WindowShape, f_batch
+from ryle.array.delays import Delays, DelaySchedule, evaluate_inputs, window_centres
+from ryle.array.observed import phase_tracker
+from ryle.channelize import ChannelizerConfig, Heaps, Layout, Rows, Spectra, make_channelizer
+from ryle.channelize.channelizer import output_shape
+from ryle.channelize.pipelined import Pipelined
+from ryle.chunk import BLOCK, SampleChunk, SampleWindow
+from ryle.config import Observation
+from ryle.engines.received import Received
+from ryle.engines.serving import serve_engine
+from ryle.engines.window import SampleBuffer, WindowShape, f_batch
+from ryle.monitor.status import StatusReporter
+from ryle.net.digitizer import DigitizerReceiver
+from ryle.net.spectra import SpectraSender
+from ryle.send.rows import RowSender
+from ryle.stream.block import Block
+from ryle.stream.engine import Engine
+from ryle.stream.metrics import Registry
+from ryle.stream.ring import Reader, Ring
+from ryle.stream.step import EachBlock
+from ryle.wire.samples import packed_bytes, unpack
+
+#: Batches of spectra that there is memory for: one that is sent, one that waits, one that is being made.
+_BATCHES = 3
 
 
 class AdcHistogram:
@@ -63,7 +74,7 @@ class FEngine:
         What is observed.
     antennas : sequence of int
         Consecutive antennas; input = position in this sequence · pols + pol.
-    layout : Blocks, Heaps or Rows
+    layout : Blocks or Heaps
         How the spectra are laid out.
     residuals : ndarray of float64, shape (input,), optional
         Samples by which each input's samples were taken after their time stamps (what a recording's clock offset
@@ -138,6 +149,8 @@ class FEngine:
         self.power = np.zeros(inputs, np.float64)
         self.samples = np.zeros(inputs, np.int64)
         self.adc = AdcHistogram(observation, inputs)
+        #: Gives the array that a batch is written to; new memory each time if absent.
+        self.take_room: Callable[[], NDArray[Any]] | None = None
         #: Sample count up to which spectra have been given.
         self.position = 0
 
@@ -149,7 +162,7 @@ class FEngine:
         Parameters
         ----------
         chunk : SampleChunk
-            In time order; must not be written to until the next call.
+            In time order; must not be written to before `needed` says that its samples are not needed any more.
         """
         self.adc.add(chunk)
         yield from self._channelize(self._buffer.push(chunk))
@@ -161,11 +174,27 @@ class FEngine:
             self._under_way = False
             yield self._counted(self._pipelined.collect())
 
-    def _channelize(self, windows: Iterator[tuple[int, SampleChunk]]) -> Iterator[Spectra]:
+    @property
+    def needed(self) -> int | None:
+        """First sample that spectra to come may read; None if no samples are held."""
+        return self._buffer.needed
+
+    @property
+    def pipelined(self) -> bool:
+        """Whether the channelizer works on a batch while the next is collected, and gives it in memory of its own."""
+        return self._pipelined is not None
+
+    def room(self) -> NDArray[Any]:
+        """Make memory that a batch can be written to."""
+        shape, dtype = output_shape(self._channelizer.config, self.shape.batch, self._layout)
+        return np.zeros(shape, dtype)
+
+    def _channelize(self, windows: Iterator[tuple[int, SampleWindow]]) -> Iterator[Spectra]:
         for first, window in windows:
             arguments = window, first, self.shape.batch, self._delays(first), self._layout
             if self._pipelined is None:
-                yield self._counted(self._channelizer.process(*arguments))
+                out = None if self.take_room is None else self.take_room()
+                yield self._counted(self._channelizer.process(*arguments, out=out))
                 continue
             self._pipelined.submit(*arguments)
             if self._under_way:
@@ -215,6 +244,140 @@ class FEngine:
         return Delays(found.coarse + step.astype(np.int64), fine - step, found.phase + turn)
 
 
+class Channelize(EachBlock):
+    """Samples to spectra. Blocks are held for as long as spectra to come read their samples.
+
+    Parameters
+    ----------
+    source : Reader
+        Of blocks of samples.
+    f : FEngine
+        What channelizes them.
+    chunk : callable
+        Gives a block as the F-engine takes it.
+    out : Ring
+        Of batches of spectra.
+    """
+
+    def __init__(self, source: Reader, f: FEngine, chunk: Callable[[Block], SampleChunk], out: Ring) -> None:
+        super().__init__("channelize", source, [out])
+        self.f, self._chunk, self._out = f, chunk, out
+        self._held: deque[Block] = deque()
+        self._block: Block | None = None
+        if not f.pipelined:
+            f.take_room = self._room
+
+    def use(self, block: Block) -> None:
+        """Channelize what the block completes; give back what no more spectra need."""
+        self._held.append(block)
+        for spectra in self.f.push(self._chunk(block)):
+            self._give(spectra)
+        while self._held and (self.f.needed is None or self._held[0].end <= self.f.needed):
+            self._held.popleft().release()
+
+    def finish(self) -> None:
+        """Channelize what is left."""
+        for spectra in self.f.flush():
+            self._give(spectra)
+        while self._held:
+            self._held.popleft().release()
+
+    def _room(self) -> NDArray[Any]:
+        self._block = self._out.room()
+        assert self._block is not None
+        room: NDArray[Any] = self._block.data
+        return room
+
+    def _give(self, spectra: Spectra) -> None:
+        block = self._block if self._block is not None else self._out.room()
+        assert block is not None
+        self._block = None
+        block.data, block.planes["valid"] = spectra.data, spectra.valid
+        block.start, block.span = spectra.first_spectrum, spectra.valid.shape[1]
+        self._out.put(block)
+
+
+class SendSpectra(EachBlock):
+    """Spectra to packets."""
+
+    def __init__(self, source: Reader, sender: SpectraSender | RowSender) -> None:
+        super().__init__("send", source)
+        self._sender = sender
+        self._unit = BLOCK if isinstance(sender, RowSender) else 1
+
+    def use(self, block: Block) -> None:
+        """Send a batch; takes as long as its pace asks."""
+        with block:
+            self._sender.send(block.data, block.planes["valid"], block.start // self._unit)
+
+    def close(self) -> None:
+        """Close the sender's sockets."""
+        self._sender.close()
+
+
+def f_engine(observation: Observation, index: int) -> tuple[Engine, FEngine]:
+    """Make F-engine `index`: receive, channelize, send.
+
+    Raises
+    ------
+    ValueError
+        If there is no such F-engine.
+    OSError
+        If it cannot receive.
+    """
+    o = observation
+    if not 0 <= index < o.f_engines:
+        raise ValueError(f"F-engine {index} does not exist: there are {o.f_engines}, counted from 0")
+    antennas = o.f_engine_antennas(index)
+    layout = Rows(o.pols) if o.sends_rows else Heaps(o.fengine.spectra_per_heap, o.pols)
+    f = FEngine(o, antennas, layout)
+    sender = (RowSender if o.sends_rows else SpectraSender)(o, antennas, rate=spectra_rate(o))
+    # Chunks as long as a batch: a window then holds a few of them.
+    packets = max(1, f.shape.batch * f.shape.step // o.digitizer.heap_samples)
+    receiver = DigitizerReceiver(o, antennas, chunk_packets=packets, window=2, spare=4)
+    entrance = Received(receiver, lambda c: (c.timestamp, c.samples))
+    batches = Ring("spectra", lambda: Block(None if f.pipelined else f.room()), _BATCHES)
+    channelize = Channelize(entrance.reader(), f, _as_it_is, batches)
+    send = SendSpectra(batches.reader(), sender)
+    return Engine([entrance], [channelize, send], _metrics(o, entrance, f, sender)), f
+
+
+def _as_it_is(block: Block) -> SampleChunk:
+    chunk: SampleChunk = block.data
+    return chunk
+
+
+def _metrics(
+    o: Observation, entrance: Received[SampleChunk], f: FEngine, sender: SpectraSender | RowSender
+) -> Registry:
+    m, receiver = Registry(), entrance.receiver
+    assert isinstance(receiver, DigitizerReceiver)
+
+    def placed() -> int:
+        return entrance.account().placed or 0
+
+    def rms() -> list[float]:
+        values: list[float] = np.sqrt(f.power / np.maximum(1, f.samples)).round(2).tolist()
+        return values
+
+    m.gauge("received", "packets", "packets of samples that were placed", placed, "counter")
+    m.gauge("pending", "", "what has arrived and was not yet used", lambda: entrance.pending)
+    m.gauge("bytes", "B", "payload of these packets", lambda: placed() * o.digitizer_heap_bytes, "counter")
+    m.gauge("account", "", "what became of every packet", lambda: entrance.account().as_dict())
+    m.gauge("position", "s", "signal that has been channelized", lambda: f.position / float(o.sample_rate))
+    m.gauge("sent", "heaps", "F-heaps sent", lambda: sender.sent, "counter")
+    m.gauge("withheld", "heaps", "F-heaps without a valid spectrum", lambda: sender.withheld, "counter")
+    m.gauge(
+        "saturated",
+        "",
+        "share of spectra's values that saturated",
+        lambda: float(f.saturated.sum() / max(1, f.values.sum())),
+    )
+    m.gauge("input_rms", "ADC steps", "of each input", rms)
+    m.gauge("adc_saturated", "samples", "that digitizers reported", lambda: receiver.saturated, "counter")
+    return m
+
+
 def serve(observation: Observation, index: int, supervised: bool) -> None:
     """Be F-engine `index`: receive its antennas' samples, send their spectra, until told to drain.
 
@@ -227,50 +390,18 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
     supervised : bool
         Whether standard input is a supervisor's pipe.
     """
-    if not 0 <= index < observation.f_engines:
-        raise ValueError(f"F-engine {index} does not exist: there are {observation.f_engines}, counted from 0")
-    antennas = observation.f_engine_antennas(index)
-    rows = observation.sends_rows
-    layout = Rows(observation.pols) if rows else Heaps(observation.fengine.spectra_per_heap, observation.pols)
-    engine = FEngine(observation, antennas, layout)
-    # Chunks as long as a batch: a window then holds a few of them, and none has to be copied.
-    packets = max(1, engine.shape.batch * engine.shape.step // observation.digitizer.heap_samples)
-    with (
-        (RowSender if rows else SpectraSender)(observation, antennas, rate=spectra_rate(observation)) as sender,
-        DigitizerReceiver(observation, antennas, chunk_packets=packets, window=2, spare=2) as receiver,
-    ):
-
-        def status() -> dict[str, Any]:
-            account = receiver.account()
-            return {
-                "received": account.placed,
-                "pending": receiver.pending,
-                "bytes": (account.placed or 0) * observation.digitizer_heap_bytes,
-                "account": account.as_dict(),
-                "position": engine.position / float(observation.sample_rate),
-                "sent": sender.sent,
-                "withheld": sender.withheld,
-                "saturated": float(engine.saturated.sum() / max(1, engine.values.sum())),
-                "input_rms": np.sqrt(engine.power / np.maximum(1, engine.samples)).round(2).tolist(),
-                "adc_saturated": receiver.saturated,
-            }
-
-        def send(spectra: Spectra) -> None:
-            first = spectra.first_spectrum // BLOCK if rows else spectra.first_spectrum
-            sender.send(spectra.data, spectra.valid, first)
-
-        with StatusReporter({"role": "f", "index": index}, status) as reporter:
-            control = DrainControl(receiver.stop, supervised)
-            reporter.set_state("ready")
-            for chunk in receiver:
-                reporter.state = "draining" if control.draining.is_set() else "running"
-                for spectra in engine.push(chunk):
-                    send(spectra)
-            for spectra in engine.flush():
-                send(spectra)
-            reporter.event("adc", levels=engine.adc.levels.tolist(), counts=engine.adc.counts.tolist())
+    engine, f = f_engine(observation, index)
+    identity = {"role": "f", "index": index}
+    reporter = StatusReporter(identity, engine.metrics.values)
+    serve_engine(
+        engine,
+        identity,
+        supervised,
+        reporter,
+        at_end=lambda: reporter.event("adc", levels=f.adc.levels.tolist(), counts=f.adc.counts.tolist()),
+    )
 
 
 def spectra_rate(observation: Observation) -> float | None:
-    """Rate to pace spectra at: None for 1.1 times real time, 0 (as receivers take them) if simulated at full speed."""
-    return 0.0 if observation.simulate is not None and observation.simulate.speed == "max" else None
+    """Rate to pace F-heaps at: None for the sender's own, 0 (as receivers take them) if simulated at full speed."""
+    return 0.0 if observation.at_full_speed else None

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..chunk import BLOCK, Integration, PacketChunk, SpectraChunk
-from ..config import Observation
-from ..correlate import CorrelatorConfig, make_correlator
-from ..monitor.status import StatusReporter
-from ..net.packets import PacketReceiver
-from ..net.spectra import SpectraReceiver
-from ..net.visibilities import VisibilitySender
-from .control import DrainControl
-from .window import f_batch
+from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk
+from ryle.config import Observation
+from ryle.correlate import CorrelatorConfig, make_correlator
+from ryle.engines.received import Received
+from ryle.engines.serving import serve_engine
+from ryle.engines.window import f_batch
+from ryle.net.packets import PacketEntrance
+from ryle.net.spectra import SpectraReceiver
+from ryle.net.visibilities import VisibilitySender
+from ryle.stream.block import Block
+from ryle.stream.engine import Engine, Inlet
+from ryle.stream.metrics import Registry
+from ryle.stream.ring import Reader, Ring
+from ryle.stream.step import EachBlock
 
 #: Chunks of spectra, each an F-engine's batch, that an X-engine keeps open: how far F-engines may be apart.
 X_WINDOW = 8
+#: Integrations that there is memory for: one that is sent, one that waits, one that is being read.
+_SUMS = 3
 
 
 class XEngine:
@@ -30,9 +37,14 @@ class XEngine:
         The run of channels.
     groups : int
         Channel groups that the chunks' validity words distinguish.
+    whole_first : bool
+        Leave out what comes before the start of an integration: an array that is already sending is joined in the
+        middle of one.
     """
 
-    def __init__(self, observation: Observation, first_channel: int, channels: int, groups: int) -> None:
+    def __init__(
+        self, observation: Observation, first_channel: int, channels: int, groups: int, *, whole_first: bool = False
+    ) -> None:
         self.first_channel = first_channel
         self._spectra = observation.integration_spectra
         self._blocks = self._spectra // BLOCK
@@ -42,13 +54,21 @@ class XEngine:
         self._correlator = make_correlator(config, backend, **options)
         self._open: int | None = None  # index since sync of the integration being summed
         self._next = 0  # index of the first integration that has not been given
-        #: Blocks dropped because their integration had been given already.
-        self.late_blocks = 0
+        self._whole_first, self._begin = whole_first, 0
+        #: Blocks dropped because their integration had been given already, and because it had begun before the first.
+        self.late_blocks = self.early_blocks = 0
+        #: Gives what an integration is read into; new memory each time if absent.
+        self.take_room: Callable[[], Integration] | None = None
+        self._room: Integration | None = None
 
     @property
     def clamped(self) -> int:
         """Values of -128 or -8 that foreign data held and that were clamped."""
         return int(self._correlator.clamped)
+
+    def room(self) -> Integration:
+        """Make memory that an integration can be read into."""
+        return self._correlator.room()
 
     def push(self, chunk: SpectraChunk | PacketChunk) -> Iterator[Integration]:
         """Add a chunk; give each integration that it completes.
@@ -62,11 +82,17 @@ class XEngine:
             and counted.
         """
         block = 0
+        if self._whole_first:
+            self._whole_first = False
+            self._next = -(-chunk.first_block // self._blocks)
+            self.early_blocks = self._next * self._blocks - chunk.first_block
+            self._begin = self._next
         while block < chunk.blocks:
             index = (chunk.first_block + block) // self._blocks
             count = min(chunk.blocks - block, (index + 1) * self._blocks - (chunk.first_block + block))
             if index < (self._next if self._open is None else self._open):
-                self.late_blocks += count
+                if index >= self._begin:
+                    self.late_blocks += count
                 block += count
                 continue
             if self._open is not None and index > self._open:
@@ -82,10 +108,149 @@ class XEngine:
         if self._open is None:
             return
         first, self._next, self._open = self._open * self._spectra, self._open + 1, None
-        integration = self._correlator.read(first, self._spectra, self.first_channel)
+        if self.take_room is not None and self._room is None:
+            self._room = self.take_room()
+        integration = self._correlator.read(first, self._spectra, self.first_channel, self._room)
         self._correlator.reset()
         if integration.counts.any():
+            self._room = None
             yield integration
+
+
+class Correlate(EachBlock):
+    """Spectra to integrations.
+
+    Parameters
+    ----------
+    source : Reader
+        Of blocks of spectra.
+    x : XEngine
+        What sums them.
+    chunk : callable
+        Gives a block as the correlator takes it.
+    out : Ring
+        Of integrations.
+    """
+
+    def __init__(
+        self, source: Reader, x: XEngine, chunk: Callable[[Block], SpectraChunk | PacketChunk], out: Ring
+    ) -> None:
+        super().__init__("correlate", source, [out])
+        self.x, self._chunk, self._out = x, chunk, out
+        x.take_room = self._room
+        self._block: Block | None = None
+        #: Index since sync of the first spectrum that has not been summed.
+        self.position = 0
+
+    def use(self, block: Block) -> None:
+        """Add a block of spectra; pass on what it completes."""
+        with block:
+            chunk = self._chunk(block)
+            for integration in self.x.push(chunk):
+                self._give(integration)
+            self.position = chunk.first_spectrum + chunk.spectra
+
+    def finish(self) -> None:
+        """Pass on what is open."""
+        for integration in self.x.flush():
+            self._give(integration)
+
+    def _room(self) -> Integration:
+        self._block = self._out.room()
+        assert self._block is not None
+        room: Integration = self._block.data
+        return room
+
+    def _give(self, integration: Integration) -> None:
+        assert self._block is not None
+        self._block.data, self._block.start, self._block.span = (
+            integration,
+            integration.first_spectrum,
+            integration.spectra,
+        )
+        self._out.put(self._block)
+        self._block = None
+
+
+class SendVisibilities(EachBlock):
+    """Integrations to packets, over the time of an integration."""
+
+    def __init__(self, source: Reader, sender: VisibilitySender) -> None:
+        super().__init__("send", source)
+        self._sender = sender
+
+    def use(self, block: Block) -> None:
+        """Send an integration; takes as long as its pace asks."""
+        with block:
+            self._sender.send(block.data)
+
+    def close(self) -> None:
+        """Close the sender's sockets."""
+        self._sender.close()
+
+
+def x_engine(observation: Observation, index: int) -> Engine:
+    """Make X-engine `index`: receive, correlate, send.
+
+    Raises
+    ------
+    ValueError
+        If there is no such X-engine.
+    OSError
+        If it cannot receive.
+    """
+    o = observation
+    if not 0 <= index < o.substreams:
+        raise ValueError(f"X-engine {index} does not exist: there are {o.substreams}, counted from 0")
+    sender = VisibilitySender(o, index)
+    live = o.simulate is None
+    x = XEngine(o, index * o.substream_channels, o.substream_channels, o.groups, whole_first=live)
+    entrance: PacketEntrance | Received[SpectraChunk]
+    chunk: Callable[[Block], SpectraChunk | PacketChunk]
+    if o.packets is not None or o.sends_rows:
+        packets = PacketEntrance(o, [index], waits=o.at_full_speed)
+        entrance, packet_bytes, chunk = packets, packets.plan.payload_bytes, packets.chunk
+    else:
+        receiver = SpectraReceiver(o, index, batches=f_batch(o), window=X_WINDOW, spare=2)
+        entrance = Received(receiver, lambda c: (c.first_spectrum, c.spectra))
+        packet_bytes, chunk = o.spectra_heap_bytes // o.groups, _as_it_is
+    sums = Ring("integrations", lambda: Block(_touched(x.room())), _SUMS)
+    correlate = Correlate(entrance.reader(), x, chunk, sums)
+    send = SendVisibilities(sums.reader(), sender)
+    return Engine([entrance], [correlate, send], _metrics(o, entrance, correlate, sender, packet_bytes))
+
+
+def _as_it_is(block: Block) -> SpectraChunk:
+    chunk: SpectraChunk = block.data
+    return chunk
+
+
+def _touched(room: Integration) -> Integration:
+    """Write to memory once: pages that are first touched while packets arrive cost packets."""
+    room.visibilities.fill(0)
+    room.counts.fill(0)
+    return room
+
+
+def _metrics(
+    o: Observation, entrance: Inlet, correlate: Correlate, sender: VisibilitySender, packet_bytes: int
+) -> Registry:
+    m, x = Registry(), correlate.x
+    seconds = o.step / float(o.sample_rate)
+
+    def placed() -> int:
+        return entrance.account().placed or 0
+
+    m.gauge("received", "packets", "packets of spectra that were placed", placed, "counter")
+    m.gauge("pending", "", "what has arrived and was not yet used", lambda: entrance.pending)
+    m.gauge("bytes", "B", "payload of these packets", lambda: placed() * packet_bytes, "counter")
+    m.gauge("account", "", "what became of every packet", lambda: entrance.account().as_dict())
+    m.gauge("position", "s", "signal that has been summed", lambda: correlate.position * seconds)
+    m.gauge("sent", "integrations", "integrations sent", lambda: sender.sent, "counter")
+    m.gauge("clamped", "values", "parts of -128 (-8) that were taken as -127 (-7)", lambda: x.clamped, "counter")
+    m.gauge("late_blocks", "blocks", "blocks of integrations that were given already", lambda: x.late_blocks, "counter")
+    m.gauge("early_blocks", "blocks", "blocks before the first whole integration", lambda: x.early_blocks, "counter")
+    return m
 
 
 def serve(observation: Observation, index: int, supervised: bool) -> None:
@@ -100,41 +265,4 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
     supervised : bool
         Whether standard input is a supervisor's pipe.
     """
-    if not 0 <= index < observation.substreams:
-        raise ValueError(f"X-engine {index} does not exist: there are {observation.substreams}, counted from 0")
-    packet_bytes = observation.spectra_heap_bytes // observation.groups
-    receiver: SpectraReceiver | PacketReceiver
-    if observation.packets is None and not observation.sends_rows:
-        receiver = SpectraReceiver(observation, index, batches=f_batch(observation), window=X_WINDOW, spare=2)
-    else:
-        at_full_speed = observation.simulate is not None and observation.simulate.speed == "max"
-        receiver = PacketReceiver(observation, [index], held_up=at_full_speed)
-        if observation.packets is not None:
-            packet_bytes = observation.packets.payload_bytes
-    with VisibilitySender(observation, index) as sender, receiver:
-        engine = XEngine(observation, receiver.first_channel, observation.substream_channels, observation.groups)
-        position = 0
-
-        def status() -> dict[str, Any]:
-            account = receiver.account()
-            return {
-                "received": account.placed,
-                "pending": receiver.pending,
-                "bytes": (account.placed or 0) * packet_bytes,
-                "account": account.as_dict(),
-                "position": position * observation.step / float(observation.sample_rate),
-                "sent": sender.sent,
-                "clamped": engine.clamped,
-                "late_blocks": engine.late_blocks,
-            }
-
-        with StatusReporter({"role": "x", "index": index}, status) as reporter:
-            control = DrainControl(receiver.stop, supervised)
-            reporter.set_state("ready")
-            for chunk in receiver:
-                reporter.state = "draining" if control.draining.is_set() else "running"
-                for integration in engine.push(chunk):
-                    sender.send(integration)
-                position = chunk.first_spectrum + chunk.spectra
-            for integration in engine.flush():
-                sender.send(integration)
+    serve_engine(x_engine(observation, index), {"role": "x", "index": index}, supervised)

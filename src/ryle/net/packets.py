@@ -1,4 +1,4 @@
-"""Packets of F-engines, others' or rows of Ryle's: from the network or a capture to chunks for the X-engine.
+"""Packets of F-engines, others' or rows of Ryle's: from the network or a capture to blocks for the X-engine.
 
 Everything about time, loss and order is `ryle.net.assembly`'s. What is added here is which streams an observation has,
 and where in a chunk each input, channel and spectrum lies.
@@ -10,25 +10,24 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..chunk import BLOCK, PacketChunk, PacketOrder, SpectraChunk
-from ..config import Endpoint, Observation
-from ..config.observation import SPARE_CHUNKS
-from ..wire.spectra import SpectraLayout
-from .accounting import Account
-from .assembly import Assembler, Plan
-from .assembly import Chunk as Assembled
-from .pcap import PcapFile
-from .rows import RowMap
-from .sockets import kernel_drops, receive_socket
-from .sources import UdpSource
+from ryle.chunk import BLOCK, PacketChunk, PacketOrder, SpectraChunk
+from ryle.config import Endpoint, Observation
+from ryle.config.observation import SPARE_CHUNKS
+from ryle.net.accounting import Account
+from ryle.net.assembly import Assembler, Plan
+from ryle.net.pcap import PcapFile
+from ryle.net.rows import RowMap
+from ryle.net.sockets import kernel_drops, receive_socket
+from ryle.net.sources import Source, ThreadReport, UdpSource
+from ryle.stream.block import Block
+from ryle.stream.entrance import Entrance, block_of
+from ryle.wire.spectra import SpectraLayout
 
 
 class PacketMap:
@@ -78,13 +77,13 @@ class PacketMap:
             linger=0.0,
         )
 
-    def given(self, chunk: Assembled) -> PacketChunk:
-        """View an assembled chunk as the X-engine takes it; the chunk must not be released before that was used."""
-        packets = chunk.present.shape[1]
-        rows = chunk.data.reshape(len(self.heads) * packets, -1)
+    def given(self, block: Block) -> PacketChunk:
+        """View a block of packets as the X-engine takes it; it must not be released before that was used."""
+        present = block.planes["present"]
         if self._order is None:
-            self._order = self.order(packets)
-        return PacketChunk(chunk.timestamp // BLOCK, rows, chunk.present.reshape(-1), self._order)
+            self._order = self.order(present.shape[1])
+        rows = block.data.reshape(present.size, -1)
+        return PacketChunk(block.start // BLOCK, rows, present.reshape(-1), self._order)
 
     def order(self, packets: int) -> PacketOrder:
         """Say where samples lie in the rows [sender][channel group][packet] of a chunk."""
@@ -98,27 +97,13 @@ class PacketMap:
         )
 
 
-class _Chunks:
-    """Assembled chunks as the X-engine takes them."""
-
-    def __init__(self, observation: Observation, substreams: Sequence[int], name: str) -> None:
-        self.name = name
-        self.map: PacketMap | RowMap = (RowMap if observation.packets is None else PacketMap)(observation, substreams)
-        self.first_channel = self.map.first_channel
-        self.plan = self.map.plan(observation)
-        self.assembler = Assembler(self.plan)
-
-    def given(self, chunk: Assembled) -> PacketChunk | SpectraChunk:
-        """Give a chunk, which must not be released before it has been used."""
-        return self.map.given(chunk)
-
-    def account(self) -> Account:
-        """Say what became of every packet so far."""
-        return self.assembler.counts().account(self.name)
+def packet_map(observation: Observation, substreams: Sequence[int]) -> PacketMap | RowMap:
+    """Say which packets some substreams' X-engines get, of whichever kind the observation's F-engines send."""
+    return PacketMap(observation, substreams) if observation.packets is not None else RowMap(observation, substreams)
 
 
-class PacketReceiver(_Chunks):
-    """Receives the packets of some substreams as chunks in time order, each good until the next is asked for.
+class PacketEntrance(Entrance):
+    """Packets of some substreams as blocks for an X-engine.
 
     Parameters
     ----------
@@ -126,59 +111,41 @@ class PacketReceiver(_Chunks):
         With ``fengine.packets`` or ``fengine.sends = "rows"``.
     substreams : sequence of int
         Which shares of the band; each has its own endpoint.
-    held_up : bool
-        Stop reading while the X-engine is behind, so that a sender of this host waits; else the newest data is lost
-        then, as it must be where time does not wait.
+    source : callable, optional
+        Makes what feeds the assembler, from it; sockets if absent.
+    waits : bool
+        Stop reading sockets while the X-engine is behind, so that a sender of this host waits; else the newest data is
+        lost then, as it must be where time does not wait.
     """
 
     def __init__(
-        self, observation: Observation, substreams: Sequence[int], *, held_up: bool = False, name: str = "packets"
+        self,
+        observation: Observation,
+        substreams: Sequence[int],
+        source: Callable[[Assembler], Source] | None = None,
+        *,
+        waits: bool = False,
+        name: str = "packets",
     ) -> None:
-        super().__init__(observation, substreams, name)
+        self.map = packet_map(observation, substreams)
+        self.first_channel = self.map.first_channel
+        self.plan = self.map.plan(observation)
+        assembler = Assembler(self.plan)
         network = observation.network
         endpoints = [observation.spectra_endpoint(s) for s in substreams]
-        largest = self.plan.packet_bytes + 1
-        self._source = (
-            HeldSource(self.assembler, endpoints, network.interface, network.receive_buffer, largest)
-            if held_up
-            else UdpSource(
-                self.assembler, endpoints, interface=network.interface, buffer=network.receive_buffer, largest=largest
-            )
-        )
-        self._stopped = threading.Lock()
-        self._ending = False
+        interface, buffer, largest = network.interface, network.receive_buffer, self.plan.packet_bytes + 1
+        made: Source
+        if source is not None:
+            made = source(assembler)
+        elif waits:
+            made = HeldSource(assembler, endpoints, interface, buffer, largest)
+        else:
+            made = UdpSource(assembler, endpoints, interface=interface, buffer=buffer, largest=largest)
+        super().__init__(name, assembler, made)
 
-    def __enter__(self) -> Self:
-        self._source.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def __iter__(self) -> Iterator[PacketChunk | SpectraChunk]:
-        for chunk in self.assembler:
-            yield self.given(chunk)
-
-    def stop(self) -> None:
-        """Receive no more; what is assembled is still given. From any thread, repeatedly."""
-        with self._stopped:
-            if not self._ending:
-                self._ending = True
-                self._source.stop()
-                self._source.join()
-                self.assembler.finish()
-
-    @property
-    def pending(self) -> int:
-        """Chunks that are ready and were not yet used."""
-        counts = self.assembler.counts()
-        return counts.ready + counts.taken
-
-    def account(self) -> Account:
-        """Say what became of every packet so far."""
-        return self.assembler.counts().account(self.name, self._source.kernel_drops)
+    def chunk(self, block: Block) -> PacketChunk | SpectraChunk:
+        """Give a block as the X-engine takes it."""
+        return self.map.given(block)
 
 
 class HeldSource:
@@ -222,6 +189,15 @@ class HeldSource:
         return not self._thread.is_alive()
 
     @property
+    def running(self) -> bool:
+        """Whether it receives."""
+        return self._thread.is_alive()
+
+    def reports(self) -> list[ThreadReport]:
+        """Say nothing of threads: this one is Python's."""
+        return []
+
+    @property
     def kernel_drops(self) -> int | None:
         """Packets that the kernel dropped; None if that cannot be seen."""
         return kernel_drops(self._sockets) if self._drops is None else self._drops
@@ -262,7 +238,7 @@ class HeldSource:
         self._assembler.take(memory, starts[:count], lengths[:count], port=port)
 
 
-class PacketCapture(_Chunks):
+class PacketCapture:
     """Chunks of the whole band out of a capture of others' packets; iterating can be done once.
 
     Parameters
@@ -274,7 +250,9 @@ class PacketCapture(_Chunks):
     """
 
     def __init__(self, observation: Observation, path: str | os.PathLike[str]) -> None:
-        super().__init__(observation, range(observation.substreams), "capture")
+        self.map = packet_map(observation, range(observation.substreams))
+        self.plan = self.map.plan(observation)
+        self.assembler = Assembler(self.plan)
         self.file = PcapFile(path)
 
     def __iter__(self) -> Iterator[PacketChunk | SpectraChunk]:
@@ -289,4 +267,8 @@ class PacketCapture(_Chunks):
     def _ready(self) -> Iterator[PacketChunk | SpectraChunk]:
         while (chunk := self.assembler.next(0.0)) is not None:
             with chunk:
-                yield self.given(chunk)
+                yield self.map.given(block_of(chunk, self.plan))
+
+    def account(self) -> Account:
+        """Say what became of every packet so far."""
+        return self.assembler.counts().account("capture")

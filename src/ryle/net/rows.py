@@ -13,9 +13,10 @@ import numpy as np
 from ryle.chunk import BLOCK, SpectraChunk
 from ryle.config import Observation
 from ryle.config.observation import SPARE_CHUNKS
+from ryle.stream.block import Block
 from ryle.wire.description import Format
 
-from .assembly import Chunk, Placing, Plan
+from .assembly import Placing, Plan
 
 #: The packets' description.
 FORMAT = "ryle_rows"
@@ -67,9 +68,9 @@ class RowMap:
             placing=Placing(shape, offsets, self._antennas * antenna),
         )
 
-    def given(self, chunk: Chunk) -> SpectraChunk:
-        """View an assembled chunk as the X-engine takes it; the chunk must not be released before that was used."""
-        blocks = chunk.data.shape[0]
-        words = chunk.notes.reshape(self.groups, self._antennas, blocks, self._pols)
-        rows = chunk.data.view(np.int8).transpose(2, 0, 1, 3, 4)
-        return SpectraChunk(chunk.timestamp // BLOCK, rows, words.transpose(0, 2, 1, 3))
+    def given(self, block: Block) -> SpectraChunk:
+        """View a block of packets as the X-engine takes it; it must not be released before that was used."""
+        blocks = block.data.shape[0]
+        words = block.planes["notes"].reshape(self.groups, self._antennas, blocks, self._pols)
+        rows = block.data.view(np.int8).transpose(2, 0, 1, 3, 4)
+        return SpectraChunk(block.start // BLOCK, rows, words.transpose(0, 2, 1, 3))

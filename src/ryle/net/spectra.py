@@ -39,7 +39,7 @@ class SpectraSender(Sender):
         Antennas that this sender speaks for; all if absent.
     rate : float, optional
         Bytes a second on the wire, all antennas and substreams together; 0 sends as fast as receivers on this
-        host take the packets (`ryle.net.pacing`). 1.1 times real time if absent.
+        host take the packets (`ryle.net.pacing`). ``fengine.pace`` times real time if absent.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class SpectraSender(Sender):
         #: Heaps sent, of them with `feng_valid`, and withheld because nothing in them was valid; packets sent.
         self.sent = self.flagged = self.withheld = self.packets = 0
         self._groups = o.groups
-        self.rate = 1.1 * packets * (self._packet + spead.preamble(4)) if rate is None else rate
+        self.rate = o.fengine.pace * packets * (self._packet + spead.preamble(4)) if rate is None else rate
 
     @property
     def rate(self) -> float:

@@ -44,7 +44,7 @@ class RowSender:
         Antennas that this sender speaks for; all if absent.
     rate : float, optional
         Bytes a second of UDP payload, all antennas and X-engines together; 0 sends as fast as receivers on this host
-        take the packets. 1.1 times real time if absent.
+        take the packets. ``fengine.pace`` times real time if absent.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class RowSender:
         blocks = len(self.antennas) * float(o.sample_rate) / (o.step * BLOCK)  # a second, of one antenna each
         packets = o.fengine.channels // o.packet_channels
         packet = HEADER + o.packet_channels * o.pols * 2 * BLOCK
-        self.rate = 1.1 * blocks * packets * packet if rate is None else rate
+        self.rate = o.fengine.pace * blocks * packets * packet if rate is None else rate
 
     @property
     def rate(self) -> float:

@@ -1,0 +1,52 @@
+"""An engine as a process: it says what it does, finishes when it is told to, and fails with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ryle.engines.control import DrainControl
+from ryle.monitor.controls import Control
+from ryle.monitor.status import StatusReporter
+from ryle.stream.engine import Engine
+
+_TURN = 0.1  # seconds between two looks at what state the engine is in
+
+
+def serve_engine(
+    engine: Engine,
+    identity: dict[str, Any],
+    supervised: bool,
+    reporter: StatusReporter | None = None,
+    controls: Mapping[str, Control] | None = None,
+    at_end: Callable[[], None] = lambda: None,
+) -> None:
+    """Run an engine until it is told to drain and has, or fails.
+
+    Parameters
+    ----------
+    engine : Engine
+        Not yet started; closed in the end.
+    identity : dict
+        Stands in every status line: role, index.
+    supervised : bool
+        Whether standard input is a supervisor's pipe.
+    reporter : StatusReporter, optional
+        What says it, if a step has events of its own to tell.
+    controls : mapping of str to Control, optional
+        What others may set.
+    at_end : callable
+        Called when all is done.
+    """
+    if reporter is None:
+        reporter = StatusReporter(identity, engine.metrics.values, controls=controls)
+    with engine, reporter:
+        control = DrainControl(engine.drain, supervised)
+        engine.start()
+        reporter.set_state("ready")
+        while not engine.wait(_TURN):
+            if control.draining.is_set():
+                reporter.state = "draining"
+            elif any(entrance.given for entrance in engine.entrances):
+                reporter.state = "running"
+        at_end()

@@ -1,0 +1,63 @@
+"""Steps: what an engine does to blocks. Each reads rings and writes rings, and owns none of the blocks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from ryle.stream.block import Block
+from ryle.stream.ring import Reader, Ring
+
+
+class Step(ABC):
+    """One thing that an engine does, in a thread of its own.
+
+    Parameters
+    ----------
+    name : str
+        For people, and of the thread.
+    outputs : sequence of Ring
+        What it writes; closed when it ends, so that whoever reads them ends too.
+    """
+
+    def __init__(self, name: str, outputs: Sequence[Ring] = ()) -> None:
+        self.name = name
+        self.outputs = list(outputs)
+
+    @abstractmethod
+    def run(self) -> None:
+        """Work until the inputs end; what is raised ends the engine."""
+
+    def close(self) -> None:  # noqa: B027 - most steps have nothing to free
+        """Free what it has; called once, after `run` has ended or where it never began."""
+
+
+class EachBlock(Step):
+    """A step that does one thing to each block of one ring, in order.
+
+    Parameters
+    ----------
+    name : str
+        For people, and of the thread.
+    source : Reader
+        Where blocks come from.
+    outputs : sequence of Ring
+        What it writes.
+    """
+
+    def __init__(self, name: str, source: Reader, outputs: Sequence[Ring] = ()) -> None:
+        super().__init__(name, outputs)
+        self._source = source
+
+    def run(self) -> None:
+        """Use each block; then what comes at the end."""
+        for block in self._source:
+            self.use(block)
+        self.finish()
+
+    @abstractmethod
+    def use(self, block: Block) -> None:
+        """Do it to a block; whoever takes it releases it, now or later."""
+
+    def finish(self) -> None:
+        """Do what is left to do when no more blocks come."""
