@@ -6,7 +6,7 @@ import typing
 
 from pydantic import BaseModel
 
-from ryle.wire.description import Format, HeaderField, names
+from ryle.wire.description import Format, HeaderField, names, terms
 
 
 def page() -> str:
@@ -33,6 +33,14 @@ def _format(f: Format) -> str:
         *(f"First {place} {_total(total)}" for place, total in f.placement.items()),
         *([f"Streams by {', '.join(rule.stream)}"] if rule.stream else []),
     ]
+    if f.parameters:
+        given = "; ".join(
+            f"`{n}` ({p.means}; {'must be given, here ' if n in f.lacking else ''}{f.values[n]})"
+            for n, p in f.parameters.items()
+        )
+        facts.append(f"Parameters {given}")
+    if f.heap is not None:
+        facts.append(f"Heaps of {' or '.join(str(n) for n in f.heap_bytes)} B")
     facts.append(f"Source: {f.source}")
     text = [f"## {f.name}", f"{f.title}. {f.notes}".strip(), "\n".join(rows), "\n".join(f"- {fact}" for fact in facts)]
     return "\n\n".join(text) + "\n"
@@ -41,30 +49,27 @@ def _format(f: Format) -> str:
 def _field(f: Format, field: HeaderField) -> str:
     everything = (field.low, field.high) == (0, (1 << field.width) - 1)
     allowed = "" if everything else str(field.low) if field.low == field.high else f"{field.low} to {field.high}"
-    cells = (
-        f"`{field.name}`",
-        f"{field.byte} to {field.byte + field.bytes - 1}" if field.bytes > 1 else f"{field.byte}",
-        field.bits or f"{field.width - 1}:0",
-        field.endian or f.header.endian,
-        allowed,
-        field.means,
-    )
+    place = f"{field.byte} to {field.byte + field.bytes - 1}" if field.bytes > 1 else f"{field.byte}"
+    endian = field.endian or f.header.endian
+    if field.item is not None:
+        place, endian = f"item `0x{field.item:04x}`", ""
+        allowed += "optional" if field.optional else ""
+    cells = f"`{field.name}`", place, field.bits or f"{field.width - 1}:0", endian, allowed, field.means
     return f"| {' | '.join(cells)} |"
 
 
 def _bytes(f: Format) -> str:
     if not f.fixed:
         return f"{f.header.bytes} B and what the header says"
-    elements = f.sample.parts
-    for size in f.payload.size.values():
-        elements *= int(size)
-    samples = f.header.bytes + elements * f.sample.bits // 8
-    return " or ".join(f"{samples + trailer}" for trailer in f.payload.trailer_bytes) + " B"
+    if f.heap is not None:
+        return ("heaps" if f.heap.packets == "several" else "one a heap") + ", items" * (f.header.items is not None)
+    return " or ".join(f"{f.header.bytes + payload}" for payload in f.heap_bytes) + " B"
 
 
 def _total(total: dict[str, int]) -> str:
-    terms = [name if factor == 1 else f"{factor} {name}" for name, factor in total.items() if name != "add"]
-    return " + ".join([*terms, *([str(total["add"])] if total.get("add") else [])])
+    parts = [name if factor == 1 else f"{factor} {name}" for name, factor in terms(total).items()]
+    text = " + ".join([*parts, *([str(total["add"])] if total.get("add") else [])])
+    return text if total.get("over", 1) == 1 else f"({text}) / {total['over']}, rounded down"
 
 
 def _keys(model: type[BaseModel] = Format, path: str = "") -> str:

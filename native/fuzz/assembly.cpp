@@ -19,36 +19,14 @@
 
 #include "../net/assembler.h"
 #include "../net/datagram.h"
+#include "draw.h"
 
 namespace {
 
 using namespace ryle;
 
-Counts reached;  // by all inputs together: a target that reaches nothing finds nothing
-
-// Decisions, drawn from the input; zeros when it is used up.
-class Draw {
-  public:
-    Draw(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
-    std::uint64_t bits(int bytes) {
-        std::uint64_t word = 0;
-        while (bytes-- > 0) word = word << 8 | (at_ < size_ ? data_[at_++] : 0);
-        return word;
-    }
-    std::uint64_t upto(std::uint64_t most) { return bits(most < 256 ? 1 : most < 65536 ? 2 : 8) % (most + 1); }
-    bool one_in(unsigned n) { return upto(n - 1) == 0; }
-    bool empty() const { return at_ >= size_; }
-
-  private:
-    const std::uint8_t* data_;
-    std::size_t size_, at_ = 0;
-};
-
-void demand(bool right, const char* what) {
-    if (right) return;
-    std::fprintf(stderr, "does not hold: %s\n", what);
-    std::abort();
-}
+std::uint64_t with_items = 0;  // valid packets of inspect_items
+Counts reached;                // by all inputs together: a target that reaches nothing finds nothing
 
 Plan make_plan(Draw& draw) {
     Plan plan;
@@ -285,6 +263,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Draw draw(data, size);
     if (draw.one_in(8))
         dissect(draw);
+    else if (draw.one_in(4))
+        with_items += inspect_items(draw);
     else
         assemble(draw);
     return 0;
@@ -330,6 +310,7 @@ int main(int argc, char** argv) {
     say("placed", reached.placed), say("late", reached.late), say("duplicate", reached.duplicate);
     say("malformed", reached.malformed), say("foreign", reached.foreign), say("ring full", reached.ring_full);
     say("missing", reached.missing), say("resyncs", reached.resyncs), say("chunks", reached.chunks);
+    say("valid with items", static_cast<std::int64_t>(with_items));
     std::printf("\n");
     return 0;
 }

@@ -17,5 +17,8 @@ def test_no_input_breaks_parser_or_assembler(seconds, tmp_path):
     subprocess.run(["make", "-s", "-C", ROOT, "fuzz", f"FUZZ={target}"], check=True, timeout=200)
     run = subprocess.run([target, str(seconds)], capture_output=True, text=True, timeout=seconds + 30)
     assert run.returncode == 0, run.stdout + run.stderr
-    reached = {name: int(n) for n, name in re.findall(r"(\d+) (placed|late|duplicate|ring full|resyncs)", run.stdout)}
-    assert len(reached) == 5 and min(reached.values()) > 10, run.stdout
+    reached = {
+        name: int(n)
+        for n, name in re.findall(r"(\d+) (placed|late|duplicate|ring full|resyncs|valid with items)", run.stdout)
+    }
+    assert len(reached) == 6 and min(reached.values()) > 10, run.stdout

@@ -6,12 +6,13 @@ import struct
 import numpy as np
 import pytest
 
+from heap_formats import ALONE
 from ryle.net import _native
 from ryle.net.addresses import endpoints
 from ryle.net.send_account import FATES, expect
 from ryle.net.send_streams import sizes
 from ryle.net.sending import FILLINGS, InjectedFaults, Sending, expected_payload, payload_place, plan
-from ryle.wire.description import Format, names
+from ryle.wire.description import Format
 from ryle.wire.packets import Parser
 
 MASK = (1 << 64) - 1
@@ -99,6 +100,17 @@ def rows(p):
     return 64, (antenna, channel), antenna << 32 | channel, block, channels * pols * 128
 
 
+def digitizer(p):
+    """A SPEAD packet: 8 items."""
+    words = struct.unpack_from(">8Q", p, 8)
+    assert p[:8] == bytes.fromhex("5304020600000007") and [w >> 48 for w in words[:7]] == [
+        *(0x8001, 0x8002, 0x8003, 0x8004, 0x9600, 0xB101, 0x3300),
+    ]
+    length, offset, part, time, stream, address = (word & (1 << 48) - 1 for word in words[1:7])
+    assert (length, offset, part, address) == (5120, 0, 5120, 0)
+    return 64, (stream,), stream, time // 4096, 5120
+
+
 def counter(size):
     return lambda p: (8, (), 0, word64(p), size - 8)
 
@@ -115,6 +127,7 @@ READ = {
     "mwax": mwax,
     "vdif": vdif,
     "ryle_rows": rows,
+    "meerkat_digitizer": digitizer,
     "counter_8192": counter(8192),
     "counter_8960": counter(8960),
 }
@@ -130,6 +143,7 @@ SPREAD = {
     "chime_ice": [(k,) for k in range(6)],
     "mwax": [(s, d) for s in range(3) for d in range(2)],
     "vdif": [(s, d) for s in range(3) for d in range(2)],
+    "meerkat_digitizer": [(k,) for k in range(6)],
     "ryle_rows": [(s, 32 * d) for s in range(3) for d in range(2)],
     "counter_8192": [()] * 6,
     "counter_8960": [()] * 6,
@@ -158,7 +172,7 @@ def counts(settled):
 
 
 def test_every_shipped_format_is_read_here():
-    assert sorted(READ) == sorted(SPREAD) == names()
+    assert sorted(READ) == sorted(SPREAD) == ALONE
 
 
 @pytest.mark.parametrize("name", READ)

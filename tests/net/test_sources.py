@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 import fresh
+from heap_formats import ALONE
 from ports import free_ports
 from ryle.config.tables import Endpoint
 from ryle.net.assembly import Assembler, Plan, grid
 from ryle.net.pcap_write import PcapWriter
 from ryle.net.replay import PcapSource
 from ryle.net.sources import Discard, RingSource, SyntheticSource, UdpSource
-from ryle.wire.description import Format, names
+from ryle.wire.description import Format
 
 UDP_SEGMENT = 103
 PAPER = Format.load("paper_psa128")
@@ -223,7 +224,7 @@ def test_a_replay_stops_at_once(tmp_path, steady):
     steady(body)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", ALONE)
 def test_synthetic_packets_of_every_format(name):
     f = Format.load(name)
     rng = fresh.rng()

@@ -12,11 +12,17 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from ..net.packet_check import Explained, PacketCheck
-    from ..wire.description import Format, Total
+    from ..wire.description import Format, HeaderField, Total
 
 app = typer.Typer(help="Packet formats: list, show, and check a capture against one.", no_args_is_help=True)
 
-FormatName = Annotated[str, typer.Argument(help="Name of a shipped format, or a TOML file.", metavar="FORMAT")]
+FormatName = Annotated[
+    str,
+    typer.Argument(
+        help="Name of a shipped format, or a TOML file; parameters may follow: meerkat_f:channels=64,spectra=256.",
+        metavar="FORMAT",
+    ),
+]
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -95,6 +101,7 @@ def _line(packet: Explained) -> Text:
     line = Text.assemble(
         (f"{packet.number:>7} ", "dim"), f"{packet.size} B to {packet.port}", (time, "cyan"), " ", fields
     )
+    line.append(f"  {packet.note}" if packet.note else "", "dim")
     return line.append("".join(f"  ! {remark}" for remark in packet.remarks), "bold red")
 
 
@@ -114,7 +121,7 @@ def _summary(found: PacketCheck) -> RenderableType:
     if account.cut:
         lines.append("the file ends within a record")
     table = Table(box=None, title="streams", title_justify="left")
-    for name in format.timestamp.stream:
+    for name in found.stream_fields:
         table.add_column(name, justify="right", style="cyan")
     for heading in ("packets", "missing", "late", "duplicate", "off step", f"first, {format.timestamp.unit}", "last"):
         table.add_column(heading, justify="right")
@@ -134,20 +141,27 @@ def _total(total: Total) -> str:
     return text if total.get("over", 1) == 1 else f"({text}) / {total['over']}, rounded down"
 
 
+def _field(f: Format, field: HeaderField) -> tuple[str | Text, ...]:
+    everything = (field.low, field.high) == (0, (1 << field.width) - 1)
+    needed = "" if everything else str(field.low) if field.low == field.high else f"{field.low} to {field.high}"
+    if field.item is not None:
+        otherwise = "" if field.default is None else f"{field.default} if not there"
+        otherwise = "no samples if there" if field.control else otherwise
+        place, endian = f"item 0x{field.item:04x}", ""
+    else:
+        otherwise, endian = "", field.endian or f.header.endian
+        place = f"{field.byte}-{field.byte + field.bytes - 1}"
+    allowed = ", ".join(part for part in (needed, otherwise) if part)
+    return field.name, place, field.bits or f"{field.width - 1}:0", endian, allowed, Text(field.means)
+
+
 def _described(f: Format) -> RenderableType:
-    table = Table(title=f"header, {f.header.bytes} B", title_justify="left", box=None)
+    behind = "" if f.header.items is None else f" and {f.header.items} items of 8 B"
+    table = Table(title=f"header, {f.header.bytes} B{behind}", title_justify="left", box=None)
     for heading in ("field", "bytes", "bits", "endian", "allowed", "means"):
         table.add_column(heading, style="cyan" if heading == "field" else "")
     for field in f.header.field:
-        allowed = "" if (field.low, field.high) == (0, (1 << field.width) - 1) else f"{field.low} to {field.high}"
-        table.add_row(
-            field.name,
-            f"{field.byte}-{field.byte + field.bytes - 1}",
-            field.bits or f"{field.width - 1}:0",
-            field.endian or f.header.endian,
-            str(field.low) if field.low == field.high else allowed,
-            Text(field.means),
-        )
+        table.add_row(*_field(f, field))
     sample, rule = f.sample, f.timestamp
     axes = " ".join(f"[{axis} {f.payload.size[axis]}]" for axis in f.payload.order)
     kind = (
@@ -157,9 +171,11 @@ def _described(f: Format) -> RenderableType:
         "payload": f"{axes}, the slowest first",
         "samples": kind + (f", {sample.first} part first" if sample.complex else ""),
         "after them": " or ".join(str(n) for n in f.payload.trailer_bytes) + " B",
+        **({"heaps": _heaps(f)} if f.heap is not None else {}),
         "timestamp": f"{_total(rule.count)} {rule.unit}, {rule.step} a packet, starts again at {f.period}",
         "streams": ", ".join(rule.stream) or "one",
         **{f"first {place}": _total(total) for place, total in f.placement.items()},
+        **{f"parameter {name}": _parameter(f, name) for name in f.parameters},
         "source": f.source,
     }
     if f.notes:
@@ -170,3 +186,16 @@ def _described(f: Format) -> RenderableType:
     for name, text in rows.items():
         facts.add_row(name, Text(text))
     return Group(Text(f"{f.name}: {f.title}", style="bold"), table, facts)
+
+
+def _heaps(f: Format) -> str:
+    heap = f.heap
+    assert heap is not None
+    said = f"of {' or '.join(str(n) for n in f.heap_bytes)} B" + (", one packet each" if heap.packets == "one" else "")
+    unit = "" if heap.unit == 1 else f", multiples of {heap.unit}"
+    return f"{said}; a packet holds {_total(heap.bytes)} from {_total(heap.offset)} on{unit}"
+
+
+def _parameter(f: Format, name: str) -> str:
+    state = "must be given; here" if name in f.lacking else "is"
+    return f"{f.parameters[name].means}; {state} {f.values[name]}"

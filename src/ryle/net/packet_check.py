@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ryle.wire.description import Format
-from ryle.wire.packets import Parser, Reason
+from ryle.wire.packets import ABSENT, Parser, Reason
 
 from .pcap import CaptureAccount, PcapFile
 
@@ -35,6 +35,8 @@ class Explained(NamedTuple):
         Unwrapped; None if the packet is not valid.
     remarks : tuple of str
         What is wrong with it or before it.
+    note : str
+        What a packet without samples is for.
     """
 
     number: int
@@ -44,6 +46,7 @@ class Explained(NamedTuple):
     fields: dict[str, int]
     timestamp: int | None
     remarks: tuple[str, ...]
+    note: str = ""
 
 
 @dataclass(slots=True)
@@ -102,7 +105,9 @@ class PacketCheck:
     reasons : dict of Reason to int
         Packets by verdict.
     streams : dict of tuple to Stream
-        By the values of the format's stream fields.
+        By the values of the `stream_fields`.
+    stream_fields : list of str
+        The format's stream fields; and, of heaps of several packets, "offset": each part of a heap has a row.
     """
 
     def __init__(self, format: Format, path: str | os.PathLike[str], port: int | None = None) -> None:
@@ -111,6 +116,10 @@ class PacketCheck:
         self._port = port
         self.reasons = dict.fromkeys(Reason, 0)
         self.streams: dict[tuple[int, ...], Stream] = {}
+        several = format.heap is not None and format.heap.packets == "several"
+        self.stream_fields = [*format.timestamp.stream, *(["offset"] if several else [])]
+        # Not all heaps have parts behind the samples, so that nobody misses these.
+        self._sure = min(format.heap_bytes) if several else 0
 
     @property
     def account(self) -> CaptureAccount:
@@ -120,7 +129,7 @@ class PacketCheck:
     @property
     def clean(self) -> bool:
         """Whether there were packets, all valid and in step."""
-        bad = sum(n for reason, n in self.reasons.items() if reason != Reason.VALID)
+        bad = sum(n for reason, n in self.reasons.items() if reason != Reason.VALID and not reason.foreign)
         streams = self.streams.values()
         return bool(streams) and not bad and not any(s.missing or s.late or s.duplicate or s.off for s in streams)
 
@@ -136,15 +145,23 @@ class PacketCheck:
             for i, at in enumerate(chosen.tolist()):
                 reason = Reason(int(fields.reason[i]))
                 self.reasons[reason] += 1
-                remarks, timestamp = [fields.explain(i)], None
+                said = fields.explain(i)
+                remarks, timestamp = ["" if reason.foreign else said], None
                 if reason == Reason.VALID:
                     timestamp = int(fields.timestamp[i])
                     key = tuple(int(fields.header[name][i]) for name in rule.stream)
+                    if self._sure:
+                        key += (int(fields.offset[i]),)
                     stream = self.streams.setdefault(key, Stream(timestamp, timestamp))
-                    remarks.append(stream.take(timestamp, rule.step))
+                    if not self._sure or key[-1] < self._sure:
+                        remarks.append(stream.take(timestamp, rule.step))
+                    else:
+                        stream.packets, stream.expected = stream.packets + 1, timestamp + rule.step
                 values = {} if reason == Reason.SHORT else {name: int(fields.header[name][i]) for name in names}
-                said = tuple(r for r in remarks if r)
-                yield Explained(number + at, int(batch.time[at]), int(batch.port[at]), size, values, timestamp, said)
+                values = {name: value for name, value in values.items() if value != ABSENT}
+                where = number + at, int(batch.time[at]), int(batch.port[at]), size
+                wrong = tuple(r for r in remarks if r)
+                yield Explained(*where, values, timestamp, wrong, said if reason.foreign else "")
             number += len(batch.port)
 
     def as_json(self, most: int = 100) -> dict[str, Any]:
@@ -162,9 +179,8 @@ class PacketCheck:
                 total += 1
                 if total <= most:
                     wrong.append(packet._asdict())
-        rule = self.format.timestamp
         streams = [
-            dict(zip(rule.stream, key, strict=True))
+            dict(zip(self.stream_fields, key, strict=True))
             | {f.name: getattr(s, f.name) for f in fields(Stream) if not f.name.startswith("_")}
             for key, s in sorted(self.streams.items())
         ]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..chunk import BLOCK, SpectraChunk, parts_from_rows
 from ..config import Observation
+from ..wire.description import terms
 from ..wire.spectra import headers
 from .faults import Fault, FaultyStream
 from .pacing import LocalQueues
@@ -97,7 +98,7 @@ class PacketMaker:
         times, streams, _ = payloads.shape
         out = np.zeros((times, streams, layout.packet_bytes), np.uint8)
         names = [field.name for field in format.header.field]
-        counters = [name for name in format.timestamp.count if name != "add"]
+        counters = list(terms(format.timestamp.count))
         for t in range(times):
             now = layout.header(first_spectrum + t * layout.spectra, 0, 0)
             fields: dict[str, NDArray[np.uint64] | int] = {

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..config.tables import Endpoint
-from ..wire.description import PLACES, Format, Total
+from ..wire.description import PLACES, Format, Total, terms
 from ..wire.packets import build
 
 #: Payload that packets get where the format leaves their size open, bytes.
@@ -172,7 +172,7 @@ def streams(
     given = dict(given or {})
     if unknown := sorted(set(given) - set(format.fields)):
         raise ValueError(f"{format.name} has no field {', '.join(unknown)}; there are {', '.join(format.fields)}")
-    if clash := sorted(set(given) & (set(format.timestamp.count) - {"add"})):
+    if clash := sorted(set(given) & set(terms(format.timestamp.count))):
         raise ValueError(f"{', '.join(clash)} counts time; say where it begins with --start")
     for name, value in given.items():
         if not format.fields[name].low <= value <= format.fields[name].high:
@@ -189,7 +189,7 @@ def streams(
         for _ in range(copies)
     ]
     groups: dict[int, list[SendStream]] = {}
-    time = set(format.timestamp.count) - {"add"}
+    time = set(terms(format.timestamp.count))
     for stream in found:
         stream.identity = identity(format, stream.fields)
         fields = {name: 0 if name in time else value for name, value in stream.fields.items()}
@@ -208,20 +208,20 @@ def _state_length(format: Format, base: dict[str, int], given: Mapping[str, int]
     if length is None:
         return
     rest = size - length.get("add", 0)
-    terms = {name: factor for name, factor in length.items() if name != "add"}
-    free = [n for n in terms if n not in given and format.fields[n].low != format.fields[n].high]
-    rest -= sum(base[n] * factor for n, factor in terms.items() if n not in free)
-    base |= _decompose(format, {n: terms[n] for n in free}, rest, f"packets of {size} B")
+    factors = terms(length)
+    free = [n for n in factors if n not in given and format.fields[n].low != format.fields[n].high]
+    rest -= sum(base[n] * factor for n, factor in factors.items() if n not in free)
+    base |= _decompose(format, {n: factors[n] for n in free}, rest, f"packets of {size} B")
 
 
-def _decompose(format: Format, terms: Mapping[str, int], number: int, what: str) -> dict[str, int]:
+def _decompose(format: Format, factors: Mapping[str, int], number: int, what: str) -> dict[str, int]:
     """Say a number as a sum of fields times factors, the largest factor first."""
     values = {}
-    for name, factor in sorted(terms.items(), key=lambda term: -term[1]):
+    for name, factor in sorted(factors.items(), key=lambda term: -term[1]):
         values[name] = min(number // factor, format.fields[name].high) if number > 0 else 0
         number -= values[name] * factor
     if number:
-        limits = ", ".join(f"{n} goes to {format.fields[n].high}" for n in terms)
+        limits = ", ".join(f"{n} goes to {format.fields[n].high}" for n in factors)
         raise ValueError(f"{what}: {number} too many for the header{f' ({limits})' if limits else ''}; take fewer")
     return values
 
@@ -238,18 +238,18 @@ class _Counted:
         stream = set(format.timestamp.stream)
         # Where both are placed, an input's number is the finer one: it comes after the antenna's and has its way.
         for place, total in sorted(format.placement.items(), key=lambda item: PLACES.index(item[0])):
-            terms = {name: factor for name, factor in total.items() if name in stream}
-            if terms:
+            own = {name: factor for name, factor in terms(total).items() if name in stream}
+            if own:
                 size = format.payload.size.get(place, 1)
                 step = base[size] if isinstance(size, str) else size
-                (self._destinations if place == "channel" else self._sources).append((terms, step))
-                placed |= set(terms)
+                (self._destinations if place == "channel" else self._sources).append((own, step * total.get("over", 1)))
+                placed |= set(own)
         if free := [name for name in format.timestamp.stream if name not in placed]:
-            terms, factor = {}, 1
+            own, factor = {}, 1
             for name in reversed(free):
-                terms[name] = factor
+                own[name] = factor
                 factor *= format.fields[name].high + 1
-            (self._destinations if self._sources else self._sources).append((terms, 1))
+            (self._destinations if self._sources else self._sources).append((own, 1))
 
     def fields(self, source: int, destination: int, sources: int, destinations: int) -> dict[str, int]:
         """Give all fields of a stream."""
@@ -262,7 +262,7 @@ class _Counted:
             (self._sources, source, "source"),
             (self._destinations, destination, "destination"),
         ):
-            for terms, step in sums:
-                first = sum(self._base[name] * factor for name, factor in terms.items())
-                values |= _decompose(self._format, terms, first + index * step, f"{what} {index}")
+            for factors, step in sums:
+                first = sum(self._base[name] * factor for name, factor in factors.items())
+                values |= _decompose(self._format, factors, first + index * step, f"{what} {index}")
         return values

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from ..config.tables import Endpoint
 from ..wire.description import Format
+from ..wire.laid_out import laid_out
 from ..wire.packets import compiled
+from ..wire.verdicts import summed
 from . import _native
 from .pcap import PcapFile
 from .send_streams import SendStream, identity, streams
@@ -206,6 +208,7 @@ def plan(s: Sending) -> Plan:
 
 
 def _of_format(s: Sending, format: Format) -> Plan:
+    format = laid_out(format, s.fields or ())
     copies = -(-s.threads // (s.sources * len(s.to)))
     found, payload, trailer = streams(format, s.to, s.sender, s.sources, s.fields, s.size, copies)
     size = format.header.bytes + payload + trailer
@@ -312,8 +315,7 @@ def _of_recording(s: Sending) -> Plan:
 
 def payload_place(format: Format, header: Mapping[str, int]) -> tuple[int, int]:
     """Stream and packet by which the payload of a packet with this header is known; see `expected_payload`."""
-    terms = format.timestamp.count
-    count = sum(int(header[name]) * factor for name, factor in terms.items() if name != "add") + terms.get("add", 0)
+    count = summed(format.timestamp.count, header)
     return identity(format, header), count % format.period // format.timestamp.step
 
 

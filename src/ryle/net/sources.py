@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ryle.config.tables import Endpoint
+from ryle.wire.description import terms
+from ryle.wire.laid_out import laid_out
 from ryle.wire.packets import build, compiled
 
 from . import _native
@@ -407,11 +409,11 @@ class SyntheticSource(NativeSource):
     ) -> None:
         if plan.by_port:
             raise ValueError("a synthetic source has no ports; use a plan without by_port")
-        f = plan.format
+        f = laid_out(plan.format)
         if payloads is None:
             payloads = np.random.default_rng(0).integers(0, 256, (len(plan.heads), plan.payload_bytes), np.uint8)
         sizes = {s: plan.sizes[s] for s in f.payload.size.values() if isinstance(s, str)}
-        counters = {name: 0 for name in f.timestamp.count if name != "add"}
+        counters = dict.fromkeys(terms(f.timestamp.count), 0)
         heads = [
             build(f, {**sizes, **counters, **dict(zip(f.timestamp.stream, head, strict=True))}, payload.tobytes())
             for head, payload in zip(plan.heads, payloads, strict=True)

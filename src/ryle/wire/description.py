@@ -51,6 +51,12 @@ class Format(Description):
         return self._name
 
     @property
+    def values(self) -> dict[str, int | str]:
+        """Value of each parameter: as given, or its default or example."""
+        usual = {n: p.example if p.default is None else p.default for n, p in self.parameters.items()}
+        return {**{n: value for n, value in usual.items() if value is not None}, **self._given}
+
+    @property
     def lacking(self) -> tuple[str, ...]:
         """Parameters that must be given before the format can be used."""
         return tuple(n for n, p in self.parameters.items() if p.default is None and n not in self._given)
