@@ -78,7 +78,7 @@ def test_wire(observe, rng):
             pointers = [(0x1600, 3 * o.integration_spectra * o.step), (0x4103, 4), (0x4104, o.integration_spectra)]
             arrays = [0x1801 << 48, 0x1802 << 48 | i.visibilities.nbytes]
         else:
-            payload = meerkat_values(i).astype(">i4").tobytes()
+            payload = meerkat_values(i).astype("<i4").tobytes()
             pointers = [(0x1600, 3 * o.integration_spectra * o.step), (0x4103, 4)]
             arrays = [0x1800 << 48]
         own = [(1, 1 + 2 * 3), (2, len(payload)), (3, 0), (4, len(payload))]

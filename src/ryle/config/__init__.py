@@ -1,5 +1,6 @@
 """The observation file: TOML in, one checked object out."""
 
+from .cautions import FOREIGN_X_HEAPS
 from .observation import Observation, changed, recorded, simulated
 from .problems import ConfigError, Problem
 from .reading import example, example_files, example_names, load, parse
@@ -7,6 +8,7 @@ from .tables import Endpoint
 from .units import show
 
 __all__ = [
+    "FOREIGN_X_HEAPS",
     "ConfigError",
     "Endpoint",
     "Observation",

@@ -18,13 +18,15 @@ from .problems import Problem
 from .units import show
 
 _C = 299792458.0
+#: Of X-heaps in MeerKAT's layout.
+FOREIGN_X_HEAPS = "Ryle's catcher does not read MeerKAT's X-heaps: no file is written, they are for another reader"
 _EPHEMERAL = range(32768, 61000)  # Linux's default range of ports for outgoing connections
 
 
 def cautions(o: Observation) -> list[Problem]:
     """Find what works but is probably not meant; each with key, value and what to think of."""
     finders = (gpu_cautions, _delays, _levels, _headroom, _packets, _ports, _buffers, _integration, _summed, _ends)
-    return [caution for find in finders for caution in find(o)]
+    return [caution for find in (*finders, _foreign_heaps) for caution in find(o)]
 
 
 def largest_delay(o: Observation) -> float:
@@ -130,6 +132,11 @@ def _buffers(o: Observation) -> Iterator[Problem]:
     if held < 5e-3:
         advice = f"holds {show(held, 's')} of {busiest.name}; 10 ms or more ride out a busy machine"
         yield Problem("network.receive_buffer", show(o.network.receive_buffer, "B"), advice)
+
+
+def _foreign_heaps(o: Observation) -> Iterator[Problem]:
+    if o.xengine.sends == "meerkat":
+        yield Problem("xengine.sends", "meerkat", FOREIGN_X_HEAPS)
 
 
 def _integration(o: Observation) -> Iterator[Problem]:

@@ -292,6 +292,10 @@ class XengineTable(Table):
     channels_per_substream: int | None = Field(None, ge=1, description="channels of one X-engine; all if absent")
     backend: Literal["cpu", "cuda"] = Field("cpu", description="what the arithmetic runs on")
     threads: int = Field(1, ge=1, le=1024, description="of one process")
+    sends: Literal["native", "meerkat"] = Field(
+        "native",
+        description="exact sums with counts, or int32 as MeerKAT's X-engines do, which the catcher does not read",
+    )
     receive: ReceiveTable | None = Field(None, description="as network.receive, for X-engines")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..chunk import Integration
-from ..config import Observation
+from ..config import FOREIGN_X_HEAPS, ConfigError, Observation, Problem
 from ..monitor.status import StatusReporter
 from ..net.accounting import Account
 from ..net.casper import DumpReceiver
@@ -169,6 +169,8 @@ def serve(
         Replace what an earlier run has left.
     """
     o = observation
+    if o.xengine.sends == "meerkat" and o.catcher.packets is None:
+        raise ConfigError(o.source, [Problem("xengine.sends", "meerkat", FOREIGN_X_HEAPS)])
     assembler = band_assembler(o) if o.catcher.packets is None else None
     path = file or output_file(o, output, overwrite=overwrite)
     if note := kept_note(o, path):

@@ -332,6 +332,8 @@ def f_engine(observation: Observation, index: int) -> tuple[Engine, FEngine]:
     layout = Rows(o.pols) if o.sends_rows else Heaps(o.fengine.spectra_per_heap, o.pols)
     f = FEngine(o, antennas, layout)
     sender = (RowSender if o.sends_rows else SpectraSender)(o, antennas, rate=spectra_rate(o))
+    if isinstance(sender, SpectraSender):  # rows are no SPEAD
+        sender.describe()
     # Chunks as long as a batch: a window then holds a few of them.
     packets = max(1, f.shape.batch * f.shape.step // o.digitizer.heap_samples)
     receiver = DigitizerReceiver(o, antennas, chunk_packets=packets, window=2, spare=4)

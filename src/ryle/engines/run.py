@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 
-from ..config import Observation
+from ..config import FOREIGN_X_HEAPS, Observation
 from ..gpu import GpuUnavailable, gpu_problem
 from ..monitor.table import LOSSES, RunTable
 from ..products.observed import input_labels, kept_note, output_file
@@ -43,8 +43,9 @@ class RunResult:
 
     @property
     def losses(self) -> int:
-        """Packets and heaps lost at all hand-overs together, of any class that is known."""
-        return sum(account.get(key) or 0 for account in self.accounts.values() for key in LOSSES)
+        """Packets and heaps lost at all hand-overs together, of any class that is known; foreign ones are no loss."""
+        lost = [key for key in LOSSES if key != "foreign"]
+        return sum(account.get(key) or 0 for account in self.accounts.values() for key in lost)
 
 
 def run_processes(
@@ -84,7 +85,8 @@ def run_processes(
     if on_gpu and (problem := gpu_problem()):
         raise GpuUnavailable(f"{on_gpu[0]}.backend is cuda, but {problem}")  # once, not by every engine
     file = output_file(observation, output, overwrite=overwrite)
-    if note := kept_note(observation, file):
+    meerkat = observation.xengine.sends == "meerkat" and observation.catcher.packets is None
+    if not meerkat and (note := kept_note(observation, file)):
         console.print(f"[yellow]{note}[/]", highlight=False, soft_wrap=True)
     directory = file.parent
     directory.mkdir(parents=True, exist_ok=True)
@@ -98,7 +100,11 @@ def run_processes(
         commands.append(("f", i, ["engine", "f", source, "--index", str(i), *kind, "--supervised"]))
     for i in range(observation.substreams if observation.catcher.packets is None else 0):
         commands.append(("x", i, ["engine", "x", source, "--index", str(i), *kind, "--supervised"]))
-    commands.append(("catcher", 0, ["engine", "catcher", source, "--into", str(file), *again, "--supervised"]))
+    if meerkat:
+        to = observation.network.visibilities
+        console.print(f"[yellow]{FOREIGN_X_HEAPS}, at {to}[/]", highlight=False, soft_wrap=True)
+    else:
+        commands.append(("catcher", 0, ["engine", "catcher", source, "--into", str(file), *again, "--supervised"]))
 
     result = RunResult(file)
 
@@ -114,7 +120,8 @@ def run_processes(
     end = observation.end_sample
     table = RunTable(
         f"{observation.observation.name}: {len(observation.antennas)} antennas, "
-        f"{observation.fengine.channels} channels → {file}",
+        f"{observation.fengine.channels} channels → "
+        f"{observation.network.visibilities if meerkat else file}",
         None if end is None else float(end / observation.sample_rate),
     )
     previous = _on_interrupt(supervisor.stop)
@@ -139,7 +146,7 @@ def run_processes(
             console.print(f"[yellow]{note}[/]", highlight=False, soft_wrap=True)
         for number, handler in previous.items():
             signal.signal(number, handler)
-    if histograms and len(histograms) == observation.f_engines:
+    if histograms and len(histograms) == observation.f_engines and not meerkat:
         counts = [row for i in range(observation.f_engines) for row in histograms[i]["counts"]]
         record(file, adc_levels=histograms[0]["levels"], adc_histogram=counts, adc_labels=input_labels(observation))
     return result

@@ -61,6 +61,8 @@ def serve(observation: Observation, supervised: bool) -> None:
         reporter = stack.enter_context(StatusReporter({"role": "simulate", "index": 0}, status))
         DrainControl(stop.set, supervised)
         reporter.set_state("running")
+        if link is None:  # faults are dealt out packet by packet, so that a seed does the same again
+            sender.describe()
         for chunk in simulator.chunks():
             if stop.is_set():
                 break

@@ -203,6 +203,7 @@ def x_engine(observation: Observation, index: int) -> Engine:
     if not 0 <= index < o.substreams:
         raise ValueError(f"X-engine {index} does not exist: there are {o.substreams}, counted from 0")
     sender = VisibilitySender(o, index)
+    sender.describe()
     live = o.simulate is None
     x = XEngine(o, index * o.substream_channels, o.substream_channels, o.groups, whole_first=live)
     entrance: PacketEntrance | Received[SpectraChunk]

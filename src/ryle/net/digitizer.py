@@ -17,6 +17,7 @@ from ..wire import spead
 from ._native import DigitizerPlace
 from .accounting import Account
 from .chunks import ChunkReceiver, Span
+from .descriptors import Descriptors, digitizer_items
 from .pacing import LocalQueues
 from .sockets import Sender
 
@@ -48,7 +49,7 @@ class DigitizerSender(Sender):
     ) -> None:
         super().__init__()
         self.antennas = list(range(len(observation.antennas)) if antennas is None else antennas)
-        o = observation
+        o = self._observation = observation
         self._heap_bytes = o.digitizer_heap_bytes
         self._heap_samples = o.digitizer.heap_samples
         inputs = [a * o.pols + p for a in self.antennas for p in range(o.pols)]
@@ -60,6 +61,7 @@ class DigitizerSender(Sender):
         real = o.digitizer_endpoints(self.antennas)
         endpoints = real if through is None else [through[e] for e in real]
         self._queues = None if self.rate else LocalQueues([*real, *endpoints])
+        self._endpoints = endpoints
         self._out = self._open(endpoints, o.network, packet, self.rate)
         # Substreams of the stream that each input's packets take in turn.
         self._ways = [[real.index(e) for e in o.input_endpoints(i)] for i in inputs]
@@ -140,6 +142,10 @@ class DigitizerSender(Sender):
             if run:
                 self._out.send_heaps(run)
         self.sent += len(heaps)
+
+    def describe(self) -> None:
+        """Send SPEAD descriptors from now on, every 5 s."""
+        self._opened.append(Descriptors(self._observation, self._endpoints, digitizer_items(self._observation)))
 
     def end(self) -> None:
         """Send a stop heap for every input."""

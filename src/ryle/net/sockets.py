@@ -11,7 +11,7 @@ import warnings
 import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import spead2
 import spead2.send
@@ -128,15 +128,23 @@ def _end_stream(owned: list[Any]) -> None:
     pool.stop()
 
 
+class Closing(Protocol):
+    """What a sender owns."""
+
+    def close(self) -> None:
+        """End it."""
+
+
 class Sender:
     """What senders through `SendStream` share: they are closed, or their block ends, before the program does."""
 
     def __init__(self) -> None:
-        self._opened: list[SendStream] = []
+        self._opened: list[Closing] = []
 
     def _open(self, endpoints: Sequence[Endpoint], network: NetworkTable, packet_size: int, rate: float) -> SendStream:
-        self._opened.append(SendStream(endpoints, network, packet_size, rate))
-        return self._opened[-1]
+        stream = SendStream(endpoints, network, packet_size, rate)
+        self._opened.append(stream)
+        return stream
 
     def close(self) -> None:
         """Let what was begun leave and free sockets and threads; harmless if called again."""

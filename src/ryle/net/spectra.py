@@ -16,6 +16,7 @@ from ..wire import spead
 from ._native import SpectraPlace, to_kblocks
 from .accounting import Account
 from .chunks import ChunkReceiver, Pool, Span
+from .descriptors import Descriptors, spectra_items
 from .pacing import LocalQueues
 from .sockets import Sender, SendStream
 
@@ -46,7 +47,7 @@ class SpectraSender(Sender):
         self, observation: Observation, antennas: Sequence[int] | None = None, *, rate: float | None = None
     ) -> None:
         super().__init__()
-        o = observation
+        o = self._observation = observation
         self.antennas = list(range(len(o.antennas)) if antennas is None else antennas)
         self._n_antennas = len(o.antennas)
         self._pols, self._value_bytes = o.pols, o.value_bytes
@@ -170,6 +171,10 @@ class SpectraSender(Sender):
                 stream.send_heaps(run)
         self.sent += len(which)
         self.packets += len(which) * self._groups
+
+    def describe(self) -> None:
+        """Send SPEAD descriptors from now on, every 5 s."""
+        self._opened.append(Descriptors(self._observation, self._endpoints, spectra_items(self._observation)))
 
     def end(self) -> None:
         """Send a stop heap of every antenna to every substream."""

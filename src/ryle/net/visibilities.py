@@ -18,6 +18,7 @@ from ..config import Observation
 from ..wire import spead
 from .accounting import Account
 from .chunks import Span
+from .descriptors import Descriptors, visibility_items
 from .pacing import LocalQueues
 from .plausible import Plausible, limit_heaps
 from .receiver import Receiver
@@ -57,8 +58,8 @@ class VisibilitySender(Sender):
         Bytes a second on the wire; 0 sends as fast as possible. If absent, a heap takes half of an integration's time,
         or less if that is slower than 5 MB/s; in a simulation at full speed all substreams together send 100 MB/s, and
         wait for a catcher on this host.
-    layout : "native" or "meerkat"
-        int64 sums with counts, or MeerKAT's int32.
+    layout : "native" or "meerkat", optional
+        int64 sums with counts, or MeerKAT's int32; ``xengine.sends`` if absent.
     """
 
     def __init__(
@@ -67,15 +68,16 @@ class VisibilitySender(Sender):
         substream: int,
         *,
         rate: float | None = None,
-        layout: Literal["native", "meerkat"] = "native",
+        layout: Literal["native", "meerkat"] | None = None,
     ) -> None:
         super().__init__()
         o = observation
+        layout = o.xengine.sends if layout is None else layout
         if layout not in ("native", "meerkat"):
             raise ValueError(f'layout {layout!r} must be "native" or "meerkat"')
         if not 0 <= substream < o.substreams:
             raise ValueError(f"substream {substream} must be from 0 to {o.substreams - 1}")
-        self._layout = layout
+        self._observation, self._layout = o, layout
         self._substream, self._substreams = substream, o.substreams
         self._step, self._integration = o.step, o.integration_spectra
         self._shape = (o.substream_channels, o.products, 2)
@@ -120,12 +122,17 @@ class VisibilitySender(Sender):
                 spead.array(spead.XENG_COUNTS, i.counts.astype(">u4")),
             ]
         else:
-            items.append(spead.array(spead.XENG_RAW, meerkat_values(i).astype(">i4")))
+            items.append(spead.array(spead.XENG_RAW, meerkat_values(i).astype("<i4")))
         if self._queues is not None:
             self._queues.wait()
         count = i.first_spectrum // self._integration
         self._out.send_heap(spead.heap(items), cnt=self._substream + count * self._substreams)
         self.sent += 1
+
+    def describe(self) -> None:
+        """Send SPEAD descriptors from now on, every 5 s."""
+        o = self._observation
+        self._opened.append(Descriptors(o, [o.network.visibilities], visibility_items(o, self._layout)))
 
     def end(self) -> None:
         """Send a stop heap."""

@@ -15,9 +15,9 @@ X (MeerKAT)   timestamp, frequency                                   xeng_raw in
 ============  =====================================================  =============================================
 
 frequency is the index in the whole band of the heap's first channel.
-Numbers of more than a byte are big-endian (network order). With 4-bit output feng_raw is uint8
-[channel][spectrum][pol], the real part in the high nibble. feng_valid is uint8 [pol][spectra / 8], bit = spectrum,
-least significant first; readers that do not know it reject the heap by its length.
+Numbers of more than a byte are big-endian (network order), but in xeng_raw, little-endian as katgpucbf's. With 4-bit
+output feng_raw is uint8 [channel][spectrum][pol], the real part in the high nibble. feng_valid is uint8
+[pol][spectra / 8], bit = spectrum, least significant first; readers that do not know it reject the heap by its length.
 """
 
 from __future__ import annotations
