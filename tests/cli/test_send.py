@@ -78,6 +78,11 @@ def test_addresses():
         "[fd00::1]:9",
     ]
     assert [str(e) for e in endpoints("239.1.1.1:7148+2")] == ["239.1.1.1:7148", "239.1.1.2:7148"]
+    assert [str(e) for e in endpoints("239.1.1.1+2:7148,[ff15::7]+1:9")] == [
+        "239.1.1.1:7148", "239.1.1.2:7148", "239.1.1.3:7148", "[ff15::7]:9", "[ff15::8]:9",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="past the multicast"):
+        endpoints("239.255.255.255+1:7148")
     assert [str(e) for e in endpoints("[ff15::1%lo]:7+2")] == ["[ff15::1%lo]:7", "[ff15::2%lo]:7"]
     assert [str(e) for e in senders("10.0.0.5,10.0.0.6:5000+2,::1")] == [
         "10.0.0.5:0", "10.0.0.6:5000", "10.0.0.6:5001", "[::1]:0",

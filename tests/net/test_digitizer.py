@@ -1,5 +1,6 @@
 """Digitizer heaps: what is on the wire, what arrives, and what every packet is counted as."""
 
+import os
 import signal
 import socket
 import struct
@@ -11,6 +12,7 @@ import pytest
 
 from ryle.chunk import SampleChunk
 from ryle.config import changed
+from ryle.config.endpoints import read_ranges
 from ryle.config.simulation import FaultsTable
 from ryle.net.digitizer import DigitizerReceiver, DigitizerSender
 from ryle.net.faults import FaultyLink
@@ -61,10 +63,22 @@ def assert_same(got, sent):
     assert np.array_equal(got.data[got.present == 1], sent.data[sent.present == 1])
 
 
-@pytest.mark.parametrize("how", [{}, {"multicast": True}, {"host": "[::1]"}], ids=str)
-def test_round_trip(observe, steady, rng, how):
+def spread(o, ports):
+    """Groups of its own for each input of the first antenna, five of its own for the second, unicast for the third."""
+    a, b, c = o.antennas
+    own = f"239.78.{os.getpid() % 256}"
+    first = read_ranges([f"{own}.0+2:{ports}", f"{own}.8+7:{ports}"])
+    a, b = (
+        a.model_copy(update={"digitizers": first}),
+        b.model_copy(update={"digitizers": read_ranges(f"{own}.16+4:{ports}")}),
+    )
+    return o.model_copy(update={"array": o.array.model_copy(update={"antennas": [a, b, c]})})
+
+
+@pytest.mark.parametrize("how", [{}, {"multicast": True}, {"host": "[::1]"}, {"spread": True}], ids=str)
+def test_round_trip(observe, steady, rng, how, ports):
     def body():
-        o = observe(**how)
+        o = spread(observe(), ports(1)) if "spread" in how else observe(**how)
         with DigitizerReceiver(o, chunk_packets=8, end_after=6) as r:
             sender = slow(o)
             sent = [chunk(rng, o, 8 * k, present=(rng.random((6, 8)) > 0.2).astype(np.uint8)) for k in (7, 8, 9, 10)]

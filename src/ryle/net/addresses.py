@@ -5,13 +5,15 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from ..config.endpoints import read_ranges
 from ..config.tables import Endpoint
 
 
 def endpoints(text: str, what: str = "--to") -> list[Endpoint]:
     """Read addresses with ports: ``10.0.0.1:7148``, ``10.0.0.1:7148+4`` for four ports, several with commas.
 
-    Of multicast groups ``+4`` counts the group up. IPv6 addresses stand in brackets.
+    Of multicast groups ``+4`` counts the group up. IPv6 addresses stand in brackets. What an observation file takes
+    is understood too: ``239.102.0.64+7:7148``, that group and seven more.
 
     Raises
     ------
@@ -20,6 +22,12 @@ def endpoints(text: str, what: str = "--to") -> list[Endpoint]:
     """
     found: list[Endpoint] = []
     for part in text.split(","):
+        if re.fullmatch(r"[^+]+\+\d+:\d+", part.strip()):
+            try:
+                found += [e for r in read_ranges(part.strip()) for e in r.endpoints()]
+            except ValueError as error:
+                raise ValueError(f"{what} {error}") from None
+            continue
         match = re.fullmatch(r"\s*(?:\[([^\]]+)\]|([^:\[\]]+)):(\d+)(?:\+(\d+))?\s*", part)
         try:
             if match is None:

@@ -20,6 +20,7 @@ from ..config.tables import Endpoint, NetworkTable
 
 _SO_RCVBUFFORCE = 33
 _IP_MULTICAST_ALL = 49
+_SEND_BUFFER = 512 << 10  # bytes
 
 
 class SmallBufferWarning(UserWarning):
@@ -82,13 +83,18 @@ class SendStream:
     Parameters
     ----------
     endpoints : sequence of Endpoint
-        Where to; all unicast or all multicast.
+        Where to; all IPv4 or all IPv6.
     network : NetworkTable
         Interface and time to live of multicast.
     packet_size : int
         Largest datagram in bytes, SPEAD header counted.
     rate : float
         Bytes a second on the wire; 0 is not paced.
+
+    Raises
+    ------
+    ValueError
+        If some endpoints are IPv4 and some IPv6.
     """
 
     def __init__(self, endpoints: Sequence[Endpoint], network: NetworkTable, packet_size: int, rate: float) -> None:
@@ -98,15 +104,9 @@ class SendStream:
         burst = min(spead2.send.StreamConfig.DEFAULT_BURST_SIZE, max(packet_size, int(rate * 1e-3))) if rate else 65536
         config = spead2.send.StreamConfig(max_packet_size=packet_size, rate=rate, max_heaps=1 << 20, burst_size=burst)
         addresses = [(e.host, e.port) for e in endpoints]
-        way: dict[str, Any] = {}
-        if endpoints[0].multicast:
-            way["ttl"] = network.ttl
-            if ":" in endpoints[0].host:
-                way["interface_index"] = interface_index(network.interface)
-            else:
-                way["interface_address"] = network.interface
         pool = spead2.ThreadPool()
-        self._owned: list[Any] = [pool, spead2.send.UdpStream(pool, addresses, config, **way)]
+        with _send_socket(endpoints, network) as s:  # of which spead2 keeps its own descriptor
+            self._owned: list[Any] = [pool, spead2.send.UdpStream(pool, s, addresses, config)]
         self._end = weakref.finalize(self, _end_stream, self._owned)
 
     def send_heap(self, heap: spead2.send.Heap, cnt: int = -1, substream_index: int = 0) -> None:
@@ -120,6 +120,28 @@ class SendStream:
     def close(self) -> None:
         """Let what was begun leave, then end stream and thread; harmless if called again."""
         self._end()
+
+
+def _send_socket(endpoints: Sequence[Endpoint], network: NetworkTable) -> socket.socket:
+    """Open a socket that sends to endpoints, unicast and multicast ones alike."""
+    six = {":" in e.host for e in endpoints}
+    if len(six) > 1:
+        raise ValueError(f"{endpoints[0]} and others: one sender's addresses are all IPv4 or all IPv6")
+    s = socket.socket(socket.AF_INET6 if True in six else socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+    if not any(e.multicast for e in endpoints):
+        return s
+    try:
+        if True in six:
+            s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, interface_index(network.interface))
+            s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, network.ttl)
+        else:
+            s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(network.interface))
+            s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, network.ttl)
+    except OSError:
+        s.close()
+        raise
+    return s
 
 
 def _end_stream(owned: list[Any]) -> None:
