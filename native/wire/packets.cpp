@@ -1,5 +1,6 @@
 #include "packets.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -47,17 +48,16 @@ unsigned __int128 total(const Sum& sum, const std::uint64_t* values) {
 void read_items(const std::vector<PacketItem>& items, const std::uint8_t* at, std::uint64_t count,
                 std::array<std::uint64_t, kMostItems>& words) {
     const std::size_t known = items.size();
-    std::uint64_t seen = 0;  // of keys: most that are unknown are found to be so by their lowest bits
-    for (std::size_t i = 0; i < known; ++i) {
-        words[i] = kAbsent;
-        seen |= std::uint64_t{1} << (items[i].key & 63);
-    }
-    std::size_t next = 0;  // the item that is likely
+    std::fill_n(words.begin(), known, kAbsent);
+    std::uint64_t seen = 0;  // lowest bits of all keys, once they are needed: they tell most unknown ones
+    std::size_t next = 0;    // the item that is likely
     for (const std::uint8_t* end = at + 8 * count; at != end; at += 8) {
         const std::uint64_t word = __builtin_bswap64(word_at<std::uint64_t>(at));
         const std::uint64_t key = word >> 48;
         std::size_t item = next;
         if (item >= known || items[item].key != key) {
+            if (seen == 0)
+                for (const PacketItem& one : items) seen |= std::uint64_t{1} << (one.key & 63);
             if ((seen >> (key & 63) & 1) == 0) continue;
             for (item = 0; item < known && items[item].key != key;) ++item;
             if (item == known) continue;
@@ -119,8 +119,12 @@ void examine_part(const PacketLayout& layout, Packet packet, const std::uint64_t
     }
     const unsigned __int128 offset = total(heap.offset, values) + static_cast<std::uint64_t>(heap.offset.add);
     const unsigned __int128 part = total(heap.bytes, values) + static_cast<std::uint64_t>(heap.bytes.add);
-    const bool apart = offset % heap.unit != 0 || (part % heap.unit != 0 && offset + part != length);
-    if (!fits || part == 0 || part > length || offset > length - part || apart || (heap.whole && part != length)) {
+    bool lies = fits && part != 0 && part <= length && offset <= length - part && (!heap.whole || part == length);
+    if (lies && heap.unit > 1) {  // what lies in a heap has 64 bits, which are divided faster
+        const std::uint64_t begin = static_cast<std::uint64_t>(offset), held = static_cast<std::uint64_t>(part);
+        lies = begin % heap.unit == 0 && (held % heap.unit == 0 || begin + held == length);
+    }
+    if (!lies) {
         verdict.reason = kHeap;
         verdict.expected = static_cast<std::int64_t>(bytes + layout.trailers.front());
     } else if (packet.size() - verdict.payload != part) {
@@ -130,7 +134,7 @@ void examine_part(const PacketLayout& layout, Packet packet, const std::uint64_t
     } else {
         verdict.bytes = static_cast<std::uint32_t>(part);  // a packet's
         verdict.offset = static_cast<std::uint64_t>(offset);
-        verdict.elements = std::uint64_t{verdict.bytes} * 8 / layout.bits;
+        verdict.elements = heap.whole ? bytes * 8 / layout.bits : std::uint64_t{verdict.bytes} * 8 / layout.bits;
     }
 }
 
