@@ -22,9 +22,10 @@ from ryle.config.observation import SPARE_CHUNKS
 from ryle.net.accounting import Account
 from ryle.net.assembly import Assembler, Plan
 from ryle.net.pcap import PcapFile
+from ryle.net.receiving import make_source
 from ryle.net.rows import RowMap
 from ryle.net.sockets import kernel_drops, receive_socket
-from ryle.net.sources import Source, ThreadReport, UdpSource
+from ryle.net.sources import Source, ThreadReport
 from ryle.stream.block import Block
 from ryle.stream.entrance import Entrance, block_of
 from ryle.wire.spectra import SpectraLayout
@@ -112,7 +113,7 @@ class PacketEntrance(Entrance):
     substreams : sequence of int
         Which shares of the band; each has its own endpoint.
     source : callable, optional
-        Makes what feeds the assembler, from it; sockets if absent.
+        Makes what feeds the assembler, from it; what ``receive`` says if absent.
     waits : bool
         Stop reading sockets while the X-engine is behind, so that a sender of this host waits; else the newest data is
         lost then, as it must be where time does not wait.
@@ -140,7 +141,7 @@ class PacketEntrance(Entrance):
         elif waits:
             made = HeldSource(assembler, endpoints, interface, buffer, largest)
         else:
-            made = UdpSource(assembler, endpoints, interface=interface, buffer=buffer, largest=largest)
+            made = make_source(observation, "x", assembler, endpoints, index=substreams[0], largest=largest)
         super().__init__(name, assembler, made)
 
     def chunk(self, block: Block) -> PacketChunk | SpectraChunk:
