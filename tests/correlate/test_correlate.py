@@ -380,6 +380,27 @@ def test_spectra_on_the_gpu(make_cuda, rng):
         correlator.accumulate_device(data, valid, 4, 2)
 
 
+@pytest.mark.parametrize(("antennas", "pols", "clamp"), [(7, 2, True), (5, 1, False), (33, 2, False), (80, 2, True)])
+def test_rows_on_the_gpu(make_cuda, antennas, pols, clamp, rng):
+    """Rows as packets bring them, in an array of several antennas, or of more than a run of inputs."""
+    inputs, channels, groups, blocks = antennas * pols, 6, 3, 5
+    chunk = random_chunk(rng, channels, blocks, inputs, groups, lowest=-128 if clamp else -127)
+    rows = as_rows(chunk, pols).data.transpose(1, 2, 0, 3, 4)
+    correlator = make_cuda(CorrelatorConfig(inputs, channels, pols, groups))
+    data, valid = correlator.gpu.array(rows), correlator.gpu.array(chunk.valid)
+    correlator.accumulate_device(data, valid, 1, 3, clamp=clamp)
+    correlator.accumulate_device(data, valid, 4, 1, clamp=clamp)
+    assert_equal(correlator, chunk.data[:, 1:], chunk.valid[:, 1:])
+    there = np.repeat(present(chunk.valid), channels // groups, axis=0)
+    low = (parts_from_rows(chunk.data) == -128) & there
+    assert correlator.clamped == (np.count_nonzero(low[:, 1:]) if clamp else 0)
+    np.testing.assert_array_equal(data.get()[0], rows[0])
+    with pytest.raises(ValueError, match="data and valid have shapes"):
+        correlator.accumulate_device(
+            data.view((blocks, antennas * pols, channels, 1, 128), np.int8) if pols == 2 else valid, valid
+        )
+
+
 def test_integrations_of_two_lengths(rng):
     config = CorrelatorConfig(8, 2, 2)
     correlator = CudaCorrelator(config, gpu=EmulatedGpu(), long=True)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from emulation.build import build
 from emulation.memory import Allocations, DeviceArray, Memory
+from ryle.correlate.multiply import Lying
 
 SHARED_OF_MULTIPROCESSOR = 233472
 THREADS_OF_MULTIPROCESSOR = 2048
@@ -224,11 +225,12 @@ class EmulatedGpu:
             raise ValueError(f"{source} has no kernel {name!r}; it has {', '.join(self._built[key]) or 'none'}")
         return self._built[key][name]
 
-    def encode_rows(self, data: DeviceArray, rows: int) -> NDArray[np.uint8]:
+    def encode_rows(self, data: DeviceArray, inputs: int, polarizations: int, rows: int) -> NDArray[np.uint8]:
         """What stands for a tensor map in the emulated ``ryle/correlate/hopper.cuh``."""
-        channels, blocks, inputs, width = data.shape
+        lies = Lying.of(data, polarizations)
         fields = np.zeros(16, np.uint64)
-        fields[:6] = data.pointer, inputs, blocks, channels, rows, width
+        sizes = inputs // polarizations, polarizations, lies.blocks, lies.channels, rows // polarizations, lies.row
+        fields[:10] = data.pointer, *sizes, *lies.strides
         return fields.view(np.uint8)
 
     def encode_samples(self, data: DeviceArray, width: int, extents: list[int], box: list[int]) -> NDArray[np.uint8]:

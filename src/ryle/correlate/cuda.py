@@ -17,7 +17,7 @@ from ryle.correlate import multiply as multiplication
 from ryle.correlate import samples as sample_orders
 from ryle.correlate.correlator import CorrelatorConfig, by_antenna, check_chunk
 from ryle.correlate.forms import Form
-from ryle.correlate.multiply import RUN_BLOCKS, kernel_for, make_multiply
+from ryle.correlate.multiply import RUN_BLOCKS, Lying, kernel_for, make_multiply
 from ryle.correlate.packets import check_packets
 from ryle.correlate.packets_cuda import SOURCE as PACKETS_SOURCE
 from ryle.correlate.packets_cuda import PacketUploads
@@ -89,6 +89,7 @@ class CudaCorrelator:
         self._results = Results(self.gpu, config, self._stream)
         self._uploads = Uploads(self.gpu, config, self._stream)
         self._packets: PacketUploads | None = None
+        self._arranged: DeviceArray | None = None
         self._run = self.gpu.empty((1, config.channels, config.products, 2), np.int32)
         self._run_blocks = 0  # summed in self._run and not yet in self._sums
         self._sums = Sums.zero(self.gpu, config, self._stream)
@@ -120,12 +121,15 @@ class CudaCorrelator:
         if isinstance(chunk, PacketChunk):
             return self._add_packets(chunk, first_block, count, piece)
         host_data, host_valid = by_antenna(self.config, chunk)
+        rows = host_data.transpose(1, 2, 0, 3, 4)  # as packets bring them; then they are copied as they lie
+        as_rows = rows.flags.c_contiguous and not host_data.flags.c_contiguous
+        inputs = self.config.inputs
         for begin in range(first_block, first_block + count, piece):
             run = slice(begin, min(begin + piece, first_block + count))
             slot = self._uploads.slot(min(piece, count))
-            data, valid = slot.upload(host_data[:, run], host_valid[:, run], self._stream)
-            inputs = self.config.inputs
-            data = data.view((*data.shape[:2], inputs, 2 * BLOCK), data.dtype)
+            data, valid = slot.upload(rows[run] if as_rows else host_data[:, run], host_valid[:, run], self._stream)
+            if not as_rows:
+                data = data.view((*data.shape[:2], inputs, 2 * BLOCK), data.dtype)
             valid = valid.view((*valid.shape[:2], inputs), valid.dtype)
             self._add(data, valid, 0, run.stop - run.start, clamp=True)
             slot.free = self._stream.record()
@@ -152,9 +156,9 @@ class CudaCorrelator:
 
         Parameters
         ----------
-        data : DeviceArray of int8, shape (channel, block, input, 128)
-            K-blocks; of four bits, rows of 64 bytes, one a spectrum, its real part in the high nibble. Invalid
-            spectra of the run are set to zero there.
+        data : DeviceArray of int8, shape (channel, block, input, 128) or (block, antenna, channel, polarization, 128)
+            K-blocks, or rows as packets bring them; of four bits, rows of 64 bytes, one a spectrum, its real part in
+            the high nibble. Invalid spectra of the run are set to zero there, where the kernel reads it as it lies.
         valid : DeviceArray of uint64, shape (channel group, block, input)
             Bit ``s`` is set where spectrum ``s`` of the block is valid.
         first_block, blocks
@@ -167,11 +171,16 @@ class CudaCorrelator:
         ValueError, OverflowError
             As by `accumulate`.
         """
-        held = data.shape[1]
-        rows = held, self.config.inputs
-        shapes = (self.config.channels, *rows, 16 * self.bits), (self.config.groups, *rows)
-        if (data.shape, valid.shape) != shapes:
-            raise ValueError(f"data and valid have shapes {data.shape} and {valid.shape}; they must be {shapes}")
+        config, row = self.config, 16 * self.bits
+        held = valid.shape[1]
+        words = (config.groups, held, config.inputs)
+        blocks_of = (config.channels, held, config.inputs, row)
+        rows_of = (held, config.antennas, config.channels, config.polarizations, row)
+        if data.shape not in (blocks_of, rows_of) or valid.shape != words:
+            raise ValueError(
+                f"data and valid have shapes {data.shape} and {valid.shape}; they must be {(blocks_of, words)}, "
+                f"or data {rows_of}"
+            )
         count = self._checked(held, first_block, blocks)
         for begin in range(first_block, first_block + count, RUN_BLOCKS):
             self._add(data, valid, begin, min(RUN_BLOCKS, first_block + count - begin), clamp)
@@ -256,22 +265,38 @@ class CudaCorrelator:
         return count
 
     def _add(self, data: DeviceArray, valid: DeviceArray, first_block: int, blocks: int, clamp: bool) -> None:
-        config, held = self.config, data.shape[1]
+        config, pols = self.config, self.config.polarizations
+        lies = Lying.of(data, pols)
+        to = data
+        if len(data.shape) == 5 and not self._multiply.reads_rows:
+            to = self._arranged_in(blocks)
         group_channels = config.channels // config.groups
         self._zero_invalid.launch(
             (-(-blocks * config.inputs * 32 // _THREADS), min(group_channels, 64), config.groups),
             _THREADS,
             data,
+            to,
             valid,
             self._clamped,
-            np.int32(config.inputs),
-            *(np.int32(n) for n in (held, first_block, blocks, group_channels, clamp)),
+            *(np.int32(n) for n in (config.inputs, pols)),
+            *(np.int64(n) for n in (*lies.strides, *Lying.of(to, pols).strides)),
+            *(np.int32(n) for n in (lies.blocks, first_block, blocks, group_channels, clamp)),
             stream=self._stream,
         )
-        self._begin_run(valid, held, first_block, blocks)
-        self._multiply(data, self._run, first_block, blocks, add=self._run_blocks > 0, stream=self._stream)
+        self._begin_run(valid, lies.blocks, first_block, blocks)
+        first = first_block if to is data else 0
+        self._multiply(to, self._run, first, blocks, add=self._run_blocks > 0, stream=self._stream)
         self._run_blocks += blocks
         self.spectra += blocks * BLOCK
+
+    def _arranged_in(self, blocks: int) -> DeviceArray:
+        """Give room for so many K-blocks, which rows are laid out as for a kernel that does not read them."""
+        config = self.config
+        shape = (config.channels, blocks, config.inputs, 16 * self.bits)
+        if self._arranged is None or self._arranged.nbytes < int(np.prod(shape)):
+            self._stream.synchronize()
+            self._arranged = self.gpu.empty((int(np.prod(shape)),), np.int8)
+        return self._arranged.view(shape, np.int8)
 
     def _begin_run(self, valid: DeviceArray, held: int, first_block: int, blocks: int) -> None:
         """Make room for the sums of so many blocks, and count what is valid in them."""

@@ -81,13 +81,13 @@ DEVICE void shared_writes_done() { asm volatile("fence.proxy.async.shared::cta;"
 DEVICE void map_acquire(const void* map) {
     asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;" ::"l"(map) : "memory");
 }
-// Fetch the box at (bytes, row, block, channel) of the array that `map` describes, a CUtensorMap in global memory; its
-// bytes count for the barrier, those of rows that do not exist, which become zero, included.
-DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel) {
+// Fetch the box at (bytes, polarization, antenna, block, channel) of the array that `map` describes, a CUtensorMap in
+// global memory; its bytes count for the barrier, those of rows that do not exist, which become zero, included.
+DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int antenna, int block, int channel) {
     asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-        " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(shared)),
-        "l"(map), "r"(0), "r"(row), "r"(block), "r"(channel), "r"(shared_address(barrier))
+        "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%2, %2, %3, %4, %5}], [%6];" ::"r"(shared_address(shared)),
+        "l"(map), "r"(0), "r"(antenna), "r"(block), "r"(channel), "r"(shared_address(barrier))
         : "memory");
 }
 // Fetch the box at (x, y, z) of samples.

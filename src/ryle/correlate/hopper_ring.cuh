@@ -76,7 +76,7 @@ DEVICE void produce(const Ring& ring, const unsigned char* maps, const Tile* til
                         }
                     }
                 } else {
-                    fetch_box(stage, maps + (run ? 128 : 0), fetched, first_input(run), from, tile.channel);
+                    fetch_box(stage, maps + (run ? 128 : 0), fetched, first_input(run) / POLS, from, tile.channel);
                     stage += 128 * FETCH_ROW;
                 }
             };

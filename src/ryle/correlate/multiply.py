@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,10 +28,49 @@ _FOLDER = Path(__file__).parent
 _KEPT = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Lying:
+    """Where rows lie on the GPU, in bytes from one to the next; those of an antenna's polarizations follow one another.
+
+    Parameters
+    ----------
+    channels, blocks : int
+        How many there are.
+    row : int
+        Bytes of a row.
+    channel, block, antenna : int
+        From a channel, block or antenna to the next.
+    """
+
+    channels: int
+    blocks: int
+    row: int
+    channel: int
+    block: int
+    antenna: int
+
+    @classmethod
+    def of(cls, data: DeviceArray, polarizations: int) -> Lying:
+        """Find it for K-blocks (channel, block, input, row), or rows (block, antenna, channel, polarization, row)."""
+        row = data.shape[-1]
+        if len(data.shape) == 4:
+            channels, blocks, inputs, _ = data.shape
+            return cls(channels, blocks, row, blocks * inputs * row, inputs * row, polarizations * row)
+        blocks, antennas, channels, pols, _ = data.shape
+        return cls(channels, blocks, row, pols * row, antennas * channels * pols * row, channels * pols * row)
+
+    @property
+    def strides(self) -> tuple[int, int, int]:
+        """From a channel, block and antenna to the next."""
+        return self.channel, self.block, self.antenna
+
+
 class Multiply(Protocol):
     """A kernel that sums the products of K-blocks on the GPU."""
 
     name: str
+    #: Whether it also reads rows (block, antenna, channel, polarization, 128), as packets bring them, where they lie.
+    reads_rows: bool
 
     def __call__(
         self,
@@ -46,7 +86,7 @@ class Multiply(Protocol):
 
         Parameters
         ----------
-        data : DeviceArray of int8, shape (channel, block, input, 128)
+        data : DeviceArray of int8, shape (channel, block, input, 128), or as `reads_rows` says
             K-blocks without -128 and with zeros where spectra are invalid; of four bits, rows of 64 bytes without -8.
         sums : DeviceArray of int32, shape (integration, channel, product, 2)
             What is written: (re, im) of each product.
@@ -96,9 +136,14 @@ def make_multiply(gpu: Gpu, inputs: int, polarizations: int, kernel: str | None 
 def check_run(
     data: DeviceArray, sums: DeviceArray, first_block: int, blocks: int, integrations: int, inputs: int, bits: int
 ) -> None:
-    """Raise ValueError unless K-blocks and sums are as `Multiply` wants them."""
-    channels, held = data.shape[:2]
-    if data.shape[2:] != (inputs, 16 * bits):
+    """Raise ValueError unless K-blocks, or rows, and sums are as `Multiply` wants them."""
+    if len(data.shape) == 5:
+        held, antennas, channels, pols, row = data.shape
+        fits = (antennas * pols, row) == (inputs, 16 * bits)
+    else:
+        channels, held = data.shape[:2]
+        fits = data.shape[2:] == (inputs, 16 * bits)
+    if not fits:
         raise ValueError(f"data has shape {data.shape}; it must end with {(inputs, 16 * bits)}")
     if not 1 <= blocks <= RUN_BLOCKS:
         raise ValueError(f"blocks is {blocks}; from 1 to {RUN_BLOCKS} can be summed in 32 bits: sum in several runs")
@@ -124,6 +169,7 @@ class PortableMultiply:
     """
 
     name = "portable"
+    reads_rows = False
     #: What is compiled.
     SOURCE = _FOLDER / "portable.cu"
     #: The most stages of the ring in shared memory; fewer where there is less of it.
@@ -214,13 +260,14 @@ class HopperMultiply:
     """`hopper.cu`: blocks of threads that live as long as the kernel; parameters as of `PortableMultiply`."""
 
     name = "hopper"
+    reads_rows = True
     #: What is compiled.
     SOURCE = _FOLDER / "hopper.cu"
     #: Whether a warpgroup of its own makes the columns even of parts of 8 bits.
     BESIDE = False
 
     def __init__(self, gpu: Gpu, inputs: int, polarizations: int, bits: int = 8) -> None:
-        self._inputs, self._bits = inputs, bits
+        self._inputs, self._bits, self._pols = inputs, bits, polarizations
         self._gpu = gpu
         # As in the kernel: a first run of inputs with the few that would be left over, then runs of 128.
         self._first = -(-inputs // 16) * 16 if inputs <= 64 else 128 + self.spare(inputs)
@@ -296,7 +343,7 @@ class HopperMultiply:
 
         def make() -> NDArray[np.uint8]:
             encode = getattr(self._gpu, "encode_rows", encode_rows)  # an emulated GPU has maps of its own
-            return np.stack([encode(data, rows) for rows in (self._first, 128)])
+            return np.stack([encode(data, self._inputs, self._pols, rows) for rows in (self._first, 128)])
 
         return self._kept(self._maps, (data.pointer, data.shape), make, stream)
 
@@ -327,8 +374,8 @@ class HopperMultiply:
         return kept[key]
 
 
-def encode_rows(data: DeviceArray, rows: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Make a ``CUtensorMap`` of K-blocks (channel, block, input, bytes) for boxes of so many rows of one block.
+def encode_rows(data: DeviceArray, inputs: int, polarizations: int, rows: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Make a ``CUtensorMap`` of K-blocks or rows (see `Lying`) for boxes of so many rows of one block.
 
     Rows of 128 and of 64 bytes are swizzled on their way, by so many bytes.
 
@@ -340,14 +387,14 @@ def encode_rows(data: DeviceArray, rows: int) -> np.ndarray[Any, np.dtype[np.uin
     from cuda.bindings import driver
 
     swizzle = driver.CUtensorMapSwizzle
-    channels, blocks, inputs, row = data.shape
+    lying = Lying.of(data, polarizations)
     return encode_map(
         data,
         driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT8,
-        [row, inputs, blocks, channels],
-        [row, row * inputs, row * inputs * blocks],
-        [row, rows, 1, 1],
-        swizzle.CU_TENSOR_MAP_SWIZZLE_128B if row == 128 else swizzle.CU_TENSOR_MAP_SWIZZLE_64B,
+        [lying.row, polarizations, inputs // polarizations, lying.blocks, lying.channels],
+        [lying.row, lying.antenna, lying.block, lying.channel],
+        [lying.row, polarizations, rows // polarizations, 1, 1],
+        swizzle.CU_TENSOR_MAP_SWIZZLE_128B if lying.row == 128 else swizzle.CU_TENSOR_MAP_SWIZZLE_64B,
     )
 
 

@@ -52,42 +52,57 @@ struct Bytes {
     }
 };
 
+// Where the rows of a channel, block and antenna lie, in bytes; those of its polarizations follow one another.
+struct Strides {
+    int64_t channel, block, antenna;
+};
+
 template <typename Parts>
-DEVICE void zero(unsigned char* data, const uint64_t* valid, uint64_t* clamped, int inputs, int all_blocks,
-                 int first_block, int blocks, int group_channels, int clamp) {
+DEVICE void zero(const unsigned char* data, unsigned char* to, const uint64_t* valid, uint64_t* clamped, int inputs,
+                 int pols, Strides lie, Strides laid, int all_blocks, int first_block, int blocks, int group_channels,
+                 int clamp) {
     using Word = typename Parts::Word;
     const int64_t word = (int64_t(blockIdx.x) * 256 + threadIdx.x) / 32;
     if (word >= int64_t(blocks) * inputs) return;
-    const int64_t row_words = int64_t(all_blocks) * inputs, at = int64_t(first_block) * inputs + word;
-    const uint64_t bits = valid[blockIdx.z * row_words + at];
-    if (!clamp && bits == ~uint64_t(0)) return;
+    const bool apart = to != data;
+    const uint64_t bits = valid[(blockIdx.z * int64_t(all_blocks) + first_block) * inputs + word];
+    if (!clamp && !apart && bits == ~uint64_t(0)) return;
     const uint32_t mask = Parts::mask(bits);
+    const int block = static_cast<int>(word / inputs), input = static_cast<int>(word % inputs);
+    const int antenna = input / pols, within = input % pols * Parts::ROW;
+    const unsigned char* from = data + (first_block + block) * lie.block + antenna * lie.antenna + within;
+    to += (apart ? block : first_block + block) * laid.block + antenna * laid.antenna + within;
     uint32_t count = 0;
-    for (int channel = blockIdx.y; channel < group_channels; channel += gridDim.y) {
-        const int64_t row = (int64_t(blockIdx.z) * group_channels + channel) * row_words + at;
-        Word* place = reinterpret_cast<Word*>(data + row * Parts::ROW) + threadIdx.x % 32;
-        const uint32_t before = *place;
+    for (int own = blockIdx.y; own < group_channels; own += gridDim.y) {
+        const int64_t channel = int64_t(blockIdx.z) * group_channels + own;
+        const uint32_t before = (reinterpret_cast<const Word*>(from + channel * lie.channel))[threadIdx.x % 32];
         uint32_t after = before & mask;
         if (clamp) count += Parts::clamp(after);
-        if (after != before) *place = static_cast<Word>(after);
+        if (apart || after != before)
+            reinterpret_cast<Word*>(to + channel * laid.channel)[threadIdx.x % 32] = static_cast<Word>(after);
     }
     if (clamp) count_clamped(clamped, count);
 }
 
-// Zero what is invalid in K-blocks [channel][block][input][128], and with `clamp` mend -128; one warp a word of
-// valid [group][block][input], blockIdx.y and blockIdx.z share the group's channels and the groups. Without `clamp`
-// rows that are wholly valid are not touched.
+// Zero what is invalid in rows of 128 bytes that lie at strides, and with `clamp` mend -128; one warp a word of
+// valid [group][block][input], blockIdx.y and blockIdx.z share the group's channels and the groups. In place, if `to`
+// is `data`: then, without `clamp`, rows that are wholly valid are not touched. Else all rows of the run are laid
+// there, the run's first block first.
 KERNEL(256, 1)
-zero_invalid(unsigned char* data, const uint64_t* valid, uint64_t* clamped, int inputs, int all_blocks, int first_block,
-             int blocks, int group_channels, int clamp) {
-    zero<Bytes>(data, valid, clamped, inputs, all_blocks, first_block, blocks, group_channels, clamp);
+zero_invalid(const unsigned char* data, unsigned char* to, const uint64_t* valid, uint64_t* clamped, int inputs,
+             int pols, int64_t channel, int64_t block, int64_t antenna, int64_t to_channel, int64_t to_block,
+             int64_t to_antenna, int all_blocks, int first_block, int blocks, int group_channels, int clamp) {
+    zero<Bytes>(data, to, valid, clamped, inputs, pols, {channel, block, antenna}, {to_channel, to_block, to_antenna},
+                all_blocks, first_block, blocks, group_channels, clamp);
 }
 
-// The same for packed rows [channel][block][input][64] and -8.
+// The same for packed rows of 64 bytes and -8.
 KERNEL(256, 1)
-zero_invalid_packed(unsigned char* data, const uint64_t* valid, uint64_t* clamped, int inputs, int all_blocks,
-                    int first_block, int blocks, int group_channels, int clamp) {
-    zero<Packed>(data, valid, clamped, inputs, all_blocks, first_block, blocks, group_channels, clamp);
+zero_invalid_packed(const unsigned char* data, unsigned char* to, const uint64_t* valid, uint64_t* clamped, int inputs,
+                    int pols, int64_t channel, int64_t block, int64_t antenna, int64_t to_channel, int64_t to_block,
+                    int64_t to_antenna, int all_blocks, int first_block, int blocks, int group_channels, int clamp) {
+    zero<Packed>(data, to, valid, clamped, inputs, pols, {channel, block, antenna}, {to_channel, to_block, to_antenna},
+                 all_blocks, first_block, blocks, group_channels, clamp);
 }
 
 // Zero what is invalid in samples of two bytes in another order, as zero_invalid does in K-blocks, without a look at

@@ -35,7 +35,8 @@ static inline CountingBarrier& counting(uint64_t* barrier, const Place& place) {
 // What the host makes in place of a CUtensorMap.
 struct Boxes {
     const unsigned char* data;
-    uint64_t rows, blocks, channels, box_rows, row_bytes;
+    uint64_t antennas, pols, blocks, channels, box_antennas, row_bytes;
+    uint64_t channel_stride, block_stride, antenna_stride;  // bytes
 };
 
 struct Samples {
@@ -136,21 +137,24 @@ DEVICE void store_matrices(void* row, const uint32_t (&d)[4], EMULATED_PLACE) {
 
 DEVICE void shared_writes_done() {}
 DEVICE void map_acquire(const void* map) { (void)map; }
-DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int row, int block, int channel,
+DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int antenna, int block, int channel,
                       EMULATED_PLACE) {
     const emulation::Boxes& boxes = *static_cast<const emulation::Boxes*>(map);
     const uint32_t width = static_cast<uint32_t>(boxes.row_bytes), at = shared_address(shared);
+    const uint64_t rows = boxes.box_antennas * boxes.pols;
     if (at % (8 * width)) emulation::fail("line %d: a box at shared byte %u", place.line, at);
-    for (uint64_t r = 0; r < boxes.box_rows; ++r)
-        for (uint32_t byte = 0; byte < width; ++byte) {
-            const uint32_t to = at + static_cast<uint32_t>(r) * width + byte;
-            const bool exists = row + r < boxes.rows && block < static_cast<int>(boxes.blocks) &&
-                                channel < static_cast<int>(boxes.channels);
-            emulation::state.shared[emulation::swizzled(to, width)] =
-                exists ? boxes.data[((channel * boxes.blocks + block) * boxes.rows + row + r) * width + byte] : 0;
-        }
+    for (uint64_t r = 0; r < rows; ++r) {
+        const uint64_t own = antenna + r / boxes.pols;
+        const bool exists = own < boxes.antennas && block < static_cast<int>(boxes.blocks) &&
+                            channel < static_cast<int>(boxes.channels);
+        const unsigned char* from = boxes.data + channel * boxes.channel_stride + block * boxes.block_stride +
+                                    own * boxes.antenna_stride + r % boxes.pols * width;
+        for (uint32_t byte = 0; byte < width; ++byte)
+            emulation::state.shared[emulation::swizzled(at + static_cast<uint32_t>(r) * width + byte, width)] =
+                exists ? from[byte] : 0;
+    }
     emulation::CountingBarrier& b = emulation::counting(barrier, place);
-    b.bytes -= static_cast<int>(boxes.box_rows * width);
+    b.bytes -= static_cast<int>(rows * width);
     b.settle();
 }
 DEVICE void fetch_samples(void* shared, const void* map, uint64_t* barrier, int x, int y, int z, EMULATED_PLACE) {
