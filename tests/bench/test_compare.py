@@ -1,26 +1,23 @@
 """The comparison of two runs: right about independent roundings, and it sees what is not rounding."""
 
-from pathlib import Path
-
 import h5py
 import pytest
 
 import fresh
 from emulation import EmulatedGpu
-from ryle.bench.compare import backends, compare
+from ryle.bench.compare import CAPTURE, backends, compare
 from ryle.chunk import SampleChunk
 from ryle.config import changed, load
 from ryle.engines.offline import BandWriter
 from ryle.simulate import VoltageSimulator
 
-SMALL = Path(__file__).parents[2] / "bench" / "capture.toml"
 PACKET = (0, 50)  # antenna and packet that one of the runs lacks; all others have it
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """Correlate the same samples, some of them missing, with another seed, cable delay or gain; give the file."""
-    o = changed(load(SMALL), fengine={"channels": 256})
+    o = changed(load(CAPTURE), fengine={"channels": 256})
     size = o.digitizer.heap_samples
     made = VoltageSimulator(o).chunk(0, 100 * size)
     made.present[:] = fresh.rng().random(made.present.shape) > 0.02
@@ -84,7 +81,7 @@ def test_other_observations_are_refused(run, tmp_path):
 def test_the_x_engine_on_a_gpu_is_exact(tmp_path, monkeypatch):
     """From one capture, packets missing, on an emulated GPU; and a count that is off by one is seen."""
     monkeypatch.setattr("ryle.correlate.cuda.open_gpu", EmulatedGpu)
-    o = changed(load(SMALL), fengine={"channels": 128}, observation={"duration": "0.03 s"})
+    o = changed(load(CAPTURE), fengine={"channels": 128}, observation={"duration": "0.03 s"})
     o = changed(o, xengine={"integration": "2.048 ms"}, simulate={"speed": "max"})
     found = backends(o, "xengine", tmp_path)
     assert found.identical and found.visibilities > 1000

@@ -1,6 +1,5 @@
-"""bench/compare_kernels.py and bench/sanitize.py: that they check and compare what they say; kernels run emulated."""
+"""`ryle.bench.compare_kernels` and `ryle.bench.sanitize`: that they check and compare what they say, on emulated kernels."""
 
-import importlib.util
 import shutil
 from pathlib import Path
 
@@ -10,21 +9,12 @@ import typer
 
 import ryle
 from emulation import EmulatedGpu
+from ryle.bench import compare_kernels as compare
+from ryle.bench import sanitize
 from ryle.bench.gpu_timing import Sustained
 from ryle.gpu.compile import included_files
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCES = Path(ryle.__file__).resolve().parent
-
-
-def script(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "bench" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-compare, sanitize = script("compare_kernels"), script("sanitize")
 
 
 @pytest.mark.parametrize("shape", [("K-blocks", 3, 1), ("packed", 38, 2), ("time-major", 64, 2), ("heaps", 38, 2)])

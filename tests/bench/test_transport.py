@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from emulation import EmulatedGpu
-from ryle.bench import copies
+from ryle.bench import transport
 from ryle.bench.bandwidth import host_and_gpus, host_memory
 from ryle.bench.lossless import Trial, highest_lossless, taken_seconds
 from ryle.bench.transport import TransportOptions, bench_transport
@@ -126,22 +126,21 @@ def test_the_report(tmp_path, capsys, monkeypatch):
     assert "published and measured" in capsys.readouterr().out
 
 
-def test_copy_variants(tmp_path, monkeypatch):
-    """What the script of DPDK's measurements says, or why there is nothing."""
-    script = tmp_path / "dpdk.py"
-    monkeypatch.setattr(copies, "SCRIPT", script)
-    assert [(v.gbps, v.note) for v in copies.copy_variants(1)] == [
-        (None, "not done: needs bench/dpdk.py of a source tree")
-    ]
-    script.write_text("raise SystemExit('no DPDK here')")
-    assert copies.copy_variants(1)[0].note == "not done: no DPDK here"
+def test_copy_variants(monkeypatch):
+    """What DPDK's measurements found in their process, or why there is nothing."""
+
+    def none(call, seconds):
+        raise RuntimeError("no DPDK here")
+
+    monkeypatch.setattr(transport, "in_child", none)
+    (variant,) = transport.copy_variants(1)
+    assert (variant.measured, variant.note) == (None, "not done: no DPDK here")
     spread = {"median": 1e6, "low": 9e5, "high": 1.1e6, "windows": 5}
     results = [
         {"variant": "1-copy over net_ring", "packets_per_second": spread, "ratio": {"in_order": 0.95}},
         {"variant": "0-copy over net_memif", "lossless_gbps": 80.0, "confirmed_seconds": 2.0},
     ]
-    whole = json.dumps({"about": {"payload_bytes": 8192}, "results": results})
-    script.write_text(f"import sys; open(sys.argv[2], 'w').write({whole!r})")
-    one, zero = copies.copy_variants(2)
-    assert one.gbps == pytest.approx(65.536) and "0.95 of memcpy in order" in one.note
-    assert zero.gbps == 80.0 and "lossless for 2.0 s" in zero.note
+    monkeypatch.setattr(transport, "in_child", lambda call, seconds: results if seconds == 2 else [])
+    one, zero = transport.copy_variants(2)
+    assert one.measured == pytest.approx(65.536) and "0.95 of memcpy in order" in one.note
+    assert zero.measured == 80.0 and "lossless for 2.0 s" in zero.note

@@ -28,6 +28,7 @@ from .ahead import compile_ahead
 from .cufft import KINDS, Cufft, Plan, cufft_problem
 from .cufftdx import DxPlan, compiled_sizes
 from .gpu_timing import Budget, Times, interleave, record, sustain
+from .harness import ratios
 from .measured import CHANNELS, KEPT, Case, Measured, Prepared, forms, long_launch, matrix
 from .memory import copy_times, random_bytes
 from .results import Row, as_json, machine, table
@@ -329,8 +330,7 @@ def _rate(times: Times, count: float, unit: str) -> tuple[float, str, str, None,
 def _compare(row: Row, times: Times, name: str, baseline: Times, count: float, baseline_count: float) -> None:
     """Note the baseline and the ratio of rates, the median of the rounds' ratios."""
     row.baseline, row.baseline_value = name, baseline_count / baseline.median / 1e9
-    ratios = (b / a for a, b in zip(times.seconds, baseline.seconds, strict=True))
-    row.ratio = statistics.median(ratios) * count / baseline_count
+    row.ratio = statistics.median(ratios(baseline.seconds, times.seconds)) * count / baseline_count
 
 
 def bench_channelize(

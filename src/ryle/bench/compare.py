@@ -7,22 +7,33 @@ dither), give visibilities of M spectra whose difference has the variance::
 
 where P is the power of a spectrum's values before rounding. That is computed for each visibility from the powers in the
 files; nothing is fitted. Runs of the same seed round nearly everything alike and must do better.
+
+``python -m ryle.bench.compare [--engine fengine|xengine|both] [FILE_A FILE_B]`` simulates packets of capture.toml and
+correlates them on the CPU, then with the F-engine on the GPU, which must agree within quantization noise, and with the
+X-engine on it, which must be equal in data, flags and nsamples. With two UVH5 files of the same samples, these are
+compared. Exit status 1 says that they do not agree.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import sys
+import tempfile
 import tomllib
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
 import h5py
 import numpy as np
+import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from ..config import Observation, changed
+from ..config import Observation, changed, load
+from ..gpu import GpuUnavailable
 from ..products.metadata import AIPS_POLARIZATIONS
 
 _CHANCE = 1e-9  # that agreeing files are said to differ
@@ -229,3 +240,45 @@ def _by_product(
         means.append(difference[rows].sum(axis=(0, 1))[some] / number[some])
         variances.append(spread[rows].sum(axis=(0, 1))[some] / number[some] ** 2)
     return np.concatenate(means), np.concatenate(variances)
+
+
+CAPTURE = Path(__file__).with_name("capture.toml")
+
+
+class Engine(StrEnum):
+    """What runs on the GPU."""
+
+    FENGINE = "fengine"
+    XENGINE = "xengine"
+    BOTH = "both"
+
+
+def main(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Two correlations of the same samples.", exists=True)
+    ] = None,
+    engine: Annotated[Engine, typer.Option(help="What runs on the GPU; both: one after the other.")] = Engine.BOTH,
+    observation: Annotated[Path, typer.Option(help="What is simulated.")] = CAPTURE,
+    output: Annotated[Path | None, typer.Option(help="Keep capture and correlations here.")] = None,
+) -> None:
+    """Compare, and say what differs."""
+    if files:
+        if len(files) != 2:
+            raise typer.BadParameter(f"{len(files)} files given; give two, or none")
+        found = compare(*files)
+        print(found)
+        raise typer.Exit(not found.agree)
+    wrong = False
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("fengine", "xengine") if engine is Engine.BOTH else (str(engine),):
+            try:
+                found = backends(load(observation), name, output or Path(folder))
+            except GpuUnavailable as reason:
+                sys.exit(f"there is no GPU to compare with: {reason}")
+            wrong |= not (found.identical if name == "xengine" else found.agree)
+            print(f"CPU, and CPU with the {name} on the GPU:\n{found}\n")
+    raise typer.Exit(wrong)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from .ahead import compile_ahead
 from .correlations import Case, Work, all_cases, check, headline_cases
 from .cublaslt import MatrixProduct
 from .gpu_timing import Launch, Sustained, sustain
+from .harness import ratios, take_turns
 from .memory import copies, random_bytes
 from .results import as_json, machine
 
@@ -166,10 +168,13 @@ def measure(
     begin = time.monotonic()
     timed = prepare(gpu, cases, nbytes, progress)
     share = max(0.0, seconds - (time.monotonic() - begin)) / turns / len(timed)
-    for turn in range(turns):
-        progress(f"turn {turn + 1} of {turns}, {share:.1f} s a case")
-        for each in timed:
-            each.turns.append(sustain(each.launch, gpu.default_stream, share))
+    found = take_turns(
+        {number: partial(sustain, each.launch, gpu.default_stream, share) for number, each in enumerate(timed)},
+        turns,
+        progress=lambda turn: progress(f"turn {turn + 1} of {turns}, {share:.1f} s a case"),
+    )
+    for number, each in enumerate(timed):
+        each.turns = found[number]
     return figures(timed, PEAKS.get(gpu.name, math.nan))
 
 
@@ -220,7 +225,7 @@ def _named(timed: Timed) -> str:
 def _ratio(timed: Timed, baseline: Timed | None) -> float | None:
     if baseline is None:
         return None
-    return statistics.median(a / b for a, b in zip(timed.amounts, baseline.amounts, strict=True))
+    return statistics.median(ratios(timed.amounts, baseline.amounts))
 
 
 def _spread(timed: Timed) -> tuple[float, float]:

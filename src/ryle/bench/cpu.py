@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import platform
 import statistics
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +21,7 @@ from .. import __version__
 from ..channelize.cpu import instruction_sets
 from ..correlate.cpu import available_kernels
 from . import fengine, fx, xengine
+from .harness import in_child
 from .results import commit
 from .timing import Figure
 
@@ -97,13 +96,11 @@ def measure(runs: int, progress: Callable[[str], None] = lambda _: None) -> list
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "RYLE_CPU_KERNEL"):
         os.environ.pop(name, None)  # the baseline, too, is to run in the form that suits this CPU
     found: dict[str, list[Figure]] = {}
-    context = multiprocessing.get_context("spawn")
     for number in range(runs):
         for part, call in PARTS.items():
             progress(f"run {number + 1} of {runs}: {part}")
-            with ProcessPoolExecutor(1, context) as pool:
-                for figure in pool.submit(call).result():
-                    found.setdefault(figure.case, []).append(figure)
+            for figure in in_child(call):
+                found.setdefault(figure.case, []).append(figure)
     return [combine(figures) for figures in found.values()]
 
 

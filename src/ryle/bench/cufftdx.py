@@ -140,3 +140,14 @@ class DxPlan:
     def __call__(self, source: DeviceArray, result: DeviceArray, stream: Stream) -> None:
         """Enqueue the transforms; `result` may be `source`."""
         self._transform.launch(self._grid, self._block, source, result, shared=self._shared, stream=stream)
+
+
+def main(folder: Path, arch: str = "sm_90a") -> None:
+    """Compile for ``ryle bench channelize --cufftdx FOLDER``."""
+    compile_all(folder, arch)
+
+
+if __name__ == "__main__":
+    import typer
+
+    typer.run(main)

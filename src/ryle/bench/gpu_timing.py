@@ -11,8 +11,10 @@ import statistics
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
+from ryle.bench.harness import quartiles, take_turns
 from ryle.gpu.interface import Gpu, Stream
 from ryle.gpu.power import EnergyMeter
 
@@ -40,10 +42,7 @@ class Times:
     @property
     def quartiles(self) -> tuple[float, float]:
         """First and last quartile over the rounds; the extremes where there are fewer than four."""
-        if len(self.seconds) < 4:
-            return min(self.seconds), max(self.seconds)
-        low, _, high = statistics.quantiles(self.seconds, n=4)
-        return low, high
+        return quartiles(self.seconds)
 
 
 class Budget:
@@ -100,10 +99,11 @@ def interleave(
             ready[name](stream)
         share = seconds / rounds / len(work) / runs[name]
         repeats[name] = max(1, math.floor(share / max(one, 1e-7)))
-    times: dict[Key, list[float]] = {name: [] for name in ready}
-    for _ in range(rounds):
-        for name, launch in ready.items():
-            times[name].append(seconds_of(launch, stream, repeats[name]) / runs[name])
+
+    def turn(name: Key) -> float:
+        return seconds_of(ready[name], stream, repeats[name]) / runs[name]
+
+    times = take_turns({name: partial(turn, name) for name in ready}, rounds)
     return {name: Times(values, repeats[name] * runs[name]) for name, values in times.items()}
 
 

@@ -69,7 +69,7 @@ class Tuning:
     split: bool = False
 
 
-#: What `bench/three_kernels.py` found fastest, by channels.
+#: What `ryle.bench.tune` found fastest, by channels.
 TUNINGS: dict[int, Tuning] = {}
 
 

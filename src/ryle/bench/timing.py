@@ -6,6 +6,9 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+
+from ryle.bench.harness import quartiles, ratios, take_turns
 
 
 @dataclass(slots=True)
@@ -63,15 +66,15 @@ def interleave(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[st
     dict
         Name to seconds of this thread's processor time: what other processes take does not count.
     """
+
+    def seconds_of(call: Callable[[], object]) -> float:
+        begin = time.thread_time()
+        call()
+        return time.thread_time() - begin
+
     for call in work.values():
         call()
-    times: dict[str, list[float]] = {name: [] for name in work}
-    for _ in range(rounds):
-        for name, call in work.items():
-            begin = time.thread_time()
-            call()
-            times[name].append(time.thread_time() - begin)
-    return times
+    return take_turns({name: partial(seconds_of, call) for name, call in work.items()}, rounds)
 
 
 def compare(times: list[float], baseline: list[float]) -> tuple[float, tuple[float, float]]:
@@ -82,5 +85,5 @@ def compare(times: list[float], baseline: list[float]) -> tuple[float, tuple[flo
     times, baseline : list of float
         Seconds, round by round.
     """
-    low, middle, high = statistics.quantiles((a / b for a, b in zip(times, baseline, strict=True)), n=4)
-    return middle, (low, high)
+    found = ratios(times, baseline)
+    return statistics.median(found), quartiles(found)

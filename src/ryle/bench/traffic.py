@@ -6,10 +6,7 @@ All senders begin at the same moment, as boards that share a clock do.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from .harness import Child
 from .traffic_account import CLASSES, Account, Second, Setting
 from .transport_link import free_ports
 
@@ -227,43 +225,18 @@ class Traffic:
         )
 
 
-class _Child:
-    """A process that is asked things."""
+class _Child(Child):
+    """A sender or a capture."""
 
     def __init__(self, role: str, told: dict[str, Any]) -> None:
-        self._role = role
+        super().__init__("ryle.bench.traffic_child", role)
         self._waited: dict[str, float] = {}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "ryle.bench.traffic_child", role],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._tell(told)
-
-    def _tell(self, what: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(what) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise RuntimeError(f"a process ({self._role}) ended by itself; see above") from None
-
-    def ask(self, what: str, **more: Any) -> None:
-        self._tell({"ask": what} | more)
-
-    def answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"a process ({self._role}) ended by itself; see above")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        self.tell(told)
 
     def waited(self) -> float:
         """Time since the last call that a thread for packets was ready to run and did not, the unluckiest one's, s."""
         longest = 0.0
-        for task in Path(f"/proc/{self._process.pid}/task").iterdir():
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
             with suppress(OSError, IndexError, ValueError):  # threads come and go
                 if not (task / "comm").read_text().startswith(("send", "udp-", "dpdk-")):
                     continue
@@ -273,29 +246,10 @@ class _Child:
         return longest
 
     @property
-    def pid(self) -> int:
-        """Its number."""
-        return self._process.pid
-
-    @property
     def rss(self) -> float:
         """Memory that it uses, MB."""
-        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") * 1e-6
-
-    def close(self) -> None:
-        """Ask it to end; after some seconds, end it."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.close()
-        except BrokenPipeError:
-            pass
-        try:
-            self._process.wait(15)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
 
 
 def stolen_seconds() -> float:

@@ -23,9 +23,9 @@ from ..net.sending import Sending
 from ..net.sources import Source, Together, UdpSource
 from ..net.verify import Filling, PayloadRule
 from ..wire.description import Format
+from .harness import Answers, emulated_gpu, say, serve
 
 _MEMIF_PACKETS = 13  # of a ring of shared memory: two to the power of it
-Answers = dict[str, Callable[[dict[str, Any]], dict[str, Any]]]
 
 
 def main() -> None:
@@ -36,15 +36,9 @@ def main() -> None:
     if told["main_cores"]:
         os.sched_setaffinity(0, told["main_cores"])  # threads that receive or send choose theirs
     answers, end = {"send": _sender, "capture": _capture}[sys.argv[1]](told)
-    _say({"ready": os.getpid()})
-    for line in sys.stdin:
-        asked = json.loads(line)
-        _say(answers[asked["ask"]](asked))
+    say({"ready": os.getpid()})
+    serve(answers)
     end()
-
-
-def _say(what: dict[str, Any]) -> None:
-    print(json.dumps(what), flush=True)
 
 
 # -- a sender ---------------------------------------------------------------------------------------------------------
@@ -201,11 +195,7 @@ def _memif_source(told: dict[str, Any], plan: Plan, sink: Any) -> Source:
 
 
 def _emulated(ordinal: int) -> Gpu:
-    """Give the tests' GPU (PYTHONPATH=tests), to try everything without one."""
-    from emulation import EmulatedGpu  # type: ignore[import-not-found]
-
-    gpu: Gpu = EmulatedGpu()
-    return gpu
+    return emulated_gpu()
 
 
 if __name__ == "__main__":

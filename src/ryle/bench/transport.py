@@ -26,8 +26,9 @@ from .. import __version__
 from ..engines.capture import To
 from ..gpu import Gpu, GpuUnavailable, open_gpu
 from ..wire.description import Format
+from . import dpdk
 from .bandwidth import host_and_gpus, host_memory
-from .copies import copy_variants
+from .harness import in_child
 from .lossless import Search, Trial, highest_lossless
 from .results import commit
 from .transport_link import WAYS, Link, Way
@@ -152,8 +153,8 @@ def measure(
     if not options.quick:
         say("[bold]copy variants through DPDK[/]")
         for variant in copy_variants(options.confirm):
-            done.append(Measurement(variant.name, "", None, "", variant.gbps, "Gb/s", variant.note))
-            say(f"  {variant.name}: {_value(variant.gbps, 'Gb/s')} {variant.note}")
+            done.append(variant)
+            say(f"  {variant.name}: {_value(variant.measured, 'Gb/s')} {variant.note}")
     if len(gpus) < 2:
         hardware = "ConnectX-7, DRAM, 2 RTX A6000 or RTX 4070"
         name = "8192-byte packets through host memory to 2 GPUs"
@@ -197,6 +198,28 @@ def _memory(options: TransportOptions, gpus: Sequence[Gpu], say: Callable[[str],
             name = f"{way}, {memory}, 1 GPU"
             done.append(Measurement(name, LIU, value, "RTX A6000, PCIe 4.0", None, "GB/s", "not done: no GPU here"))
     return done
+
+
+def copy_variants(seconds: float) -> list[Measurement]:
+    """Measure receiving with one copy and with none over virtual devices (`ryle.bench.dpdk`), in a fresh process."""
+    try:
+        results = in_child(dpdk.measure, seconds=seconds)
+    except (OSError, RuntimeError) as error:
+        note = f"not done: {error}"
+        return [Measurement("1-copy and 0-copy through DPDK", "", None, "", None, "Gb/s", note)]
+    return [_variant(result) for result in results]
+
+
+def _variant(result: dict[str, Any]) -> Measurement:
+    if "lossless_gbps" in result:
+        rate, note = result["lossless_gbps"], f"lossless for {result['confirmed_seconds']} s from another process"
+    else:
+        median, low, high = (result["packets_per_second"][key] for key in ("median", "low", "high"))
+        rate = median * dpdk.GBPS
+        note = f"{median / 1e6:.2f} M packets/s on one core, quartiles {low / 1e6:.2f} to {high / 1e6:.2f}"
+        for order, ratio in result.get("ratio", {}).items():
+            note += f", {ratio:.2f} of memcpy {order.replace('_', ' ')}"
+    return Measurement(result["variant"], "", None, "", rate, "Gb/s", note)
 
 
 def _searched(

@@ -36,7 +36,7 @@ def bench(
         bool, typer.Option("--quick", help="channelize, correlate, transport: only what matters most.")
     ] = False,
     full: Annotated[bool, typer.Option("--full", help="channelize: all powers of two of channels too.")] = False,
-    cufftdx: Annotated[Path | None, typer.Option(help="channelize: folder that bench/cufftdx.py made.")] = None,
+    cufftdx: Annotated[Path | None, typer.Option(help="channelize: folder that ryle.bench.cufftdx made.")] = None,
     backend: Annotated[str, typer.Option(help="precision: form of the channelizer.")] = "cpu",
     bits: Annotated[int, typer.Option(help="precision: bits of the samples for the response of a channel.")] = 16,
     confirm: Annotated[float, typer.Option(help="transport: seconds that a lossless rate is confirmed for.")] = 20.0,

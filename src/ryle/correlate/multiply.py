@@ -430,7 +430,7 @@ def compile_variants() -> list[tuple[Any, ...]]:
     for inputs, pols in [(1, 1), *two, (400, 1), (511, 1)]:
         for bits in (8, 4):
             variants.append((HopperMultiply.SOURCE, HopperMultiply.defines(inputs, pols, bits), ("sm_90a",)))
-    traced = {**HopperMultiply.defines(128, 2), "TRACED": 64}  # as bench/compare_kernels.py wants it
+    traced = {**HopperMultiply.defines(128, 2), "TRACED": 64}  # as ryle.bench.compare_kernels wants it
     variants.append((HopperMultiply.SOURCE, traced, ("sm_90a",)))
     for inputs, pols in ((1, 1), (64, 2), (144, 2), (160, 2), (192, 2), (1024, 2)):
         for bits in (8, 4):

@@ -1,11 +1,11 @@
 """Receive counter packets through DPDK into one set of chunks a GPU, and say every second what came.
 
-    python bench/dpdk_receive.py --copies 0 --set 0000:41:00.0:17100:2:0 --set 0000:41:00.0:17101:3:1
+    python -m ryle.bench.dpdk_receive --copies 0 --set 0000:41:00.0:17100:2:0 --set 0000:41:00.0:17101:3:1
 
-Each ``--set DEVICE:UDPPORT:CORE[:GPU]`` is one receive queue of a device, the port that is steered to it, the core whose
-thread serves it, and the GPU that its payloads go to (with --copies 0: split from their headers, by DMA; otherwise into
-page-locked memory). Without a GPU, payloads stay in the host's memory. Packets are of the format counter_8192 unless
---format names another whose streams one port tells apart.
+Each ``--set DEVICE:UDPPORT:CORE[:GPU]`` is one receive queue of a device, the port that is steered to it, the core
+whose thread serves it, and the GPU that its payloads go to (with --copies 0: split from their headers, by DMA;
+otherwise into page-locked memory). Without a GPU, payloads stay in the host's memory. Packets are of the format
+counter_8192 unless --format names another whose streams one port tells apart.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import re
 import time
 from typing import Any
 
+from ryle.gpu import open_gpu
 from ryle.net import dpdk
 from ryle.net.assembly import PORT, Assembler, Plan, grid
 from ryle.wire.description import Format
 
 
 def main() -> None:
+    """Receive, and say what came."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--set", action="append", required=True, dest="sets", metavar="DEVICE:PORT:CORE[:GPU]")
     arguments.add_argument("--copies", type=int, choices=(0, 1), default=1)
@@ -46,11 +48,11 @@ def main() -> None:
         for _, _, _, number in mine:
             plan = Plan(form, grid(form, **{PORT: 0}), given.packets, chunks=given.chunks, by_port=True,
                         pointers=given.copies == 0, window=given.packets * form.timestamp.step // 2)  # fmt: skip
-            gpu = None if number is None else gpu_of(number)
+            gpu = None if number is None else open_gpu(number)
             held = given.packets * given.chunks if given.copies == 0 else 0
             buffers, split = dpdk.needed(held + 4096), given.copies == 0 and gpu is not None
             memory: Any = "host"
-            if split:
+            if split and gpu is not None:
                 memory = gpu.empty((dpdk.Pool.memory_bytes(buffers, plan.payload_bytes, split=True),), "uint8")
                 headers.append(dpdk.Pool(8192, 256))
             room = plan.payload_bytes if split else plan.packet_bytes + 64
@@ -88,12 +90,6 @@ def main() -> None:
     for _, _, source in sources:
         source.stop()
         source.join()
-
-
-def gpu_of(number: int) -> Any:
-    from ryle.gpu import open_gpu
-
-    return open_gpu(number)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """PAPER end to end on this machine: 16 simulated F-engines, 16 X-engines and the catcher as processes over UDP.
 
-    python bench/paper.py --signal 1.34217728 --json paper.json
+    python -m ryle.bench.paper --signal 1.34217728 --json paper.json
 
-How long a stretch of the shipped example ``paper128`` takes, at what rate packets pass, and whether the file holds all of
-it. With `--signal 42.94967296` it is the example as it is shipped.
+How long a stretch of the shipped example ``paper128`` takes, at what rate packets pass, and whether the file holds
+all of it. With `--signal 42.94967296` it is the example as it is shipped.
 """
 
 from __future__ import annotations

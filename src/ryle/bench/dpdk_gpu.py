@@ -1,20 +1,19 @@
-"""0-copy into a GPU, as far as it goes without a network interface: ``python bench/dpdk_gpu.py [--json FILE]``.
+"""0-copy into a GPU, as far as it goes without a network interface: ``python -m ryle.bench.dpdk_gpu [--json FILE]``.
 
-A pool in the GPU's memory holds payloads that its copy engine placed there. A device without a network (net_null) takes
-header buffers and payload buffers from their pools as a network interface would that splits packets, headers are written
-for it, and from there on everything is as it will be: one core reads headers, fills the ring of addresses, frees buffers
-one for one; each block's table of addresses goes to the GPU, whose channelizer reads the samples where they lie. Some
-blocks' spectra are compared, bit for bit, with those of the same samples in one buffer. Meanwhile the copy engine writes
-other memory of the GPU as fast as it can, in place of the network interface's own writing.
+A pool in the GPU's memory holds payloads that its copy engine placed there. A device without a network (net_null)
+takes header buffers and payload buffers from their pools as a network interface would that splits packets, headers
+are written for it, and from there on everything is as it will be: one core reads headers, fills the ring of
+addresses, frees buffers one for one; each block's table of addresses goes to the GPU, whose channelizer reads the
+samples where they lie. Some blocks' spectra are compared, bit for bit, with those of the same samples in one buffer.
+Meanwhile the copy engine writes other memory of the GPU as fast as it can, in place of the network interface's own
+writing.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
-import sys
 import threading
 import time
 from collections import deque
@@ -23,22 +22,21 @@ from typing import Any
 
 import numpy as np
 
+from ryle.bench import dpdk as base
+from ryle.bench.harness import emulated_gpu
+from ryle.bench.results import commit
 from ryle.channelize import Blocks, ChannelizerConfig, Delays
 from ryle.channelize.cuda import CudaChannelizer
 from ryle.chunk import SampleChunk
+from ryle.gpu import open_gpu
 from ryle.net import dpdk
 from ryle.net.assembly import Assembler
-
-_here = importlib.util.spec_from_file_location("bench_dpdk", Path(__file__).with_name("dpdk.py"))
-base = importlib.util.module_from_spec(_here)
-sys.modules["bench_dpdk"] = base
-_here.loader.exec_module(base)
 
 INPUTS, CHANNELS, HISTORY = base.ANTENNAS, 4096, 64  # packets of the block before that a block's windows reach into
 BYTES = base.BYTES
 
 
-class Blocks2:
+class TwoBlocks:
     """Hands tables of addresses to the channelizer, two blocks under way."""
 
     def __init__(self, gpu: Any, packets: int) -> None:
@@ -122,7 +120,8 @@ class Blocks2:
 def copy_beside(gpu: Any, stop: threading.Event, written: list[int], piece: int) -> None:
     """Copy pieces to the GPU, two of them under way at any time.
 
-    Tables of addresses then get there far more slowly, with pieces of 8 MiB even more than with 256 MiB; why is not known.
+    Tables of addresses then get there far more slowly, with pieces of 8 MiB even more than with 256 MiB; why is not
+    known.
     """
     under_way = 2
     source, target, stream = gpu.pinned((piece,), np.uint8), gpu.empty((piece,), np.uint8), gpu.stream()
@@ -137,8 +136,9 @@ def copy_beside(gpu: Any, stop: threading.Event, written: list[int], piece: int)
     stream.synchronize()
 
 
-def run(gbps: float, seconds: float, beside: bool, blocks: Blocks2, pool: dpdk.Pool, host: np.ndarray, core: int,
+def run(gbps: float, seconds: float, beside: bool, blocks: TwoBlocks, pool: dpdk.Pool, host: np.ndarray, core: int,
         chunks: int, number: int, piece: int) -> dict[str, Any]:  # fmt: skip
+    """Hand payloads over at a rate for some seconds, and compare some blocks' spectra."""
     assembler = Assembler(base.plan(blocks.packets, chunks, True))
     headers = dpdk.Pool(4096, 128)
     device = dpdk.Device(f"net_null{number}", [headers], descriptors=512)
@@ -148,7 +148,7 @@ def run(gbps: float, seconds: float, beside: bool, blocks: Blocks2, pool: dpdk.P
     source = dpdk.DpdkSource(assembler, device, [base.PORT], cores=[core], payload_pools=[pool])
     stop, written = threading.Event(), [0]
     copier = threading.Thread(target=copy_beside, args=(blocks.gpu, stop, written, piece))
-    checked = []
+    checked: list[bool] = []
     if beside:
         copier.start()
         time.sleep(0.5)
@@ -196,6 +196,7 @@ def run(gbps: float, seconds: float, beside: bool, blocks: Blocks2, pool: dpdk.P
 
 
 def main() -> None:
+    """Measure at all rates, with and without copies beside."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--json", type=Path)
     arguments.add_argument("--seconds", type=float, default=5.0)
@@ -205,14 +206,7 @@ def main() -> None:
     arguments.add_argument("--piece", type=int, default=8192, help="KiB of a copy beside")
     arguments.add_argument("--emulated", action="store_true", help="try the program without a GPU (PYTHONPATH=tests)")
     given = arguments.parse_args()
-    if given.emulated:
-        from emulation import EmulatedGpu
-
-        gpu: Any = EmulatedGpu()
-    else:
-        from ryle.gpu import open_gpu
-
-        gpu = open_gpu()
+    gpu: Any = emulated_gpu() if given.emulated else open_gpu()
     dpdk.start(dpdk.DpdkConfig(huge_pages="no", memory=1 << 30))
     buffers = dpdk.needed(given.packets * given.chunks * INPUTS)
     memory = gpu.empty((dpdk.Pool.memory_bytes(buffers, BYTES, split=True),), np.uint8)
@@ -226,7 +220,7 @@ def main() -> None:
     core = sorted(os.sched_getaffinity(0))[-1]
     print(f"{gpu.name}: pool of {buffers} payloads, {memory.nbytes >> 20} MiB, made in {made_in:.2f} s, "
           f"{'registered' if registered else 'not registered'} with DPDK; one receiving core, {core}")  # fmt: skip
-    blocks = Blocks2(gpu, given.packets)
+    blocks = TwoBlocks(gpu, given.packets)
     results = []
     for number, (rate, beside) in enumerate((r, b) for r in given.rates for b in (False, True)):
         r = run(rate, given.seconds, beside, blocks, pool, host, core, given.chunks, number, given.piece << 10)
@@ -241,7 +235,7 @@ def main() -> None:
     if given.json:
         about = {"gpu": gpu.name, "dpdk": dpdk.environment.native().version(), "pool_seconds": made_in,
                  "pool_registered": registered, "inputs": INPUTS, "channels": CHANNELS, "taps": 16, "bits": 8,
-                 "block_packets": given.packets, "commit": os.environ.get("RYLE_COMMIT", "")}  # fmt: skip
+                 "block_packets": given.packets, "commit": commit()}  # fmt: skip
         given.json.write_text(json.dumps({"about": about, "results": results}, indent=1) + "\n")
 
 

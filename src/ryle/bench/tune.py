@@ -1,4 +1,4 @@
-"""Find the sizes with which the three kernels are fastest on a GPU: ``python bench/three_kernels.py [--seconds S]``.
+"""Find the sizes with which the three kernels are fastest on a GPU: ``python -m ryle.bench.tune [--seconds S]``.
 
 From the present choice on, one size at a time is varied and the best value kept, twice over. What is found belongs in
 `ryle.bench.three_kernels.TUNINGS`.
@@ -6,17 +6,17 @@ From the present choice on, one size at a time is varied and the best value kept
 
 import time
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ryle.bench.channelize import CHANNELS, Arena, ThreeKernelsMeasured, long_launch
+from ryle.bench.channelize import Arena, ThreeKernelsMeasured
 from ryle.bench.gpu_timing import interleave
-from ryle.bench.measured import Case
+from ryle.bench.measured import CHANNELS, Case, long_launch
 from ryle.bench.three_kernels import Tuning, tuning_of
 from ryle.gpu import open_gpu
 
-CHOICES = {
+CHOICES: dict[str, list[Any]] = {
     "chunk_samples": [1 << k for k in range(20, 29)],
     "lanes": [1, 2, 3, 4],
     "columns": [1, 2, 4],
@@ -31,6 +31,7 @@ def main(
     taps: int = 16,
     bits: int = 10,
 ) -> None:
+    """Vary the sizes for each number of channels."""
     gpu = open_gpu()
     cases = [long_launch(n, taps, bits) for n in CHANNELS]
     arena = Arena(gpu, cases)
@@ -64,6 +65,7 @@ def main(
 
 
 def shown(parts: dict[str, float]) -> str:
+    """Write the rates of the steps."""
     return f"({', '.join(f'{name} {value:.0f}' for name, value in parts.items())})"
 
 

@@ -1,4 +1,4 @@
-"""Measure receiving through DPDK on this machine: ``python bench/dpdk.py [--json FILE] [--seconds S] [ring null memif]``.
+"""Measure receiving through DPDK: ``python -m ryle.bench.dpdk [--json FILE] [--seconds S] [ring null memif]``.
 
 ring   1-copy over net_ring beside memcpy of the same payloads to the same places, on the same core, in the same run.
 null   0-copy control path (headers read, ring of addresses, deferred freeing) of one core: packets whole, and split.
@@ -15,22 +15,23 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ryle.bench.cpu import machine
+from ryle.bench.harness import Child, say, serve
 from ryle.net import dpdk
 from ryle.net.assembly import Assembler, Plan, grid
 from ryle.wire.description import Format
 from ryle.wire.packets import build
 
+PARTS = ("ring", "null", "memif")
 BYTES, PORT, ANTENNAS = 8192, 17100, 16
 FORMAT = Format.load("alma_like")
 HEADER = dpdk.Path(target_port=PORT).headers(FORMAT.header.bytes + BYTES) + build(FORMAT, {}, bytes(BYTES))[:-BYTES]
@@ -38,6 +39,7 @@ GBPS = BYTES * 8e-9  # Gb/s of payload a packet a second
 
 
 def stamps(first: int = 0) -> list[dpdk.Stamp]:
+    """Let packets go round the antennas, from a block on."""
     return [
         dpdk.counting(FORMAT, "antenna", modulo=ANTENNAS),
         dpdk.counting(FORMAT, "timestamp", start=first * BYTES, step=BYTES, every=ANTENNAS),
@@ -45,23 +47,31 @@ def stamps(first: int = 0) -> list[dpdk.Stamp]:
 
 
 def stolen() -> int:
+    """Ticks of processor time that the host has taken away since boot."""
     return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8])
 
 
 def spread(values: list[float]) -> dict[str, float]:
+    """Give the median, the quartiles and how many there are."""
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return {"median": middle, "low": low, "high": high, "windows": len(values)}
 
 
 def plan(packets: int, chunks: int, pointers: bool) -> Plan:
+    """Tell the assembler what comes: all antennas, so many packets of each in a chunk."""
     heads = grid(FORMAT, antenna=range(ANTENNAS), pol=0, band=0)
     return Plan(FORMAT, heads, packets, chunks=chunks, window=packets * BYTES // 2, pointers=pointers, linger=0.2)
 
 
 def consume(assembler: Assembler, until: Callable[[], bool]) -> None:
+    """Take chunks and release them."""
     while not until():
         if (chunk := assembler.next(0.05)) is not None:
             chunk.release()
+
+
+def _past(end: float) -> bool:
+    return time.perf_counter() > end
 
 
 class Windows:
@@ -78,7 +88,7 @@ class Windows:
         ends = time.perf_counter() + np.arange(1, 2 + round(seconds / 0.5)) * 0.5
         before = None
         for end in ends:
-            consume(self.assembler, lambda end=end: time.perf_counter() > end)
+            consume(self.assembler, partial(_past, float(end)))
             now = self.assembler.counts().placed, time.perf_counter(), self.source.counts()[0].cpu_seconds
             if before is not None:
                 self.clock.append((now[0] - before[0]) / (now[1] - before[1]))
@@ -120,6 +130,7 @@ def copy_limits(pool: dpdk.Pool, places: np.ndarray, core: int, runs: int) -> di
 
 
 def bench_ring(cores: list[int], seconds: float) -> dict[str, Any]:
+    """Receive with one copy over net_ring, in turns with memcpy."""
     chunk_packets, chunks, buffers = 256, 6, 16384
     assembler = Assembler(plan(chunk_packets, chunks, pointers=False))
     pool = dpdk.Pool(buffers, BYTES + 64, memory="host", payload_at=56)
@@ -156,6 +167,7 @@ def bench_ring(cores: list[int], seconds: float) -> dict[str, Any]:
 
 
 def bench_null(cores: list[int], seconds: float, split: bool) -> dict[str, Any]:
+    """Receive without a copy from a device without a network, in whole packets or split from their headers."""
     chunk_packets, chunks = 2048, 5
     assembler = Assembler(plan(chunk_packets, chunks, pointers=True))
     buffers = dpdk.needed(chunk_packets * chunks * ANTENNAS)
@@ -178,6 +190,7 @@ def bench_null(cores: list[int], seconds: float, split: bool) -> dict[str, Any]:
 
 
 def memif(role: str, name: str, pool: dpdk.Pool) -> dpdk.Device:
+    """Open one end of the memory that two processes share."""
     arguments = (
         f"role={role},id=0,socket-abstract=yes,socket=@{name},bsize=9216,rsize=14"  # 16384 packets: 151 MB, some 20 ms
     )
@@ -185,7 +198,7 @@ def memif(role: str, name: str, pool: dpdk.Pool) -> dpdk.Device:
 
 
 def sender(core: int, name: str) -> None:
-    """Be the other process: read "rate seconds first" lines, send, answer "sent dropped seconds"."""
+    """Be the other process, which sends what it is asked to."""
     dpdk.start(dpdk.DpdkConfig(memory=512 << 20))
     pool = dpdk.Pool(32768 + 2048, BYTES + 64, memory="host", payload_at=56)
     pool.fill(np.random.default_rng().integers(0, 256, 12_345_677, np.uint8))
@@ -193,37 +206,36 @@ def sender(core: int, name: str) -> None:
     device.begin()
     while not device.up:
         time.sleep(0.01)
-    print("ready", flush=True)
-    for line in sys.stdin:
-        rate, seconds, first = (float(word) for word in line.split())
-        count = int(rate * seconds) // ANTENNAS * ANTENNAS
+
+    def send(asked: dict[str, Any]) -> dict[str, Any]:
+        rate = asked["rate"]
+        count = int(rate * asked["seconds"]) // ANTENNAS * ANTENNAS
         made = dpdk.Generator(
-            device, pool, HEADER, stamps(int(first)), BYTES, core=core, rate=rate, count=count, wait=False
+            device, pool, HEADER, stamps(asked["first"]), BYTES, core=core, rate=rate, count=count, wait=False
         )
         began = time.perf_counter()
         with made:
             while made.running:
                 time.sleep(0.002)
             took = time.perf_counter() - began
-        print(made.sent, made.dropped, took, flush=True)
+        return {"sent": made.sent, "dropped": made.dropped, "seconds": took}
+
+    say({"ready": os.getpid()})
+    serve({"send": send})
 
 
-def bench_memif(cores: list[int], seconds: float, pointers: bool) -> dict[str, Any]:
+def bench_memif(cores: list[int], seconds: float, pointers: bool, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Find the highest rate from another process at which nothing is lost."""
     chunk_packets, chunks = (512, 6) if not pointers else (256, 8)
     assembler = Assembler(plan(chunk_packets, chunks, pointers))
     held = chunk_packets * chunks * ANTENNAS if pointers else 0
     pool = dpdk.Pool(dpdk.needed(held + 2048), BYTES + 64, memory="host", payload_at=56)
+    assert pool.memory is not None
     pool.memory[:] = 1
     name = f"ryle-bench-{os.getpid()}-{int(pointers)}"
     device = memif("server", name, pool)
     source = dpdk.DpdkSource(assembler, device, [PORT], cores=[cores[0]])
-    child = subprocess.Popen(
-        [sys.executable, __file__, "--sender", str(cores[1]), name],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdin and child.stdout
+    child = Child("ryle.bench.dpdk", "--sender", str(cores[1]), name)
     done = threading.Event()
     consumer = threading.Thread(target=consume, args=(assembler, done.is_set))
     tried: list[dict[str, Any]] = []
@@ -232,26 +244,21 @@ def bench_memif(cores: list[int], seconds: float, pointers: bool) -> dict[str, A
     def trial(rate: float, length: float) -> bool:
         nonlocal first
         before, steal = assembler.counts().placed, stolen()
-        child.stdin.write(f"{rate} {length} {first}\n")
-        child.stdin.flush()
-        words = child.stdout.readline().split()
-        sent, dropped, took = int(words[0]), int(words[1]), float(words[2])
+        child.ask("send", rate=rate, seconds=length, first=first)
+        made = child.answer()
+        sent, dropped, took = made["sent"], made["dropped"], made["seconds"]
         first += (sent + dropped) // ANTENNAS
         time.sleep(0.1)
         lost = sent + dropped - (assembler.counts().placed - before)
         offered = (sent + dropped) / took * GBPS
         tried.append({"asked_gbps": rate * GBPS, "gbps": offered, "seconds": took, "lost": lost,
                       "steal_ticks": stolen() - steal})  # fmt: skip
-        print(
-            f"    {offered:6.1f} of {rate * GBPS:.1f} Gb/s for {took:.1f} s: {lost} of {sent + dropped} lost",
-            flush=True,
-        )
-        return lost == 0 and offered > 0.97 * rate * GBPS  # a sender that cannot keep up shows nothing
+        tell(f"    {offered:6.1f} of {rate * GBPS:.1f} Gb/s for {took:.1f} s: {lost} of {sent + dropped} lost")
+        return bool(lost == 0 and offered > 0.97 * rate * GBPS)  # a sender that cannot keep up shows nothing
 
     try:
         with source:
-            if child.stdout.readline().strip() != "ready":
-                raise RuntimeError("the sending process did not start; run bench/dpdk.py --sender 1 x-0 to see why")
+            child.answer()  # that it is ready
             consumer.start()
             low, high = 1e5, 3e6
             trial(1e5, 1.0)  # everything is touched once
@@ -267,8 +274,7 @@ def bench_memif(cores: list[int], seconds: float, pointers: bool) -> dict[str, A
             most = assembler.counts()
     finally:
         done.set()
-        child.stdin.close()
-        child.wait(10)
+        child.close()
         if consumer.is_alive():
             consumer.join()
     return {
@@ -281,23 +287,65 @@ def bench_memif(cores: list[int], seconds: float, pointers: bool) -> dict[str, A
     }
 
 
-def show(result: dict[str, Any]) -> None:
-    print(result["variant"])
+def shown(result: dict[str, Any]) -> list[str]:
+    """Write a result, line by line."""
+    lines = [result["variant"]]
     if "lossless_gbps" in result:
-        print(f"  lossless {result['lossless_gbps']:.1f} Gb/s for {result['confirmed_seconds']:g} s")
-        return
+        return [*lines, f"  lossless {result['lossless_gbps']:.1f} Gb/s for {result['confirmed_seconds']:g} s"]
     for what in ("packets_per_second", "packets_per_processor_second"):
         r = result[what]
-        print(
+        lines.append(
             f"  {what:30} {r['median'] / 1e6:6.2f} M [{r['low'] / 1e6:.2f}, {r['high'] / 1e6:.2f}]"
             f" = {r['median'] * GBPS:.0f} Gb/s"
         )
     for name, limit in result.get("memcpy_per_processor_second", {}).items():
-        print(f"  memcpy, buffers {name:12} {limit['median'] * GBPS:.0f} Gb/s; ratio {result['ratio'][name]:.2f}")
-    print(f"  busy {result['busy']:.2f}, ring full {result['ring_full']}, stolen ticks {result['steal_ticks']}")
+        rate = f"{limit['median'] * GBPS:.0f} Gb/s; ratio {result['ratio'][name]:.2f}"
+        lines.append(f"  memcpy, buffers {name:12} {rate}")
+    lines.append(f"  busy {result['busy']:.2f}, ring full {result['ring_full']}, stolen ticks {result['steal_ticks']}")
+    return lines
+
+
+def measure(
+    parts: Sequence[str] = PARTS, seconds: float = 10.0, tell: Callable[[str], None] = lambda _: None
+) -> list[dict[str, Any]]:
+    """Measure; once in a process, as DPDK keeps cores and memory for as long as that lives.
+
+    Parameters
+    ----------
+    parts : sequence of str
+        Of `PARTS`.
+    seconds : float
+        Of each measurement, and to confirm a rate.
+    tell : callable
+        Is told what comes out.
+
+    Raises
+    ------
+    RuntimeError
+        If there are no two cores, or no DPDK.
+    """
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
+        raise RuntimeError("two cores are needed: one receives, the other sends")
+    if (problem := dpdk.dpdk_problem()) is not None:
+        raise RuntimeError(problem)
+    dpdk.start(dpdk.DpdkConfig(memory=512 << 20))
+    benches: dict[str, list[Callable[[], dict[str, Any]]]] = {
+        "ring": [partial(bench_ring, cores, seconds)],
+        "null": [partial(bench_null, cores, seconds, split) for split in (False, True)],
+        "memif": [partial(bench_memif, cores, seconds, pointers, tell) for pointers in (False, True)],
+    }
+    results = []
+    for part in parts:
+        tell(f"{part} ...")
+        for bench in benches[part]:
+            results.append(bench())
+            tell("\n".join(shown(results[-1])))
+    return results
 
 
 def main() -> None:
+    """Measure, print and save."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parts", nargs="*", default=[], help="ring, null, memif; all if absent")
     arguments.add_argument("--json", type=Path, help="write results here")
@@ -306,25 +354,11 @@ def main() -> None:
     given = arguments.parse_args()
     if given.sender is not None:
         return sender(int(given.sender[0]), given.sender[1])
-    cores = sorted(os.sched_getaffinity(0))[:2]
-    if len(cores) < 2:
-        sys.exit("two cores are needed: one receives, the other sends")
-    parts = given.parts or ["ring", "null", "memif"]
-    dpdk.start(dpdk.DpdkConfig(memory=512 << 20))
-    results = []
-    for part in parts:
-        print(f"{part} ...", flush=True)
-        if part == "memif":
-            results += [bench_memif(cores, given.seconds, pointers) for pointers in (False, True)]
-        elif part == "null":
-            results += [bench_null(cores, given.seconds, split) for split in (False, True)]
-        elif part == "ring":
-            results.append(bench_ring(cores, given.seconds))
-        else:
-            sys.exit(f"there is no part {part}; ring, null and memif are")
-        for result in results[-1 if part == "ring" else -2 :]:
-            show(result)
+    if wrong := set(given.parts) - set(PARTS):
+        arguments.error(f"there is no part {', '.join(wrong)}; {', '.join(PARTS)} are")
+    results = measure(given.parts or PARTS, given.seconds, partial(print, flush=True))
     if given.json:
+        cores = sorted(os.sched_getaffinity(0))[:2]
         about = {**machine(), "dpdk": dpdk.environment.native().version(), "cores": cores, "payload_bytes": BYTES}
         given.json.write_text(json.dumps({"about": about, "results": results}, indent=1) + "\n")
 

@@ -1,8 +1,10 @@
-"""Run every form of Hopper's X-engine kernel, small, for a sanitizer to watch: ``python bench/sanitize.py [--ahead]``.
+"""Run every form of Hopper's X-engine kernel, small, for a sanitizer to watch.
 
-``compute-sanitizer --report-api-errors no --tool racecheck python bench/sanitize.py``, and with memcheck. Each block of
-threads has several tiles, sums are written, then added to, and compared with exact ones. Exit status 1 says that some
-are wrong. ``--ahead`` only compiles, on all cores: do that first, without the sanitizer.
+    compute-sanitizer --report-api-errors no --tool racecheck python -m ryle.bench.sanitize [--ahead]
+
+and with memcheck. Each block of threads has several tiles, sums are written, then added to, and compared with exact
+ones. Exit status 1 says that some are wrong. ``--ahead`` only compiles, on all cores: do that first, without the
+sanitizer.
 """
 
 import sys
@@ -74,6 +76,7 @@ def wrong_sums(gpu: Gpu, form: str, inputs: int, pols: int) -> int:
 
 
 def main(ahead: Annotated[bool, typer.Option("--ahead", help="Only compile, on all cores.")] = False) -> None:
+    """Run all shapes, or compile them."""
     try:
         gpu = open_gpu()
     except GpuUnavailable as error:

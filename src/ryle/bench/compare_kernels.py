@@ -1,4 +1,6 @@
-"""Time trial forms of Hopper's X-engine kernel in turn: ``python bench/compare_kernels.py . wide=/tmp/trial,DEPTH=4``.
+"""Time trial forms of Hopper's X-engine kernel in turn.
+
+    python -m ryle.bench.compare_kernels . wide=/tmp/trial,DEPTH=4
 
 Equal code varies by 5 % from one start of a machine to the next, and what a kernel does in its first tenths of a second
 it does not sustain: only forms that take turns in one process can be told apart. Each argument is a folder that holds
@@ -10,6 +12,7 @@ where the cycles of a tile go, and at which clock: what the driver says can be 1
 import statistics
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,10 +24,11 @@ from rich.table import Table
 from ryle.bench.ahead import compile_ahead
 from ryle.bench.correlations import random_samples, useful_operations
 from ryle.bench.gpu_timing import Sustained, sustain
+from ryle.bench.harness import ratios, take_turns
 from ryle.bench.memory import random_bytes
 from ryle.chunk import BLOCK, rows_from_parts
 from ryle.correlate.multiply import HopperMultiply
-from ryle.gpu import Gpu, GpuUnavailable, Stream, open_gpu
+from ryle.gpu import Gpu, GpuUnavailable, open_gpu
 from ryle.gpu.power import EnergyMeter
 
 _BYTES, _SUMS = 12 << 30, 10 << 30
@@ -71,19 +75,14 @@ def wrong_sums(gpu: Gpu, kernel: HopperMultiply, inputs: int, channels: int = 12
 def turns_of(
     gpu: Gpu, kernels: dict[str, HopperMultiply], data: Any, sums: Any, blocks: int, turns: int, seconds: float
 ) -> dict[str, list[Sustained]]:
-    """Let each kernel run in its turn, every other time in the reverse order; before, the first for the GPU to warm up."""
+    """Let each kernel run in its turn, back and forth; before, the first for the GPU to warm up."""
     stream, meter = gpu.stream(), EnergyMeter()
-    runs: dict[str, list[Sustained]] = {name: [] for name in kernels}
-    for turn in range(-1, turns):
-        for name in list(kernels)[:1] if turn < 0 else list(kernels)[:: -1 if turn % 2 else 1]:
 
-            def launch(stream: Stream, kernel: HopperMultiply = kernels[name]) -> None:
-                kernel(data, sums, 0, blocks, stream=stream)
+    def run(kernel: HopperMultiply) -> Sustained:
+        return sustain(lambda stream: kernel(data, sums, 0, blocks, stream=stream), stream, seconds, meter)
 
-            settled = sustain(launch, stream, seconds, meter)
-            if turn >= 0:
-                runs[name].append(settled)
-    return runs
+    run(next(iter(kernels.values())))
+    return take_turns({name: partial(run, kernel) for name, kernel in kernels.items()}, turns, back_and_forth=True)
 
 
 @dataclass(frozen=True)
@@ -130,6 +129,7 @@ def main(
     seconds: Annotated[float, typer.Option(help="Of a turn; the second half counts.", min=0.1)] = 1.0,
     cycles: Annotated[bool, typer.Option("--cycles", help="Tell where the cycles of a tile go.")] = False,
 ) -> None:
+    """Compare them, for all numbers of inputs and lengths."""
     trials = dict(map(trial, forms))
     try:
         gpu, console = open_gpu(), Console()
@@ -160,7 +160,7 @@ def main(
             table = Table("form", "TOPS", "turns", "to the first", "MHz", "W", title=f"{count} inputs, {length} times")
             for name, each in runs.items():
                 rates = [operations / one.seconds / 1e12 for one in each]
-                ratio = statistics.median(a.seconds / b.seconds for a, b in zip(first, each, strict=True))
+                ratio = statistics.median(ratios([one.seconds for one in first], [one.seconds for one in each]))
                 table.add_row(
                     name + (f": {wrong[name]} sums wrong" if wrong[name] else ""),
                     f"{statistics.median(rates):.1f}",

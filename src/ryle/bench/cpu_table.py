@@ -1,15 +1,17 @@
-"""Make the table of all figures that `bench/cpu.py --json` saved in bench/results: ``python bench/table.py``."""
+"""Make cpu.md of all that ``ryle bench cpu --json`` saved: ``python -m ryle.bench.cpu_table bench/results``."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
 COLUMNS = "case", "value", "baseline", "time ratio", "range of runs", "target", "share of limit"
 HEAD = f"| {' | '.join(COLUMNS)} |\n|---{'|--:' * (len(COLUMNS) - 1)}|\n"
 
 
 def row(figure: dict[str, Any]) -> str:
+    """Write a figure's line."""
+
     def shown(key: str, form: str = "{:.3g}") -> str:
         return "" if figure[key] is None else form.format(figure[key])
 
@@ -27,6 +29,7 @@ def row(figure: dict[str, Any]) -> str:
 
 
 def section(path: Path) -> str:
+    """Write what one file holds."""
     saved = json.loads(path.read_text())
     about = saved["machine"]
     busy = ""
@@ -40,4 +43,5 @@ def section(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    (RESULTS / "cpu.md").write_text("\n".join(section(path) for path in sorted(RESULTS.glob("cpu_*.json"))))
+    results = Path(sys.argv[1])
+    (results / "cpu.md").write_text("\n".join(section(path) for path in sorted(results.glob("cpu_*.json"))))

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ryle.bench.harness import emulated_gpu
 from ryle.config.tables import Endpoint
 from ryle.engines.capture import Capture, CaptureOptions, To
+from ryle.gpu import open_gpu
 from ryle.net import _native
 from ryle.net.assembly import PORT, Assembler, Plan, grid
 from ryle.net.sources import UdpSource
@@ -29,15 +31,7 @@ Say = Callable[[str], None]
 
 def check(emulated: bool, say: Say) -> dict[str, Any]:
     """Do all of it; "passed" says whether all was right."""
-    gpu: Any
-    if emulated:
-        from emulation import EmulatedGpu
-
-        gpu = EmulatedGpu()
-    else:
-        from ryle.gpu import open_gpu
-
-        gpu = open_gpu()
+    gpu: Any = emulated_gpu() if emulated else open_gpu()
     say(f"  {gpu.name}, driver {gpu.driver}")
     found = {
         "gpu": gpu.name,
@@ -89,8 +83,9 @@ def page_locked(gpu: Any, emulated: bool, say: Say) -> dict[str, Any]:
     same = bool(np.array_equal(place.get(), ring))
     passed = same and (emulated or states[1] == states[3] is True)
     say(
-        f"  page_locked: {ring.nbytes >> 20} MiB in {took:.3f} s; to the GPU {locked[1]:.0f} Gb/s (4 copies returned after "
-        f"{1e3 * locked[0]:.2f} ms), pageable {pageable[1]:.0f} Gb/s ({1e3 * pageable[0]:.2f} ms); registered: {states}"
+        f"  page_locked: {ring.nbytes >> 20} MiB in {took:.3f} s; to the GPU {locked[1]:.0f} Gb/s (4 copies returned "
+        f"after {1e3 * locked[0]:.2f} ms), pageable {pageable[1]:.0f} Gb/s ({1e3 * pageable[0]:.2f} ms); "
+        f"registered: {states}"
     )
     return {
         "passed": passed,
@@ -147,9 +142,8 @@ def verifier(gpu: Any, say: Say) -> dict[str, Any]:
                     host = on_cpu.packets, on_cpu.wrong_packets, on_cpu.wrong_bytes
                     cases, right = cases + 1, right + (got == host == expected)
                     if got != expected or host != expected:
-                        say(
-                            f"  {filling.name} {nbytes} B, period {period}: GPU {got}, processor {host}, spoilt {expected}"
-                        )
+                        found = f"GPU {got}, processor {host}, spoilt {expected}"
+                        say(f"  {filling.name} {nbytes} B, period {period}: {found}")
                     data[...] = clean
     say(f"  verifier: {right} of {cases} cases right")
     return {"passed": right == cases, "cases": cases, "right": right}
@@ -199,7 +193,8 @@ def sink(gpu: Any, say: Say) -> dict[str, Any]:
     got = v.packets, v.wrong_packets, v.wrong_bytes
     passed = got == (given, spoilt, spoilt_bytes) and equal and back == list(range(chunks))
     say(
-        f"  sink: found {got} (packets, wrong packets, wrong bytes), given {(given, spoilt, spoilt_bytes)}; chunks equal {equal}"
+        f"  sink: found {got} (packets, wrong packets, wrong bytes), given {(given, spoilt, spoilt_bytes)}; "
+        f"chunks equal {equal}"
     )
     return {"passed": passed, "found": got, "given": (given, spoilt, spoilt_bytes), "equal": equal}
 

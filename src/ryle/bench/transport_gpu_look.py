@@ -19,6 +19,7 @@ UDP_SEGMENT, UDP_GRO, SO_RCVBUFFORCE, IPPROTO_UDP = 103, 104, 33, 17
 
 
 def read(path: str) -> str:
+    """Read a file of the system, or say why not."""
     try:
         return Path(path).read_text().strip()
     except OSError as error:

@@ -1,7 +1,7 @@
 """Packets between processes into a GPU's memory, every byte verified there: what a machine with many cores takes.
 
-    python bench/transport_gpu.py look check search            # some 4 minutes
-    python bench/transport_gpu.py soak --gbps 96 --minutes 8   # 0.8 of the lossless rate that was found
+    python -m ryle.bench.transport_gpu look check search            # some 4 minutes
+    python -m ryle.bench.transport_gpu soak --gbps 96 --minutes 8   # 0.8 of the lossless rate that was found
 
 Senders, each a process with one thread on its own core, send over loopback to one capture (or several) whose receiving
 threads have cores of their own too. Parts, in the order in which they are named:
@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -31,19 +30,18 @@ from ryle.bench.results import commit
 from ryle.bench.soak import in_words, line, summary
 from ryle.bench.traffic import Traffic
 from ryle.bench.traffic_account import Account, Second, Setting
-
-sys.path.insert(0, str(Path(__file__).parent))
-from transport_gpu_check import check
-from transport_gpu_look import cores_in_order, look, touch
+from ryle.bench.transport_gpu_check import check
+from ryle.bench.transport_gpu_look import cores_in_order, look, touch
 
 BEGAN = time.monotonic()
 
 
 def say(text: str) -> None:
+    """Print a line with the time."""
     print(f"[{time.monotonic() - BEGAN:6.1f} s] {text}", flush=True)
 
 
-# -- settings -----------------------------------------------------------------------------------------------------------
+# -- settings ---------------------------------------------------------------------------------------------------------
 
 
 def settings(given: argparse.Namespace) -> list[tuple[str, Setting]]:
@@ -78,16 +76,19 @@ def settings(given: argparse.Namespace) -> list[tuple[str, Setting]]:
 
 
 def told(account: Account) -> str:
-    v = account.verified
+    """Write what became of traffic at one rate."""
+    v, classes = account.verified, {k: n for k, n in account.classes.items() if n}
     return (
-        f"asked {account.asked:6.1f}, sent {account.offered:6.1f} Gb/s for {account.seconds:.1f} s: missing {account.missing}, "
-        f"{ {k: n for k, n in account.classes.items() if n} }, uncounted {account.uncounted}, verified {v.get('packets')} "
-        f"of {account.placed}, wrong {v.get('wrong_packets')}, behind {1e3 * account.behind:.1f} ms, stolen "
-        f"{account.stolen:.2f} s, resyncs {account.resyncs}, sender busy {account.busy['sender']:.2f}, {busiest(account)}"
+        f"asked {account.asked:6.1f}, sent {account.offered:6.1f} Gb/s for {account.seconds:.1f} s: missing "
+        f"{account.missing}, {classes}, uncounted {account.uncounted}, verified {v.get('packets')} of "
+        f"{account.placed}, wrong {v.get('wrong_packets')}, behind {1e3 * account.behind:.1f} ms, stolen "
+        f"{account.stolen:.2f} s, resyncs {account.resyncs}, sender busy {account.busy['sender']:.2f}, "
+        f"{busiest(account)}"
     )
 
 
 def busiest(account: Account) -> str:
+    """Write how busy the busiest thread of each kind was."""
     threads: dict[str, float] = {}
     for capture in account.busy["captures"]:
         for name, share in (capture or {}).items():
@@ -100,7 +101,7 @@ class TimeIsUpError(Exception):
     """The part has had its time."""
 
 
-# -- parts --------------------------------------------------------------------------------------------------------------
+# -- parts ------------------------------------------------------------------------------------------------------------
 
 
 def search(given: argparse.Namespace, keep: Any) -> dict[str, Any]:
@@ -136,9 +137,8 @@ def search(given: argparse.Namespace, keep: Any) -> dict[str, Any]:
             break
     best = max(found["searches"], key=lambda s: s["confirmed_gbps"], default=None)
     if best is not None:
-        say(
-            f"highest confirmed: {best['confirmed_gbps']:.1f} Gb/s for {best['confirmed_seconds']:.0f} s ({best['name']})"
-        )
+        length = f"{best['confirmed_seconds']:.0f} s"
+        say(f"highest confirmed: {best['confirmed_gbps']:.1f} Gb/s for {length} ({best['name']})")
         say(f'for the soak: --gbps {0.8 * best["confirmed_gbps"]:.1f} --setting "{best["name"]}"')
     return found
 
@@ -216,10 +216,12 @@ def soak(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def lean(account: Account) -> dict[str, Any]:
+    """Give an account without its seconds."""
     return {k: v for k, v in asdict(account).items() if k != "looks"} | {"uncounted": account.uncounted}
 
 
 def main() -> None:
+    """Do the parts that are named."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parts", nargs="+", choices=("look", "check", "search", "soak"))
     arguments.add_argument("--json", type=Path)
