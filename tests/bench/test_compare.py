@@ -33,7 +33,7 @@ def run(tmp_path_factory):
         if lost:
             present[PACKET] = 0
         here = changed(o, fengine=fengine, array={"antennas": antennas})
-        with BandWriter(here, folder / f"{name}.uvh5") as writer:
+        with BandWriter(here, folder / f"{name}.uvh5", overwrite=True) as writer:
             writer.push(SampleChunk(made.timestamp, made.data, present, made.packet_samples))
             writer.flush()
         return folder / f"{name}.uvh5"
