@@ -1,4 +1,4 @@
-// When a warpgroup drew, multiplied and wrote its tiles, for who looks where the time goes (ryle.bench.compare_kernels).
+// When a warpgroup drew, multiplied and wrote its tiles: where the time goes (ryle.bench.compare_kernels).
 #pragma once
 #include "ryle/gpu/device.cuh"
 
