@@ -85,7 +85,7 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
     ),
     ("_substreams_divide", GOOD, ('"1 s"\n[net', '"1 s"\nchannels_per_substream = 100\n[net'), None, "is 128"),
     ("_substreams_divide", GOOD, ('"1 s"\n[net', '"1 s"\nchannels_per_substream = 257\n[net'), None, "is 256"),
-    ("_f_packet", GOOD, ("heap = 64", "heap = 4096"), "fengine.spectra_per_heap", "at most 2048"),
+    ("_f_packet", GOOD, ("heap = 64", 'heap = 4096\nsends = "meerkat"'), "fengine.spectra_per_heap", "at most 2048"),
     ("_integration_length", GOOD, ('integration = "1 s"', 'integration = "1 ms"'), "xengine.integration", "0.004096 s"),
     (
         "_integration_length",

@@ -151,7 +151,7 @@ def test_streams_default_and_mapped():
 
 
 def test_four_bit_packets_hold_twice_the_channels():
-    eight = parse(BASE)
+    eight = changed(parse(BASE), fengine={"sends": "meerkat"})
     four = changed(eight, fengine={"output_bits": 4})
     assert (eight.value_bytes, four.value_bytes) == (2, 1)
     assert (eight.packet_channels, four.packet_channels) == (32, 64)

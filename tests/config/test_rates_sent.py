@@ -11,6 +11,7 @@ from ryle.config import changed, example, load, rates
 from ryle.net.digitizer import DigitizerSender
 from ryle.net.spectra import SpectraSender
 from ryle.net.visibilities import VisibilitySender
+from ryle.send.rows import RowSender
 
 
 def listen(stack):
@@ -48,8 +49,19 @@ def test_digitizer(observation):
     assert datagrams(sockets["digitizers"], 2) == [expected.datagram - 28] * 2
 
 
-def test_spectra(observation):
+def test_rows(observation):
     o, sockets = observation
+    assert o.fengine.sends == "rows"
+    expected = link(o, "F-engine out")
+    packets = expected.heap // expected.packet
+    with RowSender(o, [0], rate=1e6) as sender:
+        sender.send(np.zeros((1, 1, o.fengine.channels, o.pols, 128), np.int8), np.ones((o.pols, 64), bool), 0)
+    assert datagrams(sockets["spectra"], packets) == [expected.datagram - 28] * packets
+
+
+def test_heaps(observation):
+    o, sockets = observation
+    o = changed(o, fengine={"sends": "meerkat"})
     sender = SpectraSender(o, [0], rate=1e6)
     spectra = o.fengine.spectra_per_heap
     sender.send(np.zeros((1, 1, o.fengine.channels, spectra, o.pols, 2), np.int8), np.ones((o.pols, spectra), bool), 0)

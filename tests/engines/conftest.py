@@ -47,6 +47,7 @@ channels = {channels}
 taps = {taps}
 output_bits = {output_bits}
 spectra_per_heap = {spectra}
+sends = "{sends}"
 max_delay = "{max_delay} s"
 antennas_per_engine = {per_engine}
 gain = {gain}
@@ -93,6 +94,7 @@ def small_file(
     integration_spectra=128,
     sub=None,
     packet=2048,
+    sends="meerkat",
     seed=1,
     flux=800,
     duration=None,
@@ -122,6 +124,7 @@ def small_file(
         integration=integration_spectra * step / rate,
         sub=sub or channels // 2,
         packet=packet,
+        sends=sends,
         port=free_ports(antennas),
         port2=free_ports(8),
         port3=free_ports(1),

@@ -130,6 +130,7 @@ class Run:
 @pytest.fixture
 def run(tmp_path, observation_text):
     text = observation_text(
+        sends="rows",
         antennas=2,
         pols=("x",),
         rate=8_000_000,

@@ -25,6 +25,7 @@ heap_samples = {heap_samples}
 [fengine]
 channels = {channels}
 spectra_per_heap = {spectra}
+sends = "meerkat"
 output_bits = {bits}
 [xengine]
 integration = "{integration} s"

@@ -258,7 +258,7 @@ class FengineTable(Table):
     dither: Literal["uniform", "none"] = Field("uniform", description="added before rounding")
     seed: int = Field(1, ge=0, lt=1 << 63, description="of the dither; same seed, same bits")
     sends: Literal["rows", "meerkat"] = Field(
-        "meerkat", description="packets to the X-engines: rows as they multiply them, or heaps as MeerKAT's F-engines'"
+        "rows", description="packets to the X-engines: rows as they multiply them, or heaps as MeerKAT's F-engines'"
     )
     spectra_per_heap: int = Field(64, ge=8, le=4096, description="spectra in an F-heap of MeerKAT's, a multiple of 8")
     max_delay: Seconds = Field(1e-6, ge=0, description="largest delay, either sign, that overlaps allow for")
