@@ -66,12 +66,12 @@ def stream(heads, numbers):
     return [packet(head, number) for number in numbers for head in range(heads)]
 
 
-def feed(assembler, rng, packets):
+def feed(assembler, rng, packets, times=None, most=200):
     """Hand packets over in batches of any size, consuming in between; copies of the chunks, in order."""
     chunks, at = [], 0
     while at < len(packets):
-        n = int(rng.integers(1, 200))
-        assembler.take(packets[at : at + n])
+        n = int(rng.integers(1, most))
+        assembler.take(packets[at : at + n], times=0 if times is None else np.array(times[at : at + n], np.int64))
         at += n
         while (chunk := assembler.next(0)) is not None:
             with chunk:
@@ -103,3 +103,17 @@ def check_sums(assembler):
     assert np.array_equal(h.expected, h.placed + h.missing) and (h.missing >= 0).all()
     assert c.open + c.ready + c.taken + c.free == assembler.plan.chunks
     return c
+
+
+def check_rules(assembler, rules, chunks):
+    """Chunks and counts are those that the rules in plain Python give (`assembly_rules.Rules`)."""
+    p = assembler.plan
+    assert [(c[0], c[1]) for c in chunks] == [(epoch, number) for epoch, number, _ in rules.closed]
+    for (_, number, _, present, _), (_, _, held) in zip(chunks, rules.closed, strict=True):
+        found = {(int(h), number * p.packets + int(i)) for h, i in zip(*np.nonzero(present), strict=True)}
+        assert found == held
+    check_data(p, chunks)
+    counts = assembler.head_counts()
+    for name, each in rules.counts().items():
+        assert getattr(counts, name).tolist() == each, name
+    assert assembler.counts().resyncs == rules.resyncs

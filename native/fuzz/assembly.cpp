@@ -6,15 +6,18 @@
 // the input comes from libFuzzer; else main() makes it: `assembly SECONDS [SEED]`.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../net/assembler.h"
@@ -78,7 +81,7 @@ Plan make_plan(Draw& draw) {
     plan.packets = static_cast<std::int64_t>(1 + draw.upto(12));
     plan.window = static_cast<std::int64_t>(draw.upto(40));
     plan.skew = static_cast<std::int64_t>(draw.upto(40));
-    plan.outage = static_cast<std::int64_t>(draw.bits(2));
+    plan.outage = static_cast<std::int64_t>(draw.bits(draw.one_in(64) ? 2 : 1));
     plan.slots = static_cast<std::int64_t>(2 + draw.upto(12));
     const std::int64_t count = static_cast<std::int64_t>(heads);
     plan.data_bytes = count * plan.packets * bytes;
@@ -100,6 +103,10 @@ Plan make_plan(Draw& draw) {
     for (std::uint64_t n = draw.upto(3); n > 0; --n)
         plan.notes.push_back(static_cast<std::uint32_t>(draw.upto(fields - 1)));
     plan.pointers = draw.one_in(5);
+    if (draw.one_in(2)) plan.silence = std::chrono::nanoseconds(draw.bits(1));
+    if (draw.one_in(2)) plan.linger = std::chrono::nanoseconds(draw.bits(1));
+    plan.waits = draw.one_in(3);
+    if (plan.waits && draw.one_in(2)) plan.skew = -1;
     return plan;
 }
 
@@ -115,7 +122,9 @@ void write_field(std::vector<std::uint8_t>& packet, const PacketField& field, st
 struct Stream {
     Assembler& assembler;
     std::multimap<void*, int> given;  // buffers handed over and not yet back
+    std::mutex mutex;
     static void give_back(void* self, void* const* buffers, std::size_t count) {
+        const std::lock_guard lock(static_cast<Stream*>(self)->mutex);
         auto& given = static_cast<Stream*>(self)->given;
         for (std::size_t i = 0; i < count; ++i) {
             const auto found = given.find(buffers[i]);
@@ -145,6 +154,16 @@ void check_counts(const Assembler& assembler) {
     demand(c.open + c.ready + c.taken + c.free == assembler.plan().slots, "chunks are all somewhere");
 }
 
+// Of an epoch no number is left out, and nothing comes twice.
+struct Order {
+    std::int64_t epoch = -1, number = 0;
+    void follow(const Chunk& chunk) {
+        demand(chunk.epoch > epoch || (chunk.epoch == epoch && chunk.number == number + 1), "no chunk is left out");
+        epoch = chunk.epoch;
+        number = chunk.number;
+    }
+};
+
 void check_chunk(const Plan& plan, const Chunk& chunk) {
     std::int64_t placed = 0;
     for (std::int64_t h = 0; h < static_cast<std::int64_t>(plan.heads.size()); ++h)
@@ -165,7 +184,7 @@ void check_chunk(const Plan& plan, const Chunk& chunk) {
                 demand(!chunk.present[cell] || want != 0, "no payload is zero");
             }
         }
-    demand(placed == chunk.placed && placed > 0, "chunks hold something");
+    demand(placed == chunk.placed, "chunks know what they hold");
 }
 
 void assemble(Draw& draw) {
@@ -183,9 +202,20 @@ void assemble(Draw& draw) {
         return;
     }
     Assembler& assembler = *made;
-    Stream stream{assembler, {}};
+    Stream stream{assembler, {}, {}};
     assembler.on_give_back(&Stream::give_back, &stream);
     std::vector<Chunk*> held;
+    Order order;
+    const auto fetch = [&] {
+        Chunk* chunk = assembler.next(std::chrono::nanoseconds(0));
+        if (chunk == nullptr) return false;
+        check_chunk(plan, *chunk);
+        order.follow(*chunk);
+        demand(assembler.is_void(*chunk) == (chunk->placed == 0), "void chunks hold nothing, others something");
+        held.push_back(chunk);
+        return true;
+    };
+    std::int64_t arrived = 0;
     std::uint64_t now = draw.one_in(2) ? draw.bits(8) : draw.bits(2);
     std::vector<std::unique_ptr<std::vector<std::uint8_t>>> alive;  // pointer mode reads them later
     while (!draw.empty()) {
@@ -209,18 +239,36 @@ void assemble(Draw& draw) {
             void* buffer = plan.pointers && draw.one_in(2) ? packet.get() : nullptr;
             if (buffer != nullptr) stream.given.emplace(buffer, 0);
             batch.push_back({packet->data(), static_cast<std::uint32_t>(packet->size()),
-                             static_cast<std::uint32_t>(head), nullptr, buffer, 0});
+                             static_cast<std::uint32_t>(head), nullptr, buffer, arrived});
+            if (draw.one_in(2)) arrived += static_cast<std::int64_t>(draw.bits(1));
+            if (draw.one_in(200)) arrived = draw.one_in(2) ? 0 : static_cast<std::int64_t>(draw.bits(5));
             alive.push_back(std::move(packet));
         }
-        assembler.take(batch);
+        if (plan.waits) {  // somebody must consume meanwhile
+            std::atomic<bool> taken{false};
+            std::thread consumer([&] {
+                while (!taken) {
+                    Chunk* chunk = assembler.next(std::chrono::microseconds(100));
+                    if (chunk == nullptr) continue;
+                    check_chunk(plan, *chunk);
+                    order.follow(*chunk);
+                    assembler.release(chunk);
+                }
+            });
+            for (Chunk* chunk : held) assembler.release(chunk);
+            held.clear();
+            assembler.take(batch);
+            taken = true;
+            consumer.join();
+        } else {
+            assembler.take(batch);
+        }
         if (!plan.pointers) alive.clear();
         if (draw.one_in(9)) assembler.flush();
         if (draw.one_in(40)) assembler.reopen();
+        if (draw.one_in(6)) assembler.idle(arrived + static_cast<std::int64_t>(draw.bits(2)));
         if (draw.one_in(3))
-            while (Chunk* chunk = assembler.next(std::chrono::nanoseconds(0))) {
-                check_chunk(plan, *chunk);
-                held.push_back(chunk);
-            }
+            while (fetch()) continue;
         while (!held.empty() && draw.one_in(2)) {
             assembler.release(held.back());
             held.pop_back();
@@ -228,10 +276,7 @@ void assemble(Draw& draw) {
         check_counts(assembler);
     }
     assembler.finish();
-    while (Chunk* chunk = assembler.next(std::chrono::nanoseconds(0))) {
-        check_chunk(plan, *chunk);
-        held.push_back(chunk);
-    }
+    while (fetch()) continue;
     for (Chunk* chunk : held) assembler.release(chunk);
     check_counts(assembler);
     demand(stream.given.empty(), "every buffer comes back");
@@ -239,7 +284,7 @@ void assemble(Draw& draw) {
     demand(c.free == plan.slots, "every chunk comes back");
     reached.placed += c.placed, reached.late += c.late, reached.duplicate += c.duplicate, reached.chunks += c.chunks;
     reached.malformed += c.malformed, reached.foreign += c.foreign, reached.ring_full += c.ring_full;
-    reached.missing += c.missing, reached.resyncs += c.resyncs;
+    reached.missing += c.missing, reached.resyncs += c.resyncs, reached.voids += c.voids;
 }
 
 void dissect(Draw& draw) {
@@ -310,7 +355,7 @@ int main(int argc, char** argv) {
     say("placed", reached.placed), say("late", reached.late), say("duplicate", reached.duplicate);
     say("malformed", reached.malformed), say("foreign", reached.foreign), say("ring full", reached.ring_full);
     say("missing", reached.missing), say("resyncs", reached.resyncs), say("chunks", reached.chunks);
-    say("valid with items", static_cast<std::int64_t>(with_items));
+    say("voids", reached.voids), say("valid with items", static_cast<std::int64_t>(with_items));
     std::printf("\n");
     return 0;
 }

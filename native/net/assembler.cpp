@@ -22,7 +22,7 @@ std::uint64_t mixed(Key key) {
 
 std::size_t Assembler::memory_bytes(const Plan& plan) {
     checked_width(plan);
-    return static_cast<std::size_t>(plan.slots * slot_bytes(plan));
+    return static_cast<std::size_t>((plan.slots + 1) * slot_bytes(plan));  // the last for void chunks
 }
 
 Assembler::Assembler(Plan plan, std::uint8_t* memory)
@@ -32,6 +32,9 @@ Assembler::Assembler(Plan plan, std::uint8_t* memory)
       per_cell_(parts_.count()),
       span_(plan_.packets * plan_.step),
       reach_(8 * width_),
+      leap_(std::max({plan_.window / plan_.step, plan_.packets, kVotes})),
+      outage_(std::max<std::int64_t>(1, plan_.outage / span_)),
+      rows_(std::min(plan_.slots, width_ + outage_)),
       past_cache_(plan_.loops.empty() && plan_.parts[0].bytes >= 1024 &&
                   plan_.slots * plan_.data_bytes >= kBeyondCache),
       memory_(memory_bytes(plan_), memory),
@@ -40,23 +43,25 @@ Assembler::Assembler(Plan plan, std::uint8_t* memory)
       noted_memory_(per_cell_ > 1 && !plan_.notes.empty() ? plan_.slots * cells(plan_) : 0),
       buffers_memory_(plan_.pointers ? plan_.slots * marks(plan_) : 0),
       heads_(plan_.heads.size(), Head{}),
-      open_(width_) {
+      open_(rows_),
+      waits_(plan_.waits) {
     std::uint8_t* at = memory_.data();
-    for (std::size_t i = 0; i < chunks_.size(); ++i) {
-        Chunk& chunk = chunks_[i];
+    for (std::size_t i = 0; i <= chunks_.size(); ++i) {
+        Chunk& chunk = i < chunks_.size() ? chunks_[i] : void_;
         if (plan_.pointers) {
             chunk.addresses = reinterpret_cast<std::uint64_t*>(at);
-            chunk.buffers = buffers_memory_.data() + i * marks(plan_);
+            if (&chunk != &void_) chunk.buffers = buffers_memory_.data() + i * marks(plan_);
         } else {
             chunk.data = at;
         }
         chunk.present = at + body_bytes(plan_);
+        at += slot_bytes(plan_);
         if (!plan_.notes.empty())
             chunk.notes = reinterpret_cast<std::uint64_t*>(chunk.present + page_aligned(marks(plan_)));
+        if (&chunk == &void_) break;
         if (!noted_memory_.empty()) chunk.noted = noted_memory_.data() + i * cells(plan_);
         chunk.placed_by_head = placed_memory_.data() + 2 * i * heads_.size();
         chunk.optional_by_head = chunk.placed_by_head + heads_.size();
-        at += slot_bytes(plan_);
         free_.push_back(&chunk);
     }
     for (const std::uint32_t field : plan_.key_fields) key_widths_.push_back(plan_.layout.fields[field].width);
@@ -120,29 +125,24 @@ void Assembler::take(std::span<const Arrival> packets) {
     std::array<std::uint64_t, 1024> values;
     std::array<std::uint64_t, kBatch * kMostNotes> notes;
     std::array<Parsed, kBatch> parsed;
-    std::array<Copy, kBatch> copies;
-    std::array<void*, kBatch> unused;
+    Batch found;
     for (std::size_t at = 0; at < packets.size(); at += kBatch) {
         const auto batch = packets.subspan(at, std::min(kBatch, packets.size() - at));
         for (std::size_t i = 0; i < batch.size(); ++i) {
             if (i + 4 < batch.size()) __builtin_prefetch(batch[i + 4].data);
             read(batch[i], values.data(), parsed[i], notes.data() + i * plan_.notes.size());
         }
-        std::size_t located, unused_count = 0;
-        {
-            const std::lock_guard lock(mutex_);
-            located = locate(batch, parsed.data(), notes.data(), copies.data(), unused.data(), unused_count);
-        }
-        if (!plan_.pointers) {
-            for (std::size_t i = 0; i < located;) {
-                Chunk* chunk = copies[i].chunk;
-                std::int64_t ended = 0;
-                for (; i < located && copies[i].chunk == chunk; ++i, ++ended)
-                    copy(copies[i], copies[std::min(i + 1, located - 1)].from);
-                chunk->finished.fetch_add(ended, std::memory_order_release);
+        for (std::size_t done = 0; done < batch.size();) {
+            {
+                const std::lock_guard lock(mutex_);
+                done +=
+                    locate(batch.subspan(done), parsed.data() + done, notes.data() + done * plan_.notes.size(), found);
             }
+            if (!plan_.pointers) copy_all(found);
+            if (found.refused != 0 && give_back_ != nullptr)
+                give_back_(give_back_context_, found.unused.data(), found.refused);
+            if (done < batch.size()) wait_for_memory();
         }
-        if (unused_count != 0 && give_back_ != nullptr) give_back_(give_back_context_, unused.data(), unused_count);
     }
 }
 
@@ -170,22 +170,28 @@ bool Assembler::unwrapped(std::uint64_t count, std::int64_t& time) {
 
 Chunk*& Assembler::slot(std::int64_t chunk) {
     const std::int64_t at = open_at_ + (chunk - base_);
-    return open_[at < width_ ? at : at - width_];
+    return open_[at < rows_ ? at : at - rows_];
 }
 
+// Places of packets, up to one that has to wait for memory; says how many it went through.
 std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* parsed, const std::uint64_t* notes,
-                              Copy* copies, void** unused, std::size_t& unused_count) {
-    std::size_t located = 0;
-    for (std::size_t i = 0; i < packets.size(); ++i) {
-        ++counts_.received;
-        if (last_arrival_ != 0 && packets[i].arrived != 0) close_if_quiet(packets[i].arrived);
-        last_arrival_ = packets[i].arrived;
+                              Batch& out) {
+    out.located = out.refused = 0;
+    std::size_t i = 0;
+    for (; i < packets.size(); ++i) {
+        const std::int64_t arrived = packets[i].arrived;
+        if (arrived != 0) {
+            if (arrived >= check_at_ || arrived < now_ - kSetBack) tick(arrived);
+            now_ = std::max(now_, arrived);
+        }
+        last_arrival_ = arrived == 0 ? 0 : now_;
         const auto refuse = [&](std::uint8_t fault) {
             ++counts_.malformed;
             ++counts_.faults[fault];
         };
         std::int32_t head;
         std::int64_t since;
+        ++counts_.received;
         if (parsed[i].fault == kControl || parsed[i].fault == kStop) {
             ++counts_.foreign;
         } else if (parsed[i].fault != kValid) {
@@ -198,73 +204,75 @@ std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* pa
             const std::int64_t number = floor_div(since, plan_.step);
             if (number * plan_.step != since) {
                 refuse(kOffStep);
-            } else if (place(packets[i], parsed[i], notes + i * plan_.notes.size(), head, number, copies[located])) {
-                ++located;
-                continue;
+            } else {
+                const Fate fate = place(packets[i], parsed[i], notes + i * plan_.notes.size(), head, number, out);
+                if (fate == Fate::placed) continue;
+                if (fate == Fate::waits) {
+                    --counts_.received;
+                    break;
+                }
             }
         }
-        if (packets[i].buffer != nullptr) unused[unused_count++] = packets[i].buffer;
+        if (packets[i].buffer != nullptr) out.unused[out.refused++] = packets[i].buffer;
     }
-    return located;
+    return i;
 }
 
-// Find the packet's place and count it; false if it has none.
-bool Assembler::place(const Arrival& packet, const Parsed& parsed, const std::uint64_t* notes, std::int32_t head,
-                      std::int64_t number, Copy& copy) {
+// Whether a chunk that nothing lies in yet may have memory: those that window and skew do not keep open, nor the one
+// that comes next, leave enough for these.
+bool Assembler::memory_for(std::int64_t chunk) {
+    if (chunk <= base_ + width_) return !free_.empty();
+    std::size_t before = 0;
+    for (std::int64_t c = base_; c <= base_ + width_; ++c) before += slot(c) == nullptr;
+    return free_.size() > before;
+}
+
+// Find the packet's place and count it. Nothing has changed if it is to wait.
+Assembler::Fate Assembler::place(const Arrival& packet, const Parsed& parsed, const std::uint64_t* notes,
+                                 std::int32_t head, std::int64_t number, Batch& out) {
     Head& h = heads_[head];
-    std::int64_t chunk = floor_div(number, plan_.packets);
-    if (!started_) begin(chunk);
-    if (quiet_) {
-        quiet_ = false;
-        if (chunk < base_ || chunk - top_ > std::max<std::int64_t>(1, plan_.outage / span_)) {
-            ++counts_.resyncs;
-            begin(chunk);
-        } else {
-            advance(chunk - width_ + 1);
-        }
-    }
-    if (chunk < base_ && !closed_any_ && top_ - chunk < width_) {
-        open_at_ = (open_at_ + width_ - (base_ - chunk)) % width_;
-        base_ = chunk;  // the first packet of all was not the earliest
-        recount_behind();
-    }
-    if (chunk < base_ || chunk >= base_ + 2 * width_) {
+    const std::int64_t chunk = floor_div(number, plan_.packets);
+    enter(chunk);
+    if (waits_ && chunk >= base_ + rows_ && in_step(h, number))  // its memory is needed
+        while (chunk >= base_ + rows_ && base_ <= top_) close_first(false);
+    if (chunk < base_ || chunk >= base_ + rows_) {
         const bool near = chunk < base_ && chunk >= base_ - reach_;
-        if (!stray(head, number)) {
-            if (near) {
+        const bool lags = near && number + plan_.window / plan_.step >= h.newest;  // but did not step back
+        if (lags) hear(h, number);
+        if (lags || !stray(h, number)) {
+            if (near)
                 ++counts_.late, ++h.counts.late;
-            } else {
+            else
                 ++counts_.malformed, ++counts_.faults[kJump], ++h.counts.jump;
-            }
-            return false;
+            return Fate::refused;
         }
     }
-    if (chunk >= base_ + width_) advance(chunk - width_ + 1);
     Chunk*& slot = this->slot(chunk);
     const std::int64_t within = number - chunk * plan_.packets, cell = head * plan_.packets + within;
     const std::int64_t mark = per_cell_ == 1 ? cell : cell * per_cell_ + parsed.part;
     if (slot != nullptr && slot->present[mark]) {
         ++counts_.duplicate, ++h.counts.duplicate;
-        stray(head, number);
-        return false;
+        if (number + plan_.window / plan_.step < h.newest) stray(h, number);
+        return Fate::refused;
     }
-    if (slot == nullptr && !free_.empty()) {
+    if (slot == nullptr && memory_for(chunk)) {
         slot = free_.back();
         free_.pop_back();
         slot->number = chunk;
-        slot->epoch = epoch_;
         slot->timestamp = plan_.origin + chunk * span_;
         slot->placed = 0;
         slot->started = 0;
         slot->finished.store(0, std::memory_order_relaxed);
     }
-    h.away = 0;
-    h.last_home = counts_.received;
-    h.peak = std::max(h.peak, number);
-    h.first = std::min(h.first, number);
-    first_ = std::min(first_, number);
-    top_ = std::max(top_, chunk);
     Chunk* const target = slot;
+    if (target == nullptr && waits_ && chunk <= base_ + width_) return Fate::waits;
+    const bool home = h.live && h.newest != -kNever ? in_step(h, number) : chunk < base_ + width_;
+    if (home || target != nullptr) {
+        h.first = std::min(h.first, number);
+        h.peak = std::max(h.peak, number);
+        first_ = std::min(first_, number);
+        top_ = std::max(top_, chunk);
+    }
     if (target != nullptr) {
         ++counts_.placed, ++h.counts.placed;
         target->present[mark] = 1;
@@ -279,23 +287,18 @@ bool Assembler::place(const Arrival& packet, const Parsed& parsed, const std::ui
         } else {
             const Part part = parts_[parsed.part];
             ++target->started;
-            copy = {target, target->data + plan_.offsets[head] + within * plan_.stride + part.place, payload,
-                    static_cast<std::size_t>(part.bytes)};
+            out.copies[out.located++] = {target,
+                                         target->data + plan_.offsets[head] + within * plan_.stride + part.place,
+                                         payload, static_cast<std::size_t>(part.bytes)};
         }
     } else {
         ++counts_.ring_full, ++h.counts.ring_full;
     }
-    if (number > h.newest) {
-        const std::int64_t done = (base_ + 1) * span_ + plan_.window;  // a head is done with base_ from here on
-        const bool was_behind = h.newest == -kNever || h.newest * plan_.step < done;
-        h.newest = number;
-        newest_ = std::max(newest_, number);
-        if (was_behind && number * plan_.step >= done) --behind_;
-        while (base_ < top_ &&
-               (behind_ == 0 || newest_ * plan_.step >= (base_ + 1) * span_ + plan_.window + plan_.skew))
-            close_first(false);
+    if (home || leapt(h, number)) {
+        hear(h, number);
+        close_passed();
     }
-    return target != nullptr;
+    return target != nullptr ? Fate::placed : Fate::refused;
 }
 
 // Keep the header fields of a cell's first packet.
@@ -306,6 +309,16 @@ void Assembler::note(Chunk& chunk, std::int64_t cell, const std::uint64_t* notes
     }
     const std::size_t count = plan_.notes.size();
     std::copy_n(notes, count, chunk.notes + static_cast<std::size_t>(cell) * count);
+}
+
+void Assembler::copy_all(Batch& batch) {
+    for (std::size_t i = 0; i < batch.located;) {
+        Chunk* chunk = batch.copies[i].chunk;
+        std::int64_t ended = 0;
+        for (; i < batch.located && batch.copies[i].chunk == chunk; ++i, ++ended)
+            copy(batch.copies[i], batch.copies[std::min(i + 1, batch.located - 1)].from);
+        chunk->finished.fetch_add(ended, std::memory_order_release);
+    }
 }
 
 void Assembler::copy(const Copy& copy, const std::uint8_t* next) const {

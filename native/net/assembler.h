@@ -48,9 +48,9 @@ struct Chunk {
 
 struct Counts {
     std::int64_t received = 0, placed = 0, late = 0, duplicate = 0, malformed = 0, foreign = 0, ring_full = 0;
-    std::int64_t missing = 0, filled = 0;
+    std::int64_t missing = 0;
     std::array<std::int64_t, kFaults> faults{};
-    std::int64_t chunks = 0, resyncs = 0, first_loss = 0;  // first_loss: ns since 1970, 0 if none
+    std::int64_t chunks = 0, voids = 0, resyncs = 0, first_loss = 0;  // first_loss: ns since 1970, 0 if none
     std::int64_t open = 0, ready = 0, taken = 0, free = 0;
 };
 
@@ -75,13 +75,17 @@ class Assembler : public Sink {
     void flush();
     // No more packets will come: flush, and let next() end once everything has been consumed.
     void finish();
+    // Packets wait for memory no more, if they did: those that find none are dropped.
+    void stop_waiting();
     // Allow packets again after finish(); time begins anew.
     void reopen();
 
-    // The oldest closed chunk, missing packets zeroed; nullptr after `timeout`, or at the end.
+    // The oldest closed chunk, missing packets zeroed; nullptr after `timeout`, or at the end. A chunk that nothing
+    // came for, or that found no memory, lies where all such do (`is_void`), and nothing is ever written there.
     Chunk* next(std::chrono::nanoseconds timeout);
     void release(Chunk* chunk);
     bool ended() const;
+    bool is_void(const Chunk& chunk) const { return chunk.present == void_.present; }
 
     Counts counts() const;
     void head_counts(std::span<HeadCounts> out) const;
@@ -92,12 +96,20 @@ class Assembler : public Sink {
   private:
     struct Head {
         std::int64_t newest, first, charged;  // packet numbers of this epoch; charged: up to which packets are expected
-        std::int64_t peak;                    // newest number, late ones counted
-        std::int64_t away = 0;                // packets in a row that did not belong to the open time
-        std::int64_t last_away = 0;           // number of the last of them
+        std::int64_t peak;                    // newest that was placed, believed or not
+        std::int64_t away = 0;                // packets in a row that did not belong to the head's time
+        std::int64_t last_away = 0, low = 0;  // number of the last of them, and the lowest
         std::int64_t last_home = 0;           // datagrams that had been received when it last belonged
+        std::int64_t heard = 0;               // when that was, ns
+        bool live = true;                     // heard lately, or not yet given up: others wait for it
         HeadCounts counts;
     };
+    // What next() gives: a chunk, or (without one) a stretch of void ones.
+    struct Ready {
+        Chunk* chunk;
+        std::int64_t number, count, epoch;
+    };
+    enum class Fate { placed, refused, waits };
     struct Parsed {
         Key key;
         std::uint64_t count;    // modulo the period
@@ -111,46 +123,71 @@ class Assembler : public Sink {
         const std::uint8_t* from;
         std::size_t bytes;
     };
+    static constexpr std::size_t kBatch = 64;
+    struct Batch {  // what locking finds out about packets
+        std::array<Copy, kBatch> copies;
+        std::array<void*, kBatch> unused;
+        std::size_t located = 0, refused = 0;
+    };
     struct Entry {
         Key key;
         std::int32_t head;
     };
-    static constexpr std::size_t kBatch = 64;
+    static constexpr std::int64_t kVotes = 8;  // packets that must agree before a clock is taken to have moved
+    static constexpr std::int64_t kSetBack = 10'000'000'000;  // ns by which times are not out of order but set back
     static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();  // no packet has this number
 
     void read(const Arrival& packet, std::uint64_t* values, Parsed& out, std::uint64_t* notes) const;
     std::int32_t find(Key key) const;
     // Under the lock:
-    std::size_t locate(std::span<const Arrival> packets, const Parsed* parsed, const std::uint64_t* notes, Copy* copies,
-                       void** unused, std::size_t& unused_count);
-    bool place(const Arrival& packet, const Parsed& parsed, const std::uint64_t* notes, std::int32_t head,
-               std::int64_t number, Copy& copy);
+    std::size_t locate(std::span<const Arrival> packets, const Parsed* parsed, const std::uint64_t* notes, Batch& out);
+    Fate place(const Arrival& packet, const Parsed& parsed, const std::uint64_t* notes, std::int32_t head,
+               std::int64_t number, Batch& out);
+    bool memory_for(std::int64_t chunk);
     void note(Chunk& chunk, std::int64_t cell, const std::uint64_t* notes) const;
-    bool stray(std::int32_t head, std::int64_t number);
+    void hear(Head& head, std::int64_t number);
+    bool in_step(const Head& head, std::int64_t number) const {
+        return head.newest != -kNever && number <= head.newest + leap_;
+    }
+    void enter(std::int64_t chunk);
+    bool leapt(Head& head, std::int64_t number);
+    bool stray(Head& head, std::int64_t number);
+    bool moved(std::int64_t number, bool far, std::int64_t& low) const;
+    void count(const Head& head, std::int64_t by);
+    void recount();
+    void close_passed();
+    void tick(std::int64_t now);
+    std::int64_t next_event() const;
     void advance(std::int64_t chunk);
     void close_first(bool final);
+    void give_void(std::int64_t count);
     void charge(std::int64_t chunk, const Chunk* slot, bool final);
     void close_all();
-    void close_if_quiet(std::int64_t now);
+    void close_for_memory();
+    Chunk* void_chunk(std::int64_t number, std::int64_t epoch);
     void begin(std::int64_t chunk);
-    void recount_behind();
     bool unwrapped(std::uint64_t count, std::int64_t& time);
     Chunk*& slot(std::int64_t chunk);
 
+    void copy_all(Batch& batch);
+    void wait_for_memory();
     void copy(const Copy& copy, const std::uint8_t* next) const;
     void zero(Chunk& chunk) const;
     void zero(std::uint8_t* cell, std::int64_t part) const;
 
     const Plan plan_;
-    std::int64_t width_;  // chunks that are open at most
+    const std::int64_t width_;  // chunks that window and skew keep open
     const Parts parts_;
-    const std::int64_t per_cell_;  // parts of a cell
-    std::int64_t span_, reach_;
-    bool past_cache_;  // copy payloads so that caches are left alone
+    const std::int64_t per_cell_;                      // parts of a cell
+    const std::int64_t span_, reach_, leap_, outage_;  // the last in chunks, as reach_
+    const std::int64_t rows_;                          // chunks from the oldest open one on that may have memory
+    bool past_cache_;                                  // copy payloads so that caches are left alone
     RingMemory memory_;
     std::vector<std::uint32_t> key_widths_;
     std::vector<Entry> table_;
     std::vector<Chunk> chunks_;
+    Chunk void_;
+    std::vector<std::unique_ptr<Chunk>> voids_;  // given out, or kept for the next
     std::vector<std::int64_t> placed_memory_;
     std::vector<std::uint8_t> noted_memory_;
     std::vector<void*> buffers_memory_;
@@ -158,26 +195,35 @@ class Assembler : public Sink {
     void* give_back_context_ = nullptr;
 
     mutable std::mutex mutex_;
-    std::condition_variable ready_changed_;
+    std::condition_variable ready_changed_, free_changed_;
     std::vector<Head> heads_;
-    std::vector<Chunk*>
-        open_;  // a ring that begins with base_ at open_[open_at_]; nullptr: no packet yet, or no memory
+    std::vector<Chunk*> open_;  // a ring that begins with base_ at open_[open_at_]; nullptr: nothing came, or no memory
     std::int64_t open_at_ = 0;
     std::vector<Chunk*> free_;
-    std::deque<Chunk*> ready_;
+    std::deque<Ready> ready_;
+    std::vector<Chunk*> spare_;            // void chunks that are not given out
     std::int64_t reference_ = 0;           // counters are unwrapped around this time,
     std::uint64_t reference_residue_ = 0;  // which is this modulo the period; both follow base_:
     std::int64_t referred_ = 0;            // as it was when they were set
     std::int64_t base_ = 0;                // oldest open chunk
     std::int64_t top_ = 0;                 // newest chunk with a packet
     std::int64_t newest_ = 0, first_ = 0;
-    std::int64_t behind_ = 0;  // heads that may still send for the oldest open chunk
-    bool started_ = false;     // an epoch has begun
-    bool closed_any_ = false;  // in this epoch
-    bool quiet_ = false;       // all chunks were closed because nothing came
-    bool finished_ = false;
+    std::int64_t done_ = 0, far_ = 0;  // packet numbers: beyond the oldest chunk by the window; by window and skew
+    std::int64_t behind_ = 0;          // live heads that may still send for the oldest open chunk
+    std::int64_t voters_ = 0;          // live heads that were heard in this epoch
+    std::int64_t ahead_ = 0;           // of these, those beyond far_
+    bool started_ = false;             // an epoch has begun
+    bool restarted_ = true;            // it is the first, or the first after finish()
+    bool closed_any_ = false;          // in this epoch
+    bool given_any_ = false;           // in this epoch a chunk that is not void
+    bool quiet_ = false;               // all chunks were closed because nothing came
+    bool finished_ = false, waits_ = false;
+    std::int64_t void_run_ = 0;              // void chunks since the last that is not
+    std::int64_t waiting_ = 0, asking_ = 0;  // threads that wait for memory, and for a chunk
     std::int64_t taken_ = 0, epoch_ = -1;
+    std::int64_t now_ = 0;           // newest time of arrival, ns since 1970; 0: unknown
     std::int64_t last_arrival_ = 0;  // of a packet, or an idle call after packets without times; 0: unknown
+    std::int64_t check_at_ = 0;      // time at which somebody may have been silent for too long
     Counts counts_;
 };
 

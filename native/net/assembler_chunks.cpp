@@ -11,9 +11,22 @@ Chunk* Assembler::next(std::chrono::nanoseconds timeout) {
     Chunk* chunk = nullptr;
     {
         std::unique_lock lock(mutex_);
-        ready_changed_.wait_for(lock, timeout, [this] { return !ready_.empty() || finished_; });
+        const auto deadline = std::chrono::steady_clock::now() + timeout;
+        ++asking_;
+        while (ready_.empty() && !finished_) {
+            if (waiting_ > 0 && free_.empty()) close_for_memory();
+            if (!ready_.empty() || ready_changed_.wait_until(lock, deadline) == std::cv_status::timeout) break;
+        }
+        --asking_;
         if (ready_.empty()) return nullptr;
-        chunk = ready_.front();
+        Ready& first = ready_.front();
+        if (first.chunk == nullptr) {
+            chunk = void_chunk(first.number, first.epoch);
+            ++first.number;
+            if (--first.count == 0) ready_.pop_front();
+            return chunk;
+        }
+        chunk = first.chunk;
         ready_.pop_front();
         ++taken_;
     }
@@ -22,7 +35,50 @@ Chunk* Assembler::next(std::chrono::nanoseconds timeout) {
     return chunk;
 }
 
+Chunk* Assembler::void_chunk(std::int64_t number, std::int64_t epoch) {
+    if (spare_.empty()) {
+        voids_.push_back(std::make_unique<Chunk>());
+        spare_.push_back(voids_.back().get());
+    }
+    Chunk* chunk = spare_.back();
+    spare_.pop_back();
+    chunk->number = number;
+    chunk->epoch = epoch;
+    chunk->timestamp = plan_.origin + number * span_;
+    chunk->data = void_.data;
+    chunk->addresses = void_.addresses;
+    chunk->present = void_.present;
+    chunk->notes = void_.notes;
+    return chunk;
+}
+
+// A packet waits for memory, and nothing is ready that a consumer could give back: the oldest chunk must do.
+void Assembler::close_for_memory() {
+    while (ready_.empty() && base_ <= top_) close_first(false);
+}
+
+void Assembler::wait_for_memory() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    while (free_.empty() && waits_) {
+        if (asking_ > 0 && ready_.empty()) close_for_memory();
+        free_changed_.wait(lock);
+    }
+    --waiting_;
+}
+
+void Assembler::stop_waiting() {
+    const std::lock_guard lock(mutex_);
+    waits_ = false;
+    free_changed_.notify_all();
+}
+
 void Assembler::release(Chunk* chunk) {
+    if (is_void(*chunk)) {
+        const std::lock_guard lock(mutex_);
+        spare_.push_back(chunk);
+        return;
+    }
     const std::size_t count = static_cast<std::size_t>(marks(plan_));
     if (plan_.pointers && give_back_ != nullptr) {
         std::array<void*, 256> buffers;
@@ -47,6 +103,7 @@ void Assembler::release(Chunk* chunk) {
     const std::lock_guard lock(mutex_);
     free_.push_back(chunk);
     --taken_;
+    free_changed_.notify_one();
 }
 
 bool Assembler::ended() const {
@@ -58,7 +115,7 @@ Counts Assembler::counts() const {
     const std::lock_guard lock(mutex_);
     Counts counts = counts_;
     counts.open = std::count_if(open_.begin(), open_.end(), [](const Chunk* c) { return c != nullptr; });
-    counts.ready = static_cast<std::int64_t>(ready_.size());
+    counts.ready = std::count_if(ready_.begin(), ready_.end(), [](const Ready& r) { return r.chunk != nullptr; });
     counts.taken = taken_;
     counts.free = static_cast<std::int64_t>(free_.size());
     return counts;

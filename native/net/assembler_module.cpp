@@ -50,40 +50,46 @@ void take_at(Sink& sink, const std::vector<std::uintptr_t>& data, const std::vec
     sink.take(arrivals);
 }
 
-// A chunk that Python holds, by its place in the ring; -1 means none.
-using Taken = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+// A chunk that Python holds: what to release it by (-1: none), its place in the ring, number, epoch, timestamp, placed.
+using Taken = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 
 class PyAssembler : public Assembler {
   public:
     PyAssembler(Plan plan, std::optional<Memory> memory)
-        : Assembler(std::move(plan), memory ? memory->data() : nullptr), given_(std::move(memory)) {
-        held_.resize(this->plan().slots);
-    }
+        : Assembler(std::move(plan), memory ? memory->data() : nullptr), given_(std::move(memory)) {}
     Taken next_chunk(double timeout) {
         Chunk* chunk;
         {
             const nb::gil_scoped_release released;
             chunk = next(seconds(timeout));
         }
-        if (chunk == nullptr) return {-1, 0, 0, 0, 0};
-        const std::int64_t slot = slot_of(*chunk);
-        held_[slot] = chunk;
-        return {slot, chunk->number, chunk->epoch, chunk->timestamp, chunk->placed};
+        if (chunk == nullptr) return {-1, 0, 0, 0, 0, 0};
+        if (unused_.empty()) {
+            unused_.push_back(static_cast<std::int64_t>(held_.size()));
+            held_.push_back(nullptr);
+        }
+        const std::int64_t handle = unused_.back();
+        unused_.pop_back();
+        held_[handle] = chunk;
+        return {handle, slot_of(*chunk), chunk->number, chunk->epoch, chunk->timestamp, chunk->placed};
     }
-    void release_chunk(std::int64_t slot) {
-        if (slot < 0 || slot >= static_cast<std::int64_t>(held_.size()) || held_[slot] == nullptr)
+    void release_chunk(std::int64_t handle) {
+        if (handle < 0 || handle >= static_cast<std::int64_t>(held_.size()) || held_[handle] == nullptr)
             throw std::invalid_argument("this chunk is not held");
-        Chunk* chunk = held_[slot];
-        held_[slot] = nullptr;
+        Chunk* chunk = held_[handle];
+        held_[handle] = nullptr;
+        unused_.push_back(handle);
         const nb::gil_scoped_release released;
         release(chunk);
     }
+    // The number of the ring's chunks for all that are void.
     std::int64_t slot_of(const Chunk& chunk) const { return (chunk.present - memory().data()) / slot_bytes(); }
-    std::int64_t slot_bytes() const { return static_cast<std::int64_t>(memory().bytes()) / plan().slots; }
+    std::int64_t slot_bytes() const { return ryle::slot_bytes(plan()); }
 
   private:
     std::optional<Memory> given_;  // keeps it alive
     std::vector<Chunk*> held_;     // under the GIL
+    std::vector<std::int64_t> unused_;
 };
 
 nb::dict counts_of(const Assembler& assembler) {
@@ -95,6 +101,7 @@ nb::dict counts_of(const Assembler& assembler) {
         {"missing", c.missing},     {"ring_full", c.ring_full}, {"chunks", c.chunks},
         {"resyncs", c.resyncs},     {"open", c.open},           {"ready", c.ready},
         {"taken", c.taken},         {"free", c.free},           {"first_loss", c.first_loss},
+        {"voids", c.voids},
     };
     for (const auto& [name, value] : values) d[name] = value;
     d["faults"] = std::vector<std::int64_t>(c.faults.begin(), c.faults.end());
@@ -153,6 +160,7 @@ void bind_assembler(nb::module_& m) {
         .def_rw("stride", &Plan::stride)
         .def_rw("run_bytes", &Plan::run_bytes)
         .def_rw("pointers", &Plan::pointers)
+        .def_rw("waits", &Plan::waits)
         .def("add_loop", [](Plan& p, std::int64_t count, std::int64_t from,
                             std::int64_t to) { p.loops.push_back({count, from, to}); })
         .def("add_part", [](Plan& p, std::int64_t offset, std::int64_t bytes, std::int64_t place,
@@ -160,6 +168,9 @@ void bind_assembler(nb::module_& m) {
         .def_prop_rw(
             "linger", [](const Plan& p) { return std::chrono::duration<double>(p.linger).count(); },
             [](Plan& p, double s) { p.linger = seconds(s); })
+        .def_prop_rw(
+            "silence", [](const Plan& p) { return std::chrono::duration<double>(p.silence).count(); },
+            [](Plan& p, double s) { p.silence = seconds(s); })
         .def_prop_ro("memory_bytes", [](const Plan& plan) { return Assembler::memory_bytes(plan); })
         .def_prop_ro("marks_at", &body_bytes, "Byte of a chunk's memory at which its marks begin.")
         .def_prop_ro("notes_at", [](const Plan& p) { return body_bytes(p) + page_aligned(marks(p)); });
@@ -185,9 +196,10 @@ void bind_assembler(nb::module_& m) {
         .def_prop_ro("slot_bytes", &PyAssembler::slot_bytes)
         .def_prop_ro("open_most", &Assembler::open_most)
         .def("next", &PyAssembler::next_chunk, "timeout"_a)
-        .def("release", &PyAssembler::release_chunk, "slot"_a)
+        .def("release", &PyAssembler::release_chunk, "handle"_a)
         .def("flush", &Assembler::flush, nb::call_guard<nb::gil_scoped_release>())
         .def("finish", &Assembler::finish, nb::call_guard<nb::gil_scoped_release>())
+        .def("stop_waiting", &Assembler::stop_waiting, nb::call_guard<nb::gil_scoped_release>())
         .def("reopen", &Assembler::reopen, nb::call_guard<nb::gil_scoped_release>())
         .def("ended", &Assembler::ended, nb::call_guard<nb::gil_scoped_release>())
         .def(

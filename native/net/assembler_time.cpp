@@ -1,4 +1,4 @@
-// Time: which chunks are open, when they close, what is missing then, and when the clock is taken to have moved.
+// Time: which chunks are open, when they close, and what is missing then.
 #include <algorithm>
 
 #include "assembler.h"
@@ -6,57 +6,33 @@
 namespace ryle {
 namespace {
 
-constexpr std::int64_t kVotes = 8;  // packets that must agree before the clock is taken to have moved
-
-std::int64_t unix_ns() {
-    using namespace std::chrono;
-    return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
-}
+std::int64_t up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-// A packet that is not of the open time. True if the clock is now taken to have moved to it.
-bool Assembler::stray(std::int32_t head, std::int64_t number) {
-    Head& h = heads_[head];
-    const std::int64_t chunk = floor_div(number, plan_.packets), near = width_ * plan_.packets;
-    const bool far = chunk >= base_ + 2 * width_ || chunk < base_ - reach_;
-    if (!far && number + plan_.window / plan_.step >= h.peak) {  // it lags behind the others but did not step back
-        h.peak = std::max(h.peak, number);
-        h.away = 0;
-        h.last_home = counts_.received;
-        return false;
-    }
-    h.away = h.away > 0 && std::abs(number - h.last_away) <= near ? h.away + 1 : 1;
-    h.last_away = number;
-    if (h.away < 2 && !(far && heads_.size() == 1)) return false;
-    const std::int64_t patience = std::max<std::int64_t>(1024, 64 * static_cast<std::int64_t>(heads_.size()));
-    std::int64_t moved = 0, home = 0, votes = 0, earliest = number;
-    for (const Head& other : heads_) {
-        if (other.away >= 2 && std::abs(other.last_away - number) <= near) {
-            ++moved;
-            votes += other.away;
-            earliest = std::min(earliest, other.last_away);
-        } else if (other.away < 2 && other.last_home > 0 && counts_.received - other.last_home <= patience) {
-            ++home;
+// Before a packet of `chunk` finds its place: time may begin with it.
+void Assembler::enter(std::int64_t chunk) {
+    if (!started_) begin(chunk);
+    if (quiet_) {
+        quiet_ = false;
+        if (chunk < base_ || chunk - top_ > outage_) {
+            ++counts_.resyncs;
+            begin(chunk);
+        } else {
+            for (Head& h : heads_) h.newest = -kNever, h.away = 0;  // as in a new epoch, all are believed
+            advance(chunk - width_ + 1);
+            recount();
         }
     }
-    // A short step back looks like late packets or duplicates, which a network makes too: it takes more of them.
-    const std::int64_t needed = far ? kVotes : std::max(4 * kVotes, moved * plan_.packets / 4);
-    if (moved <= home || votes < needed) return false;
-    if (chunk > top_ && chunk - top_ <= std::max<std::int64_t>(1, plan_.outage / span_)) {
-        advance(floor_div(earliest, plan_.packets));
-        for (Head& other : heads_) other.away = 0;
-    } else {
-        ++counts_.resyncs;
-        close_all();
-        begin(floor_div(earliest, plan_.packets));
+    if (chunk < base_ && !closed_any_ && top_ - chunk < width_) {
+        open_at_ = (open_at_ + rows_ - (base_ - chunk)) % rows_;
+        base_ = chunk;  // the first packet of all was not the earliest
+        recount();
     }
-    return true;
 }
 
 void Assembler::begin(std::int64_t chunk) {
-    started_ = true;
-    closed_any_ = false;
+    closed_any_ = given_any_ = false;
     base_ = top_ = chunk;
     referred_ = chunk - 1;
     newest_ = -kNever;
@@ -68,22 +44,60 @@ void Assembler::begin(std::int64_t chunk) {
         h.charged = -kNever;
         h.away = 0;
         h.last_home = 0;
+        h.heard = now_;
+        if (!started_) h.live = true;
     }
-    behind_ = static_cast<std::int64_t>(heads_.size());
+    started_ = true;
+    recount();
 }
 
-void Assembler::recount_behind() {
-    const std::int64_t done = (base_ + 1) * span_ + plan_.window;
-    behind_ = 0;
-    for (const Head& h : heads_) behind_ += h.newest == -kNever || h.newest * plan_.step < done;
+// The head belongs where this packet says.
+void Assembler::hear(Head& h, std::int64_t number) {
+    h.away = 0;
+    h.last_home = counts_.received;
+    h.heard = now_;
+    const std::int64_t before = h.newest;
+    if (h.live && number <= before) return;
+    if (h.live && before != -kNever && (before < done_) == (number < done_) && (before < far_) == (number < far_)) {
+        h.newest = number;
+    } else {
+        count(h, -1);
+        h.live = true;
+        h.newest = std::max(before, number);
+        count(h, 1);
+    }
+    newest_ = std::max(newest_, h.newest);
+}
+
+// Add a head to the numbers that decide when the oldest chunk closes, or take it away.
+void Assembler::count(const Head& h, std::int64_t by) {
+    if (!h.live) return;
+    if (h.newest < done_) behind_ += by;
+    if (h.newest == -kNever) return;
+    voters_ += by;
+    if (h.newest >= far_) ahead_ += by;
+}
+
+void Assembler::recount() {
+    const std::int64_t end = (base_ + 1) * plan_.packets;
+    done_ = end + up(plan_.window, plan_.step);
+    far_ = plan_.skew < 0 ? kNever : end + up(plan_.window + plan_.skew, plan_.step);
+    behind_ = voters_ = ahead_ = 0;
+    for (const Head& h : heads_) count(h, 1);
+}
+
+// Close what all live heads have passed, or more than half of them by the skew.
+void Assembler::close_passed() {
+    while (base_ < top_ && ((behind_ == 0 && voters_ > 0) || 2 * ahead_ > voters_)) close_first(false);
 }
 
 // Make `chunk` the oldest open one.
 void Assembler::advance(std::int64_t chunk) {
     while (base_ < chunk && base_ <= top_) close_first(false);
     if (base_ < chunk) {  // nothing came for these: the next closing charges them
+        give_void(chunk - base_);
         base_ = chunk;
-        recount_behind();
+        recount();
     }
 }
 
@@ -91,27 +105,50 @@ void Assembler::close_first(bool final) {
     Chunk*& slot = open_[open_at_];
     charge(base_, slot, final);
     if (slot != nullptr) {
-        ready_.push_back(slot);
+        slot->epoch = epoch_;
+        given_any_ = true;
+        void_run_ = 0;
+        ready_.push_back({slot, base_, 1, epoch_});
         ++counts_.chunks;
         ready_changed_.notify_one();
+    } else {
+        give_void(1);
     }
     slot = nullptr;
-    open_at_ = open_at_ + 1 < width_ ? open_at_ + 1 : 0;
+    open_at_ = open_at_ + 1 < rows_ ? open_at_ + 1 : 0;
     ++base_;
     closed_any_ = true;
-    recount_behind();
+    recount();
+}
+
+// Chunks from the oldest open one on in which there is nothing. Too many in a row are a gap between epochs.
+void Assembler::give_void(std::int64_t count) {
+    if (!given_any_) return;
+    void_run_ += count;
+    if (void_run_ > outage_) {
+        ++epoch_;
+        ++counts_.resyncs;
+        given_any_ = false;
+        return;
+    }
+    counts_.voids += count;
+    if (ready_.empty() || ready_.back().chunk != nullptr || ready_.back().epoch != epoch_)
+        ready_.push_back({nullptr, base_, 0, epoch_});
+    ready_.back().count += count;
+    ready_changed_.notify_one();
 }
 
 // Count what is missing up to the end of a chunk that closes.
 void Assembler::charge(std::int64_t chunk, const Chunk* slot, bool final) {
-    const std::int64_t end = (chunk + 1) * plan_.packets, lag = (plan_.skew + plan_.window) / plan_.step;
+    const std::int64_t end = (chunk + 1) * plan_.packets;
+    const std::int64_t lag = (std::max<std::int64_t>(plan_.skew, 0) + plan_.window) / plan_.step;
     const std::int64_t before = counts_.missing;
     for (std::size_t i = 0; i < heads_.size(); ++i) {
         Head& h = heads_[i];
         const bool seen = h.first != kNever;
         const std::int64_t from = h.charged != -kNever ? h.charged : seen ? h.first : first_;
         std::int64_t to = end;
-        if (final) to = std::min(end, (seen && newest_ - h.newest <= lag ? h.newest : newest_) + 1);
+        if (final) to = std::min(end, (seen && newest_ <= h.peak + lag ? h.peak : newest_) + 1);
         if (to > from) {
             const std::int64_t placed = slot != nullptr ? slot->placed_by_head[i] - slot->optional_by_head[i] : 0;
             const std::int64_t missing = (to - from) * parts_.expected() - placed;
@@ -120,7 +157,7 @@ void Assembler::charge(std::int64_t chunk, const Chunk* slot, bool final) {
             h.charged = to;
         }
     }
-    if (counts_.missing > before && counts_.first_loss == 0) counts_.first_loss = unix_ns();
+    if (counts_.missing > before && counts_.first_loss == 0) counts_.first_loss = now_ != 0 ? now_ : unix_now();
 }
 
 void Assembler::close_all() {
@@ -137,27 +174,66 @@ void Assembler::finish() {
     const std::lock_guard lock(mutex_);
     close_all();
     finished_ = true;
+    waits_ = false;
     ready_changed_.notify_all();
+    free_changed_.notify_all();
 }
 
 void Assembler::reopen() {
     const std::lock_guard lock(mutex_);
     close_all();
     finished_ = started_ = quiet_ = false;
+    waits_ = plan_.waits;
 }
 
 void Assembler::idle(std::int64_t now) {
     const std::lock_guard lock(mutex_);
-    if (last_arrival_ == 0)
-        last_arrival_ = now;  // packets without times came at most since the last call
-    else
-        close_if_quiet(now);
+    if (last_arrival_ == 0) last_arrival_ = now;  // packets without times came at most since the last call
+    tick(now);
 }
 
-void Assembler::close_if_quiet(std::int64_t now) {
-    if (plan_.linger.count() == 0 || !started_ || base_ > top_ || now - last_arrival_ < plan_.linger.count()) return;
-    close_all();
-    quiet_ = true;
+// Let time pass: heads fall silent, and open chunks close, at the moments at which they would have if somebody had
+// looked; so that it does not matter how often somebody does.
+void Assembler::tick(std::int64_t now) {
+    if (now_ == 0 || now < now_ - kSetBack) {  // times begin, or the clock that gives them was set back
+        now_ = now;
+        if (last_arrival_ != 0) last_arrival_ = now;
+        for (Head& h : heads_) h.heard = now;
+    }
+    const std::int64_t silence = plan_.silence.count(), linger = plan_.linger.count();
+    std::int64_t at = next_event();
+    for (; at <= now; at = next_event()) {
+        now_ = std::max(now_, at);
+        bool silenced = false;
+        for (Head& h : heads_) {
+            if (!h.live || silence == 0 || h.heard + silence > at) continue;
+            count(h, -1);
+            h.live = false;
+            silenced = true;
+        }
+        if (silenced) {
+            close_passed();
+        } else {
+            close_all();
+            quiet_ = true;
+        }
+    }
+    now_ = std::max(now_, now);
+    check_at_ = at;
+    if (silence != 0) check_at_ = std::min(check_at_, now_ + silence);
+    if (linger != 0) check_at_ = std::min(check_at_, now_ + linger);
+}
+
+// When the next head will have been silent for too long, or all of them, if nothing comes.
+std::int64_t Assembler::next_event() const {
+    std::int64_t at = kNever;
+    if (!started_) return at;
+    if (plan_.silence.count() != 0)
+        for (const Head& h : heads_)
+            if (h.live) at = std::min(at, h.heard + plan_.silence.count());
+    if (plan_.linger.count() != 0 && last_arrival_ != 0 && base_ <= top_)
+        at = std::min(at, last_arrival_ + plan_.linger.count());
+    return at;
 }
 
 }  // namespace ryle

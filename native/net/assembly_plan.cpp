@@ -29,7 +29,8 @@ void check_time(const Plan& plan) {
     demand(plan.step >= 1 && plan.step <= std::int64_t{1} << 40, "step must be 1 to 2^40");
     demand(plan.packets * plan.step < std::int64_t{1} << 52, "a chunk must last less than 2^52 units of time");
     demand(plan.origin >= 0 && plan.origin < std::int64_t{1} << 62, "origin must be 0 to 2^62");
-    demand(plan.window >= 0 && plan.skew >= 0 && plan.outage >= 0, "window, skew and outage must not be negative");
+    demand(plan.window >= 0 && plan.skew >= -1 && plan.outage >= 0, "window, skew and outage must not be negative");
+    demand(plan.skew >= 0 || plan.waits, "only a plan that waits may leave the skew out");
     demand(
         plan.window < std::int64_t{1} << 52 && plan.skew < std::int64_t{1} << 52 && plan.outage < std::int64_t{1} << 60,
         "window and skew must be less than 2^52, outage less than 2^60");
@@ -139,6 +140,7 @@ std::int64_t checked_width(const Plan& plan) {
     check_parts(plan);
     check_place(plan);
     check_packets(plan);
+    if (plan.skew < 0) return plan.slots;
     const std::int64_t span = plan.packets * plan.step, slack = plan.window + plan.skew;
     const std::int64_t width = slack == 0 ? 1 : 2 + (slack - 1) / span;
     if (width >= plan.slots) {

@@ -29,7 +29,7 @@ struct Plan {
     std::vector<std::uint32_t> notes;               // fields that are kept for each cell
     std::int64_t step = 1, origin = 0;              // timestamps are origin + number * step
     std::int64_t packets = 0;                       // of one head in a chunk; heaps, if a cell has several parts
-    std::int64_t window = 0, skew = 0, outage = 0;  // timestamp units
+    std::int64_t window = 0, skew = 0, outage = 0;  // timestamp units; skew -1: as much as memory allows
     std::int64_t slots = 0;                         // chunks of memory
     std::int64_t data_bytes = 0;                    // of a chunk
     std::vector<std::int64_t> offsets;              // bytes in a chunk: of each head,
@@ -37,8 +37,10 @@ struct Plan {
     std::vector<Part> parts;                        // of a cell, in order of offset
     std::int64_t run_bytes = 0;                     // that stay together in a payload, and the loops over runs
     std::vector<Loop> loops;
-    bool pointers = false;  // keep addresses of payloads instead of copying
-    std::chrono::nanoseconds linger{0};
+    bool pointers = false;                         // keep addresses of payloads instead of copying
+    bool waits = false;                            // for memory, instead of dropping what finds none
+    std::chrono::nanoseconds linger{0};            // without any packet, after which open chunks close; 0: they wait
+    std::chrono::nanoseconds silence{1000000000};  // after which nobody waits for a head; 0: never
 };
 
 // Cells of a chunk, one a head and packet; marks of a chunk, one a cell and part.

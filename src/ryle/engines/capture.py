@@ -251,6 +251,9 @@ class Capture:
                 return
 
     def _use(self, chunk: Chunk) -> None:
+        if chunk.void:  # there is nothing to keep, to look at or to verify
+            chunk.release()
+            return
         rule = self.options.rule if self.verifying else None
         if self._ring is not None:
             self._ring.publish(chunk)

@@ -109,8 +109,8 @@ class Counts:
         Dropped because consumers held all memory.
     faults : dict of str to int
         Malformed packets by reason.
-    chunks, resyncs : int
-        Chunks given out or ready to be; times that the clock was taken to have moved.
+    chunks, voids, resyncs : int
+        Chunks given out or ready to be: those with something in them, and void ones; times that a new epoch began.
     open, ready, taken, free : int
         Chunks being filled, waiting for a consumer, held by one, unused; together the ring.
     first_loss : float
@@ -127,6 +127,7 @@ class Counts:
     ring_full: int
     faults: dict[str, int]
     chunks: int
+    voids: int
     resyncs: int
     open: int
     ready: int
@@ -187,6 +188,7 @@ class Chunk:
 
     __slots__ = (
         "_assembler",
+        "_handle",
         "_slot",
         "addresses",
         "data",
@@ -198,15 +200,20 @@ class Chunk:
         "timestamp",
     )
 
-    def __init__(self, assembler: Assembler, taken: tuple[int, int, int, int, int]) -> None:
-        self._slot, self.number, self.epoch, self.timestamp, self.placed = taken
+    def __init__(self, assembler: Assembler, taken: tuple[int, int, int, int, int, int]) -> None:
+        self._handle, self._slot, self.number, self.epoch, self.timestamp, self.placed = taken
         self._assembler: Assembler | None = assembler
         self.data, self.present, self.notes, self.addresses = assembler._views[self._slot]
 
     @property
     def slot(self) -> int:
-        """Place in the ring."""
+        """Place in the ring; ``Plan.chunks``, behind all others, if the chunk is void."""
         return self._slot
+
+    @property
+    def void(self) -> bool:
+        """Whether nothing came, or nothing found memory: all zeros, which it shares with all other void chunks."""
+        return self.placed == 0
 
     @property
     def missing(self) -> int:
@@ -216,7 +223,7 @@ class Chunk:
     def release(self) -> None:
         """Give the memory back to the ring; the arrays must not be used any more. Doing it twice does nothing."""
         if self._assembler is not None:
-            self._assembler.native.release(self._slot)
+            self._assembler.native.release(self._handle)
             self._assembler = None
 
     def __enter__(self) -> Self:
@@ -251,7 +258,7 @@ class Assembler:
         self.native = _native.Assembler(compiled, memory)
         ring = self.native.memory
         ring.flags.writeable = False
-        self._views = [self._view(ring[slot * self.native.slot_bytes :], compiled) for slot in range(plan.chunks)]
+        self._views = [self._view(ring[slot * self.native.slot_bytes :], compiled) for slot in range(plan.chunks + 1)]
 
     def _view(self, slot: NDArray[np.uint8], compiled: _native.Plan) -> _Views:
         plan, marks, notes = self.plan, compiled.marks_at, compiled.notes_at
@@ -359,6 +366,10 @@ class Assembler:
     def finish(self) -> None:
         """Say that no more packets will come: close all open chunks, and end iteration behind them."""
         self.native.finish()
+
+    def stop_waiting(self) -> None:
+        """Drop, from now on, what finds no memory (`Plan.waits`): sources whose threads wait can end."""
+        self.native.stop_waiting()
 
     def reopen(self) -> None:
         """Take packets again after `finish`, in a new epoch."""

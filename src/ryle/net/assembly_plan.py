@@ -113,8 +113,8 @@ class Plan:
         Chunks in the ring; at least one more than are open at once (`open_most`). More give consumers more time.
     window : int
         How far packets of one head may be out of order, in units of the timestamp.
-    skew : int
-        How far the heads' times may be apart, in units of the timestamp.
+    skew : int, optional
+        How far the heads' times may be apart, in units of the timestamp; None, with `waits`: as far as memory allows.
     outage : int, optional
         Longest silence that counts as missing data rather than as a clock that moved; 1000 chunks if not given.
     origin : int
@@ -137,6 +137,10 @@ class Plan:
         Header fields that are kept for each cell, of the first of its packets that was placed (`Chunk.notes`).
     placing : Placing, optional
         Where heads lie in the chunk; excludes `order`.
+    waits : bool
+        Let packets wait for memory instead of dropping them: for sources that can be held up.
+    silence : float
+        Seconds, by packets' times of arrival, after which a head that sends nothing is waited for no more; 0: never.
     """
 
     format: Format
@@ -144,7 +148,7 @@ class Plan:
     packets: int
     chunks: int = 8
     window: int = 0
-    skew: int = 0
+    skew: int | None = 0
     outage: int | None = None
     origin: int = 0
     linger: float = 1.0
@@ -155,6 +159,8 @@ class Plan:
     parts: Sequence[Part] = ()
     notes: Sequence[str] = ()
     placing: Placing | None = None
+    waits: bool = False
+    silence: float = 1.0
 
     @property
     def step(self) -> int:
@@ -168,7 +174,9 @@ class Plan:
 
     @property
     def open_most(self) -> int:
-        """Chunks that are open at once, at most."""
+        """Chunks that window and skew keep open, at most."""
+        if self.skew is None:
+            return self.chunks
         slack = self.window + self.skew
         return 1 if not slack else 2 + (slack - 1) // self.span
 
@@ -261,6 +269,8 @@ class Plan:
             (*entry[:5], fixed[name], fixed[name], *entry[7:]) if name in fixed else entry
             for name, entry in zip(names, base[1], strict=True)
         ]
+        if self.skew is not None and self.skew < 0:
+            raise ValueError(f"skew = {self.skew} must not be negative; None means as much as memory allows")
         plan = _native.Plan()
         plan.set_layout((base[0], fields, *base[2:]))
         plan.key_fields = [names.index(name) for name in f.timestamp.stream]
@@ -270,7 +280,8 @@ class Plan:
             raise ValueError(f"notes = {', '.join(sorted(unknown))}: {f.name} has the fields {', '.join(names)}")
         plan.notes = [names.index(name) for name in self.notes]
         plan.step, plan.origin, plan.packets = self.step, self.origin, self.packets
-        plan.window, plan.skew = self.window, self.skew
+        plan.window, plan.skew = self.window, -1 if self.skew is None else self.skew
+        plan.waits, plan.silence = self.waits, self.silence
         plan.outage = 1000 * self.span if self.outage is None else self.outage
         plan.slots, plan.linger, plan.pointers = self.chunks, self.linger, self.pointers
         plan.data_bytes = int(np.prod(self.shape))

@@ -63,6 +63,7 @@ class Entrance(Readable):
                 return
             self._stopped = True
             self.source.stop()
+            self.assembler.stop_waiting()  # a thread that waits for memory can end
             try:
                 self.source.join()
             finally:
