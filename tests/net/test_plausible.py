@@ -47,5 +47,11 @@ def test_the_dead_do_not_hold_up_the_living():
     assert [i for g in given for s, i in g if s == 1] == list(range(5, 14)) and not end and not refused
 
 
+def test_beginning_under_loss():
+    given, end, refused = run(2, [(0, 5), (0, 9), (1, 12), (0, 13), (0, 10), (1, 13)])
+    assert given[:5] == [[], [], [(0, 5), (0, 9), (1, 12)], [], [(0, 10)]]
+    assert sorted(given[5]) == [(0, 13), (1, 13)] and not end and not refused
+
+
 def test_absurd_at_the_end():
     assert run(2, [(0, 5), (1, 5), (0, 10**6)])[1:] == ([], 1)

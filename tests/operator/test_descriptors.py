@@ -47,6 +47,7 @@ def test_digitizer_heaps(observation, ryle):
 
 def test_spectra_heaps(observation, ryle):
     path, ports = observation(duration=600, speed="0.5")
+    path.write_text(path.read_text().replace("[fengine]", '[fengine]\nsends = "meerkat"'))
     take, stream = read(ports["spectra"] + 1, "feng_raw")
     ryle("engine", "f", path, "--live").wait_ready()
     ryle("simulate", path)

@@ -14,15 +14,15 @@ T = TypeVar("T")
 _SO_ATTACH_FILTER = 26
 _ITEMS = 16  # of a packet, at most: Ryle's have 9
 _TRIMMED = 8 + 12  # UDP header, and too little to be SPEAD: whoever reads it counts it malformed
-_AT_THE_END = 64  # times the skew
+_REACH = 64  # integrations that heavy loss may leave out
 
 
 class Plausible(Generic[T]):
     """Holds back what claims to be far ahead of the others until there is more reason to believe it.
 
     An index is believed if it is at most `skew` ahead of the median of those that the streams were last believed at. A
-    jump is believed when more than half of the streams, two at least, are within `skew` of it, or when one has made
-    three steps of at most `skew` there; so is the beginning.
+    jump is believed when more than half of the streams, two at least, are near it, or when one has been there three
+    times in a row; so is the beginning. Near is what is within 64 steps, or `skew` if that is more: packets get lost.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Plausible(Generic[T]):
     """
 
     def __init__(self, streams: int, skew: int) -> None:
-        self._streams, self._skew = streams, skew
+        self._streams, self._skew, self._reach = streams, skew, max(skew, _REACH)
         self._last: dict[int, int] = {}
         self._held: dict[int, list[tuple[int, T]]] = {}
         #: Of what was pushed (None is a sign of time alone), how many were refused.
@@ -42,19 +42,20 @@ class Plausible(Generic[T]):
     def push(self, stream: int, index: int, what: T) -> Iterator[tuple[int, int, T]]:
         """Add something of a stream; give what is believed now: (stream, index, what)."""
         if self._believed(index):
-            self._refuse(stream)
+            if stream in self._held and self._held[stream][-1][0] > index + self._reach:
+                self._refuse(stream)  # the stream is here, not there
             yield from self._give(stream, index, what)
             for other in list(self._held):
                 if self._believed(self._held[other][-1][0]):
                     yield from self._release(other)
             return
         held = self._held.setdefault(stream, [])
-        if held and not 0 < index - held[-1][0] <= self._skew:
+        if held and abs(index - held[-1][0]) > self._reach:
             self._refuse(stream)
             held = self._held.setdefault(stream, [])
         held.append((index, what))
-        near = [s for s, h in self._held.items() if abs(h[-1][0] - index) <= self._skew]
-        if len(near) > max(1, self._streams // 2) or len(held) == 3:
+        near = [s for s, h in self._held.items() if abs(h[-1][0] - index) <= self._reach]
+        if len(near) > max(1, self._streams // 2) or len({i for i, _ in held}) == 3:
             self._last.clear()  # this is another time: where streams were before says nothing
             for other in sorted(near, key=lambda s: self._held[s][0][0]):
                 yield from self._release(other)
@@ -62,7 +63,7 @@ class Plausible(Generic[T]):
     def finish(self) -> Iterator[tuple[int, int, T]]:
         """Nothing comes any more: give what is held and not absurd."""
         for stream in list(self._held):
-            if not self._last or self._held[stream][-1][0] <= self._median() + _AT_THE_END * self._skew:
+            if not self._last or self._held[stream][-1][0] <= self._median() + self._reach:
                 yield from self._release(stream)
             else:
                 self._refuse(stream)
@@ -81,7 +82,7 @@ class Plausible(Generic[T]):
         yield stream, index, what
 
     def _release(self, stream: int) -> Iterator[tuple[int, int, T]]:
-        for index, what in self._held.pop(stream):
+        for index, what in sorted(self._held.pop(stream), key=lambda held: held[0]):
             yield from self._give(stream, index, what)
 
 
