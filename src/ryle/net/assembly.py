@@ -3,38 +3,55 @@
 A chunk holds the payloads of all *heads* over the same stretch of time. A head is one stream of packets with its own
 timestamps: what a format's ``timestamp.stream`` fields tell apart (PAPER: ``fid`` and ``xid``), in the order in which
 `Plan.heads` lists them. Packet ``number`` of a head has timestamp ``origin + number · step``; chunk ``n`` holds numbers
-``n · packets`` to ``(n + 1) · packets − 1`` of every head.
+``n · packets`` to ``(n + 1) · packets − 1`` of every head. Such a *cell* is one packet, or a heap of several
+(`Plan.parts`), which are then what is counted; parts that are optional are expected only if they come.
 
 **Placing.** A payload is copied once, from the packet's buffer to its place. Where several packets have the same place,
 the first stays and the others are *duplicate*. Packets that cannot be read are *malformed*, counted by reason
 (`FAULTS`); those of heads that the plan does not list are *foreign*.
 
-**Closing.** Chunks close in order of time. A chunk closes when every head has sent a packet later than its end plus
-``window``, or when any head has sent one later than its end plus ``window + skew``; until then packets for it are
-placed in any order. So heads may be apart by ``skew``, and packets of one head out of order by ``window``. What comes
-after is *late*. Without any packet for ``linger`` seconds all open chunks close. Places that nothing came for are
-zeroed and marked in `Chunk.present` before the chunk is given out; a chunk in which there is nothing at all is not
-given out.
+**Clocks.** Each head has a clock, the newest number at which it is believed to be. The clock follows a packet that is
+ahead of it by no more than ``window``, a chunk, or 8 packets, whichever is most; one farther ahead, only when 8 packets
+in a row agree. The first packet of a head in an epoch, or after it was given up, is believed within the chunks that
+``window + skew`` keep open. The assembler reads no clock of its own: packets carry times of arrival, and sources say
+what time it is when nothing comes (`Assembler.idle`); it does not matter how often. Without times nobody falls silent.
 
-**Memory.** A ring of ``chunks``, allocated and touched once. Chunks that the consumer holds or has not fetched keep
-their memory: the oldest unreleased chunk is never overwritten. Where no memory is left the newest data is dropped and
-counted as *ring full*, the chunk's packets that find memory later are placed again, and the network is never held up.
+**Closing.** Chunks close in order of time. A chunk closes when the clocks of all *live* heads are later than its end by
+``window``, or those of more than half of the live heads that were heard, by ``window + skew``: never by the newest
+alone, and not by half. Heads are live that were heard within the last ``silence`` seconds, at first all of them; one
+that sends 8 packets in a row of another time is not. What comes for a closed chunk is *late*. Without any packet for
+``linger`` seconds all open chunks close, and the next packet is believed whatever its time. Places that nothing came
+for are zeroed and marked in `Chunk.present` before the chunk is given out.
 
-**Resync.** A packet that is more than two widths of the open chunks ahead or eight behind is not believed: it is
-malformed (``jump``). The clock is taken to have moved once, of the heads that sent anything lately (one of the last
-1024 datagrams, or 64 a head), more than half sent two or more packets in a row that do not fit the old time and agree
-with each other, at least 8 such packets in all. Then all open chunks close, `Chunk.epoch` counts up and placing begins
-anew at the earliest of them: at most a few packets of a head are lost, and the next chunk is whole. One head whose
-clock is wrong never moves the others. A step back of less than eight widths looks like late or repeated packets, which
-networks make too: packets count only if they are more than ``window`` behind their own head, and a quarter of a chunk
-of them is needed, at least 32. A step ahead of up to ``outage`` is no resync: the stretch is missing. After ``linger``
-seconds of silence the next packet is believed whatever its time.
+**Early packets**, of chunks that ``window + skew`` do not keep open yet, are placed up to ``outage`` ahead if there is
+memory that the chunks before them do not need; else they are dropped, ring full. They cost no other head a packet.
+
+**Void chunks.** Within an epoch no chunk is left out: one that nothing came for, or that found no memory, is given out
+in its turn, marked missing, and lies in memory that all void chunks share and nobody writes. After more void chunks in
+a row than ``outage`` lasts a new epoch begins instead.
+
+**Memory.** A ring of ``chunks``, allocated and touched once, and a void one. Chunks that the consumer holds or has not
+fetched keep their memory: the oldest unreleased chunk is never overwritten. Where no memory is left the newest data is
+dropped and counted as *ring full*, the chunk's packets that find memory later are placed again, and the network is
+never held up. A plan that *waits* holds the thread up instead that brings the packet, once the copies for which it has
+found places are made. The oldest chunk closes if a packet waits, no memory is free, and a consumer that asks finds
+nothing ready: so nobody waits for ever. With ``skew=None`` that, and all heads having passed it, is all that closes a
+chunk: streams may lag as far as memory reaches.
+
+**Resync.** A packet beyond the chunks that may have memory, or eight widths of the open chunks behind, is not believed:
+it is malformed (``jump``). The clock is taken to have moved once, of the live heads that sent anything lately (one of
+the last 1024 datagrams, or 64 a head), more sent two or more packets in a row that do not fit the old time and agree
+with each other, at least 8 such packets in all, than did not. Then all open chunks close, `Chunk.epoch` counts up and
+placing begins anew at the earliest of them. A tie keeps the clock, one head never moves the others, and a lone stream
+needs 8 packets in a row. A step back of less than eight widths looks like late or repeated packets, which networks make
+too: packets count only if they are more than ``window`` behind their own head and follow one another upwards, 8 in a
+row of each head. A step ahead of up to ``outage`` is no resync: the stretch is missing.
 
 **Accounting.** ``datagrams = placed + late + duplicate + malformed + foreign`` and ``expected = placed + missing`` hold
 in every `Counts`. Datagrams dropped as ring full are, like those that the kernel drops, not among ``datagrams``:
 ``received = datagrams + ring_full``. A head is expected from its first packet on (one that has not sent yet when a
 chunk closes, from the first packet of any head on) to the end of the last closed chunk, or of the stream; missing is
-known when a chunk closes. All counters have 64 bits.
+known when a chunk closes. A gap between epochs is missing to nobody. All counters have 64 bits.
 """
 
 from __future__ import annotations
@@ -172,7 +189,7 @@ class Chunk:
     number : int
         ``(timestamp − origin) / span``.
     epoch : int
-        Counts the times that the clock was taken to have moved; timestamps compare within an epoch only.
+        Counts up when the clock is taken to have moved and after long gaps; no number is left out within an epoch.
     data : ndarray of uint8, shape `Plan.shape`
         Payloads in wire order (or the plan's), a read-only view of the ring; zeros where packets are missing. Undefined
         after `release`. Empty in pointer mode.

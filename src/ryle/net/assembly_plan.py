@@ -116,11 +116,12 @@ class Plan:
     skew : int, optional
         How far the heads' times may be apart, in units of the timestamp; None, with `waits`: as far as memory allows.
     outage : int, optional
-        Longest silence that counts as missing data rather than as a clock that moved; 1000 chunks if not given.
+        Longest gap that counts as missing data, and is filled with void chunks, rather than as a clock that moved; 1000
+        chunks if not given.
     origin : int
         Timestamp at which a chunk begins.
     linger : float
-        Seconds without packets after which open chunks close; 0: they wait.
+        Seconds without packets, by their times of arrival, after which open chunks close; 0: they wait.
     sizes : mapping of str to int
         For formats whose headers say how large a packet is: the values of those fields. Others are malformed.
     by_port : bool
