@@ -232,7 +232,7 @@ Assembler::Fate Assembler::place(const Arrival& packet, const Parsed& parsed, co
                                  std::int32_t head, std::int64_t number, Batch& out) {
     Head& h = heads_[head];
     const std::int64_t chunk = floor_div(number, plan_.packets);
-    enter(chunk);
+    if (!started_ || quiet_ || chunk < base_) enter(chunk);
     if (waits_ && chunk >= base_ + rows_ && in_step(h, number))  // its memory is needed
         while (chunk >= base_ + rows_ && base_ <= top_) close_first(false);
     if (chunk < base_ || chunk >= base_ + rows_) {

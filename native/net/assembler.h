@@ -5,6 +5,7 @@
 // and everything is counted under one lock, some 20 ns a packet; payloads are copied without it. A chunk becomes
 // readable when it is closed and the last copy into it has ended.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -145,7 +146,21 @@ class Assembler : public Sink {
                std::int64_t number, Batch& out);
     bool memory_for(std::int64_t chunk);
     void note(Chunk& chunk, std::int64_t cell, const std::uint64_t* notes) const;
-    void hear(Head& head, std::int64_t number);
+    // The head belongs where this packet says.
+    void hear(Head& head, std::int64_t number) {
+        head.away = 0;
+        head.last_home = counts_.received;
+        head.heard = now_;
+        const std::int64_t before = head.newest;
+        if (head.live && number <= before) return;
+        if (head.live && before != -kNever && (before < done_) == (number < done_) &&
+            (before < far_) == (number < far_))
+            head.newest = number;
+        else
+            pass(head, number);
+        newest_ = std::max(newest_, head.newest);
+    }
+    void pass(Head& head, std::int64_t number);
     bool in_step(const Head& head, std::int64_t number) const {
         return head.newest != -kNever && number <= head.newest + leap_;
     }
@@ -155,7 +170,10 @@ class Assembler : public Sink {
     bool moved(std::int64_t number, bool far, std::int64_t& low) const;
     void count(const Head& head, std::int64_t by);
     void recount();
-    void close_passed();
+    // Close what all live heads have passed, or more than half of them by the skew.
+    void close_passed() {
+        while (base_ < top_ && ((behind_ == 0 && voters_ > 0) || 2 * ahead_ > voters_)) close_first(false);
+    }
     void tick(std::int64_t now);
     std::int64_t next_event() const;
     void advance(std::int64_t chunk);

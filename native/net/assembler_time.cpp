@@ -51,22 +51,12 @@ void Assembler::begin(std::int64_t chunk) {
     recount();
 }
 
-// The head belongs where this packet says.
-void Assembler::hear(Head& h, std::int64_t number) {
-    h.away = 0;
-    h.last_home = counts_.received;
-    h.heard = now_;
-    const std::int64_t before = h.newest;
-    if (h.live && number <= before) return;
-    if (h.live && before != -kNever && (before < done_) == (number < done_) && (before < far_) == (number < far_)) {
-        h.newest = number;
-    } else {
-        count(h, -1);
-        h.live = true;
-        h.newest = std::max(before, number);
-        count(h, 1);
-    }
-    newest_ = std::max(newest_, h.newest);
+// As hear(), of a head that passes what others wait for, or is waited for from now on.
+void Assembler::pass(Head& h, std::int64_t number) {
+    count(h, -1);
+    h.live = true;
+    h.newest = std::max(h.newest, number);
+    count(h, 1);
 }
 
 // Add a head to the numbers that decide when the oldest chunk closes, or take it away.
@@ -84,11 +74,6 @@ void Assembler::recount() {
     far_ = plan_.skew < 0 ? kNever : end + up(plan_.window + plan_.skew, plan_.step);
     behind_ = voters_ = ahead_ = 0;
     for (const Head& h : heads_) count(h, 1);
-}
-
-// Close what all live heads have passed, or more than half of them by the skew.
-void Assembler::close_passed() {
-    while (base_ < top_ && ((behind_ == 0 && voters_ > 0) || 2 * ahead_ > voters_)) close_first(false);
 }
 
 // Make `chunk` the oldest open one.
