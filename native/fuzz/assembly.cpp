@@ -239,7 +239,7 @@ void assemble(Draw& draw) {
             void* buffer = plan.pointers && draw.one_in(2) ? packet.get() : nullptr;
             if (buffer != nullptr) stream.given.emplace(buffer, 0);
             batch.push_back({packet->data(), static_cast<std::uint32_t>(packet->size()),
-                             static_cast<std::uint32_t>(head), nullptr, buffer, arrived});
+                             static_cast<std::uint32_t>(head), nullptr, buffer, arrived, 0});
             if (draw.one_in(2)) arrived += static_cast<std::int64_t>(draw.bits(1));
             if (draw.one_in(200)) arrived = draw.one_in(2) ? 0 : static_cast<std::int64_t>(draw.bits(5));
             alive.push_back(std::move(packet));

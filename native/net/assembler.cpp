@@ -44,6 +44,7 @@ Assembler::Assembler(Plan plan, std::uint8_t* memory)
       buffers_memory_(plan_.pointers ? plan_.slots * marks(plan_) : 0),
       heads_(plan_.heads.size(), Head{}),
       open_(rows_),
+      checks_senders_(wants_senders()),
       waits_(plan_.waits) {
     std::uint8_t* at = memory_.data();
     for (std::size_t i = 0; i <= chunks_.size(); ++i) {
@@ -198,6 +199,8 @@ std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* pa
             refuse(parsed[i].fault);
         } else if ((head = find(parsed[i].key)) < 0) {
             ++counts_.foreign;
+        } else if (checks_senders_ && !welcome(heads_[head], packets[i])) {
+            ++counts_.foreign;
         } else if (!unwrapped(parsed[i].count, since)) {
             refuse(kTimestamp);
         } else {
@@ -216,6 +219,19 @@ std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* pa
         if (packets[i].buffer != nullptr) out.unused[out.refused++] = packets[i].buffer;
     }
     return i;
+}
+
+// Whether a head's packet comes from one who may send it.
+bool Assembler::welcome(Head& h, const Arrival& packet) const {
+    const auto& allowed = plan_.senders;
+    if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), packet.sender) == allowed.end()) return false;
+    if (!plan_.one_sender || packet.sender == 0) return true;
+    if (h.sender != packet.sender) {
+        if (h.sender != 0 && packet.arrived - h.sender_heard <= kGivenUp) return false;
+        h.sender = packet.sender;
+    }
+    h.sender_heard = packet.arrived;
+    return true;
 }
 
 // Whether a chunk that nothing lies in yet may have memory: those that window and skew do not keep open, nor the one

@@ -72,6 +72,7 @@ class Assembler : public Sink {
     void on_give_back(GiveBack function, void* context);
     void take(std::span<const Arrival> packets) override;
     void idle(std::int64_t now) override;
+    bool wants_senders() const override { return plan_.one_sender || !plan_.senders.empty(); }
     // Close and release every open chunk; packets for them are late from now on.
     void flush();
     // No more packets will come: flush, and let next() end once everything has been consumed.
@@ -103,6 +104,8 @@ class Assembler : public Sink {
         std::int64_t last_home = 0;           // datagrams that had been received when it last belonged
         std::int64_t heard = 0;               // when that was, ns
         bool live = true;                     // heard lately, or not yet given up: others wait for it
+        std::uint64_t sender = 0;             // who may send, and when he last did
+        std::int64_t sender_heard = 0;
         HeadCounts counts;
     };
     // What next() gives: a chunk, or (without one) a stretch of void ones.
@@ -135,6 +138,8 @@ class Assembler : public Sink {
         std::int32_t head;
     };
     static constexpr std::int64_t kVotes = 8;  // packets that must agree before a clock is taken to have moved
+    static constexpr std::int64_t kGivenUp =
+        1'000'000'000;  // ns of silence after which another may send a head's packets
     static constexpr std::int64_t kSetBack = 10'000'000'000;  // ns by which times are not out of order but set back
     static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();  // no packet has this number
 
@@ -144,6 +149,7 @@ class Assembler : public Sink {
     std::size_t locate(std::span<const Arrival> packets, const Parsed* parsed, const std::uint64_t* notes, Batch& out);
     Fate place(const Arrival& packet, const Parsed& parsed, const std::uint64_t* notes, std::int32_t head,
                std::int64_t number, Batch& out);
+    bool welcome(Head& head, const Arrival& packet) const;
     bool memory_for(std::int64_t chunk);
     void note(Chunk& chunk, std::int64_t cell, const std::uint64_t* notes) const;
     // The head belongs where this packet says.
@@ -199,7 +205,8 @@ class Assembler : public Sink {
     const std::int64_t per_cell_;                      // parts of a cell
     const std::int64_t span_, reach_, leap_, outage_;  // the last in chunks, as reach_
     const std::int64_t rows_;                          // chunks from the oldest open one on that may have memory
-    bool past_cache_;                                  // copy payloads so that caches are left alone
+    bool checks_senders_;
+    bool past_cache_;  // copy payloads so that caches are left alone
     RingMemory memory_;
     std::vector<std::uint32_t> key_widths_;
     std::vector<Entry> table_;

@@ -25,14 +25,15 @@ std::chrono::nanoseconds seconds(double s) {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(std::max(s, 0.0), 1e9) * 1e9));
 }
 
-// `times`: when each arrived, ns since 1970; unknown if not given.
-void take(Sink& sink, const std::vector<Packet>& packets, std::uint32_t port, const std::optional<Index>& times) {
+// `times`: when each arrived, ns since 1970; unknown if not given. `sender`: of all.
+void take(Sink& sink, const std::vector<Packet>& packets, std::uint32_t port, const std::optional<Index>& times,
+          std::uint64_t sender = 0) {
     if (times && times->size() != packets.size()) throw std::invalid_argument("give one time a packet");
     std::vector<Arrival> arrivals;
     arrivals.reserve(packets.size());
     for (const Packet& p : packets)
         arrivals.push_back({p.data(), static_cast<std::uint32_t>(p.size()), port, nullptr, nullptr,
-                            times ? times->data()[arrivals.size()] : 0});
+                            times ? times->data()[arrivals.size()] : 0, sender});
     const nb::gil_scoped_release released;
     sink.take(arrivals);
 }
@@ -112,15 +113,22 @@ nb::dict counts_of(const Assembler& assembler) {
 
 void bind_assembler(nb::module_& m) {
     using namespace nb::literals;
+    m.def(
+        "sender_key",
+        [](const nb::bytes& address, std::uint16_t port) {
+            if (address.size() != 4 && address.size() != 16)
+                throw std::invalid_argument("an address has 4 or 16 bytes");
+            return sender_key(static_cast<const std::uint8_t*>(address.data()), address.size(), port);
+        },
+        "address"_a, "port"_a);
     nb::class_<Sink>(m, "Sink", "What a source hands packets to.")
         .def_prop_ro(
             "address", [](Sink& s) { return reinterpret_cast<std::uintptr_t>(&s); }, "The ryle::Sink* (sink.h).")
         .def(
             "take_bytes",
-            [](Sink& s, const std::vector<nb::bytes>& packets, std::uint32_t port, const std::optional<Index>& times) {
-                take(s, from_bytes(packets), port, times);
-            },
-            "packets"_a, "port"_a, "times"_a = nb::none())
+            [](Sink& s, const std::vector<nb::bytes>& packets, std::uint32_t port, const std::optional<Index>& times,
+               std::uint64_t sender) { take(s, from_bytes(packets), port, times, sender); },
+            "packets"_a, "port"_a, "times"_a = nb::none(), "sender"_a = 0)
         .def(
             "take_rows",
             [](Sink& s, const Rows& packets, std::uint32_t port, const std::optional<Index>& times) {
@@ -161,6 +169,8 @@ void bind_assembler(nb::module_& m) {
         .def_rw("run_bytes", &Plan::run_bytes)
         .def_rw("pointers", &Plan::pointers)
         .def_rw("waits", &Plan::waits)
+        .def_rw("senders", &Plan::senders)
+        .def_rw("one_sender", &Plan::one_sender)
         .def("add_loop", [](Plan& p, std::int64_t count, std::int64_t from,
                             std::int64_t to) { p.loops.push_back({count, from, to}); })
         .def("add_part", [](Plan& p, std::int64_t offset, std::int64_t bytes, std::int64_t place,

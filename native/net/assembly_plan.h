@@ -38,6 +38,8 @@ struct Plan {
     std::int64_t run_bytes = 0;                     // that stay together in a payload, and the loops over runs
     std::vector<Loop> loops;
     bool pointers = false;                         // keep addresses of payloads instead of copying
+    std::vector<std::uint64_t> senders;            // that may send (sender_key()); all if empty
+    bool one_sender = false;                       // of each head: the first that is heard, until it falls silent
     bool waits = false;                            // for memory, instead of dropping what finds none
     std::chrono::nanoseconds linger{0};            // without any packet, after which open chunks close; 0: they wait
     std::chrono::nanoseconds silence{1000000000};  // after which nobody waits for a head; 0: never

@@ -46,6 +46,7 @@ class Recorder : public Sink {
     Recorder(RecorderPlan plan, Sink* next);
     ~Recorder() override;
     void take(std::span<const Arrival> packets) override;
+    bool wants_senders() const override { return next_ != nullptr && next_->wants_senders(); }
     void idle(std::int64_t now) override {
         if (next_ != nullptr) next_->idle(now);
     }

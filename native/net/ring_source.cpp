@@ -180,6 +180,9 @@ class RingWorker : public Worker {
                 options_.ports.empty() ? 0 : static_cast<std::uint32_t>(port - options_.ports.begin());
             std::uint32_t part = (train.gso_type & 0x7f) == kUdpTrain ? train.gso_size : 0;
             if (part == 0 || part > found.size) part = found.size;
+            const bool six = ip[0] >> 4 == 6;
+            const std::uint64_t sender =
+                found.udp && asks_ ? sender_key(ip + (six ? 8 : 12), six ? 16 : 4, big16(found.data - 8)) : 0;
             const std::int64_t arrived = head->tp_sec * 1'000'000'000LL + head->tp_nsec;
             std::uint32_t from = 0;
             do {
@@ -188,7 +191,7 @@ class RingWorker : public Worker {
                     count = 0;
                 }
                 arrivals_[count++] = {
-                    found.data + from, std::min(part, found.size - from), number, nullptr, nullptr, arrived};
+                    found.data + from, std::min(part, found.size - from), number, nullptr, nullptr, arrived, sender};
                 from += part;
             } while (from < found.size);
         }
@@ -204,6 +207,7 @@ class RingWorker : public Worker {
     }
 
     Sink& sink_;
+    const bool asks_ = sink_.wants_senders();
     RingOptions options_;
     unsigned index_ = 0;
     int socket_ = -1;

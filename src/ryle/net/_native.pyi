@@ -59,11 +59,14 @@ def to_kblocks(
     data: NDArray[np.int8],
     valid: NDArray[np.uint64],
 ) -> None: ...
+def sender_key(address: bytes, port: int) -> int: ...
 
 class Sink:
     @property
     def address(self) -> int: ...
-    def take_bytes(self, packets: list[bytes], port: int, times: NDArray[np.int64] | None = None) -> None: ...
+    def take_bytes(
+        self, packets: list[bytes], port: int, times: NDArray[np.int64] | None = None, sender: int = 0
+    ) -> None: ...
     def take_rows(self, packets: NDArray[np.uint8], port: int, times: NDArray[np.int64] | None = None) -> None: ...
     def take_buffer(
         self,
@@ -105,6 +108,8 @@ class Plan:
     run_bytes: int
     pointers: bool
     waits: bool
+    senders: list[int]
+    one_sender: bool
     linger: float
     silence: float
     def __init__(self) -> None: ...

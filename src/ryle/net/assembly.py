@@ -23,6 +23,8 @@ that sends 8 packets in a row of another time is not. What comes for a closed ch
 ``linger`` seconds all open chunks close, and the next packet is believed whatever its time. Places that nothing came
 for are zeroed and marked in `Chunk.present` before the chunk is given out.
 
+**Senders** are looked at only if the plan says so (`Plan.senders`): packets from elsewhere are foreign.
+
 **Early packets**, of chunks that ``window + skew`` do not keep open yet, are placed up to ``outage`` ahead if there is
 memory that the chunks before them do not need; else they are dropped, ring full. They cost no other head a packet.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -140,6 +142,9 @@ class Plan:
         Where heads lie in the chunk; excludes `order`.
     waits : bool
         Let packets wait for memory instead of dropping them: for sources that can be held up.
+    senders : "first" or sequence of (str, int), optional
+        Who may send: of each head the first address and port that is heard, until nothing came from there for 1 s; or
+        any of these. Packets from elsewhere are foreign. By default it does not matter.
     silence : float
         Seconds, by packets' times of arrival, after which a head that sends nothing is waited for no more; 0: never.
     """
@@ -162,6 +167,7 @@ class Plan:
     placing: Placing | None = None
     waits: bool = False
     silence: float = 1.0
+    senders: Literal["first"] | Sequence[tuple[str, int]] | None = None
 
     @property
     def step(self) -> int:
@@ -283,6 +289,11 @@ class Plan:
         plan.step, plan.origin, plan.packets = self.step, self.origin, self.packets
         plan.window, plan.skew = self.window, -1 if self.skew is None else self.skew
         plan.waits, plan.silence = self.waits, self.silence
+        if self.senders == "first":
+            plan.one_sender = True
+        elif self.senders is not None:
+            pairs = [(ipaddress.ip_address(host).packed, port) for host, port in self.senders]
+            plan.senders = [_native.sender_key(*pair) for pair in pairs]
         plan.outage = 1000 * self.span if self.outage is None else self.outage
         plan.slots, plan.linger, plan.pointers = self.chunks, self.linger, self.pointers
         plan.data_bytes = int(np.prod(self.shape))
