@@ -59,17 +59,19 @@ void bind_capture(nb::module_& m) {
     m.def(
         "verify_payloads",
         [](std::uint32_t filling, std::uint64_t seed, const Streams& streams, std::uint64_t first, std::uint64_t period,
-           const Bytes& data, const Marks& present) {
+           const Bytes& data, const Marks& present, std::size_t part) {
             if (filling > 2) throw std::invalid_argument("unknown filling");
+            const std::size_t parts = part ? (data.shape(2) + part - 1) / part : 1;
+            if (part % 8) throw std::invalid_argument("parts of heaps are whole 64-bit words");
             if (data.shape(0) != streams.size() || present.shape(0) != data.shape(0) ||
-                present.shape(1) != data.shape(1))
+                present.shape(1) != data.shape(1) * parts)
                 throw std::invalid_argument("payloads, marks and streams are not of the same chunk");
             const nb::gil_scoped_release released;
             const Verified v =
                 verify_payloads(static_cast<Filling>(filling), seed, {streams.data(), streams.size()}, first, period,
-                                data.data(), present.data(), data.shape(1), data.shape(2));
+                                data.data(), present.data(), data.shape(1), data.shape(2), part);
             return std::make_tuple(v.packets, v.wrong_packets, v.wrong_bytes, v.first_head, v.first_packet);
         },
-        "filling"_a, "seed"_a, "streams"_a, "first"_a, "period"_a, "data"_a, "present"_a,
+        "filling"_a, "seed"_a, "streams"_a, "first"_a, "period"_a, "data"_a, "present"_a, "part"_a = 0,
         "Packets looked at, wrong ones, wrong bytes, and head and packet of the first wrong one.");
 }

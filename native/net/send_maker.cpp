@@ -145,16 +145,6 @@ Made PacketSource::make(std::uint8_t* out) {
     return {bytes, streams_[at], emission.due};
 }
 
-std::uint64_t identity_of(const PacketLayout& layout, const std::vector<std::uint32_t>& stream_fields,
-                          const std::uint64_t* values) {
-    std::uint64_t identity = 0;
-    for (const std::uint32_t field : stream_fields) {
-        const std::uint32_t width = layout.fields[field].width;
-        identity = (width == 64 ? 0 : identity << width) | values[field];
-    }
-    return identity;
-}
-
 namespace {
 std::vector<std::uint32_t> indices(const std::vector<StreamPlan>& streams) {
     std::vector<std::uint32_t> result;
@@ -168,41 +158,63 @@ PacketMaker::PacketMaker(std::shared_ptr<const FormatPlan> plan, std::vector<Str
       plan_(std::move(plan)),
       plans_(std::move(streams)),
       terms_(plan_->layout.timestamp.terms),
-      values_(plan_->layout.fields.size() + 1) {
+      parts_(plan_->part_bytes ? (plan_->payload_bytes + plan_->part_bytes - 1) / plan_->part_bytes : 1),
+      known_(plan_->heads),
+      values_(std::max(plan_->layout.fields.size(), plan_->wire.fields.size()) + 1),
+      head_(plan_->wire_fields.size()) {
     const FormatPlan& p = *plan_;
     check(p.layout);
+    check(p.wire);
     if (p.step < 1 || p.burst < 1) throw std::invalid_argument("steps and bursts are at least 1");
     if (!(p.rate >= 0)) throw std::invalid_argument("a rate must not be negative");
     for (const std::uint32_t field : p.stream_fields)
         if (field >= p.layout.fields.size()) throw std::invalid_argument("a stream names an unknown field");
+    for (const std::uint32_t field : p.wire_fields)
+        if (field >= p.wire.fields.size()) throw std::invalid_argument("a stream names an unknown field");
+    if (p.number_field >= static_cast<std::int64_t>(p.layout.fields.size()))
+        throw std::invalid_argument("heaps are numbered by an unknown field");
+    if (p.part_bytes && (!p.layout.heaps || p.trailer_bytes || p.payload_bytes == 0 || p.part_bytes % 8))
+        throw std::invalid_argument("parts of heaps are whole 64-bit words, of a payload of the format's heaps");
+    std::sort(known_.begin(), known_.end());
     std::sort(terms_.begin(), terms_.end(), [](const Term& a, const Term& b) { return a.factor > b.factor; });
-    bytes_ = p.layout.header_bytes + p.payload_bytes + p.trailer_bytes;
+    bytes_ = p.layout.header_bytes + part(0).second + p.trailer_bytes;
     most_ = std::max(bytes_, p.layout.header_bytes + 64);  // packets of no format are up to as long
     slots_each_ = p.packets;
     std::vector<std::uint8_t> packet(bytes_);
     for (std::uint32_t at = 0; at < plans_.size(); ++at) {
         const StreamPlan& stream = plans_[at];
-        if (stream.header.size() != p.layout.header_bytes || stream.turns < 1 || stream.turn >= stream.turns)
+        if (stream.header.size() != p.layout.header_bytes || stream.turns < 1 || stream.turn >= stream.turns ||
+            stream.index >= p.heads.size())
             throw std::invalid_argument("a stream's header or turn is wrong");
         if (p.packets != kForever) slots_each_ = std::max(slots_each_, p.packets + stream.lag);
+        const auto first_of = [&](std::uint64_t heap) { return heap == kForever ? kForever : heap * parts_; };
         for (const std::uint64_t n :
-             {std::uint64_t{0}, std::uint64_t{1}, p.jump_at, p.restart_at, p.packets == kForever ? 0 : p.packets - 1}) {
+             {std::uint64_t{0}, std::uint64_t{parts_ - 1}, std::uint64_t{parts_}, first_of(p.jump_at),
+              first_of(p.restart_at), p.packets == kForever ? 0 : p.packets - 1}) {
             if (n == kForever || n >= p.packets) continue;
-            write(at, n, packet.data());
-            const Verdict verdict = examine(p.layout, packet, values_.data());
+            const std::uint32_t bytes = write(at, n, packet.data());
+            const Verdict verdict = examine(p.wire, Packet(packet.data(), bytes), values_.data());
             if (verdict.reason != kValid)
                 throw std::invalid_argument("packet " + std::to_string(n) + " of stream " +
                                             std::to_string(stream.index) +
                                             " would not be valid: a field or its length is not allowed");
-            const unsigned __int128 period = p.layout.period;
+            const unsigned __int128 period = p.wire.period;
             if ((period ? verdict.count % period : verdict.count) != count(stream, n))
                 throw std::invalid_argument("the timestamp's fields cannot say " + std::to_string(count(stream, n)));
         }
     }
 }
 
+std::pair<std::uint64_t, std::uint32_t> PacketMaker::part(std::uint64_t packet) const {
+    const FormatPlan& p = *plan_;
+    if (!p.part_bytes) return {0, p.payload_bytes};
+    const std::uint64_t from = packet % parts_ * p.part_bytes;
+    return {from, static_cast<std::uint32_t>(std::min<std::uint64_t>(p.part_bytes, p.payload_bytes - from))};
+}
+
 std::uint64_t PacketMaker::count(const StreamPlan& stream, std::uint64_t packet) const {
     const FormatPlan& p = *plan_;
+    if (parts_ > 1) packet /= parts_;
     __int128 further = p.first;
     if (packet >= p.restart_at)
         packet -= p.restart_at;
@@ -225,6 +237,19 @@ void PacketMaker::set_count(std::uint8_t* header, std::uint64_t count) const {
         const std::uint64_t value = std::min(rest / term.factor, field.high);
         store(header, field, value);
         rest -= value * term.factor;
+    }
+}
+
+void PacketMaker::set_sum(std::uint8_t* header, const Sum& sum, std::uint64_t value) const {
+    std::uint64_t rest = value - static_cast<std::uint64_t>(sum.add);
+    std::vector<Term> terms = sum.terms;
+    if (terms.size() > 1)
+        std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return a.factor > b.factor; });
+    for (const Term& term : terms) {
+        const PacketField& field = plan_->layout.fields[term.field];
+        const std::uint64_t said = std::min(rest / term.factor, field.high);
+        store(header, field, said);
+        rest -= said * term.factor;
     }
 }
 
@@ -258,14 +283,26 @@ std::uint32_t PacketMaker::write(std::uint32_t at, std::uint64_t packet, std::ui
     const std::uint64_t time = count(stream, packet);
     std::memcpy(out, stream.header.data(), stream.header.size());
     set_count(out, time);
+    const auto [from, bytes] = part(packet);
+    if (p.part_bytes) {
+        set_sum(out, p.layout.heap.offset, from);
+        set_sum(out, p.layout.heap.bytes, bytes);
+    }
+    if (p.number_field >= 0)
+        store(out, p.layout.fields[p.number_field], packet / parts_ * p.heads.size() + stream.index);
     out += stream.header.size();
-    fill_payload(p.filling, p.seed, stream.identity, time / p.step, out, p.payload_bytes);
-    std::memset(out + p.payload_bytes, 0, p.trailer_bytes);
-    return bytes_;
+    fill_payload(p.filling, p.seed, stream.identity, time / p.step, out, bytes, from);
+    std::memset(out + bytes, 0, p.trailer_bytes);
+    return static_cast<std::uint32_t>(stream.header.size()) + bytes + p.trailer_bytes;
+}
+
+bool PacketMaker::known() {
+    for (std::size_t i = 0; i < head_.size(); ++i) head_[i] = values_[plan_->wire_fields[i]];
+    return std::binary_search(known_.begin(), known_.end(), head_);
 }
 
 bool PacketMaker::valid(const std::uint8_t* packet, std::uint32_t bytes) {
-    return examine(plan_->layout, Packet(packet, bytes), values_.data()).reason == kValid;
+    return examine(plan_->wire, Packet(packet, bytes), values_.data()).reason == kValid;
 }
 
 Fate PacketMaker::corrupt(std::uint32_t at, std::uint64_t packet, std::uint8_t* out, std::uint32_t bytes,
@@ -274,14 +311,18 @@ Fate PacketMaker::corrupt(std::uint32_t at, std::uint64_t packet, std::uint8_t* 
     if (p.layout.header_bytes == 0) throw std::invalid_argument("a format without a header has no header bits to turn");
     draw %= 8 * p.layout.header_bytes;
     out[draw / 8] ^= static_cast<std::uint8_t>(0x80 >> draw % 8);
-    const Verdict verdict = examine(p.layout, Packet(out, bytes), values_.data());
+    const Verdict verdict = examine(p.wire, Packet(out, bytes), values_.data());
+    if (verdict.reason == kControl || verdict.reason == kStop) return kCorruptedForeign;  // it holds no samples
     if (verdict.reason != kValid) return kCorruptedInvalid;
-    const std::uint64_t identity = identity_of(p.layout, p.stream_fields, values_.data());
-    if (!std::binary_search(p.identities.begin(), p.identities.end(), identity)) return kCorruptedForeign;
-    const unsigned __int128 period = p.layout.period;
+    if (!known()) return kCorruptedForeign;
+    const auto [from, held] = part(packet);
+    if (p.part_bytes && (verdict.offset % p.part_bytes || part(verdict.offset / p.part_bytes).second != verdict.bytes))
+        return kCorruptedInvalid;  // no part of a heap begins there, or it is of another length
+    const unsigned __int128 period = p.wire.period;
     const unsigned __int128 time = period ? verdict.count % period : verdict.count;
-    return identity == plans_[at].identity && time == count(plans_[at], packet) ? kCorruptedHarmless
-                                                                                : kCorruptedMisplaced;
+    const bool there = !p.part_bytes || verdict.offset == from;
+    return there && head_ == p.heads[plans_[at].index] && time == count(plans_[at], packet) ? kCorruptedHarmless
+                                                                                            : kCorruptedMisplaced;
 }
 
 Fate PacketMaker::foreign(std::uint32_t at, std::uint64_t packet, std::uint8_t* out, std::uint64_t draw,
@@ -299,8 +340,7 @@ Fate PacketMaker::foreign(std::uint32_t at, std::uint64_t packet, std::uint8_t* 
                 store(out, field, field.low + draw % (std::min(range, most - field.low) + (range < most)));
             }
             if (!valid(out, bytes)) continue;
-            const std::uint64_t identity = identity_of(p.layout, p.stream_fields, values_.data());
-            if (!std::binary_search(p.identities.begin(), p.identities.end(), identity)) return kForeignStream;
+            if (!known()) return kForeignStream;
         }
     }
     // Every stream that the header can name is sent, or it names none: bytes that are no packet of the format.

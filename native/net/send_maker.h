@@ -107,20 +107,28 @@ class PacketSource {
 };
 
 // What all streams of a format share.
+//
+// Where packets hold parts of heaps, a stream's packet n is part n % parts of heap n / parts; first, step, jump and
+// restart then count heaps.
 struct FormatPlan {
-    PacketLayout layout;
+    PacketLayout layout;                       // as packets are written: every field has a place in the header
     std::vector<std::uint32_t> stream_fields;  // those that tell streams apart
+    PacketLayout wire;                         // as packets are read: items in any order
+    std::vector<std::uint32_t> wire_fields;    // those that tell streams apart, in `wire`
     std::uint64_t first = 0, step = 1;         // timestamp of packet 0; from one packet to the next
-    std::uint32_t payload_bytes = 0, trailer_bytes = 0;
+    std::uint32_t payload_bytes = 0, trailer_bytes = 0;  // of a packet, or of a heap
+    std::uint32_t part_bytes = 0;    // of a heap's payload in its packets, but for the last; 0: a packet is all
+    std::int32_t number_field = -1;  // field of `layout` that tells heaps apart that are sent at the same time
     Filling filling = Filling::random;
     std::uint64_t seed = 0;
-    std::uint64_t packets = kForever;         // of each stream
-    std::uint32_t burst = 1;                  // packets of a stream back to back
-    double rate = 0;                          // packets/s of each stream; 0: as fast as it goes
-    std::uint64_t jump_at = kForever;         // from this packet of each stream on timestamps are further by `jump`
-    std::int64_t jump = 0;                    // in the timestamp's unit
-    std::uint64_t restart_at = kForever;      // from this packet of each stream on all begins anew
-    std::vector<std::uint64_t> identities{};  // of all streams of the plan, sorted
+    std::uint64_t packets = kForever;     // of each stream
+    std::uint32_t burst = 1;              // packets of a stream back to back
+    double rate = 0;                      // packets/s of each stream; 0: as fast as it goes
+    std::uint64_t jump_at = kForever;     // from this packet of each stream on timestamps are further by `jump`
+    std::int64_t jump = 0;                // in the timestamp's unit
+    std::uint64_t restart_at = kForever;  // from this packet of each stream on all begins anew
+    // Values of the stream fields of all streams of the plan: their identities are cut to 64 bits.
+    std::vector<std::vector<std::uint64_t>> heads{};
     Faults faults;
 };
 
@@ -128,14 +136,10 @@ struct FormatPlan {
 struct StreamPlan {
     std::uint32_t index = 0;             // in the plan
     std::vector<std::uint8_t> header{};  // all but the counters, which are zero
-    std::uint64_t identity = 0;          // its stream fields, joined; what its payload is known by
+    std::uint64_t identity = 0;          // its stream fields, joined, the first in the highest bits: names its payload
     std::uint64_t lag = 0;               // packets that it is behind the others
     std::uint32_t turn = 0, turns = 1;   // streams that share a counter take turns in it, a burst each
 };
-
-// The values of the stream fields of a packet, joined: the first field in the highest bits.
-std::uint64_t identity_of(const PacketLayout& layout, const std::vector<std::uint32_t>& stream_fields,
-                          const std::uint64_t* values);
 
 // Packets of a described format with counters that go up and a payload that anyone can say again.
 class PacketMaker final : public PacketSource {
@@ -155,15 +159,21 @@ class PacketMaker final : public PacketSource {
                  std::uint32_t& bytes) override;
 
   private:
+    // Where a packet's part of its heap begins, and its bytes; all of the payload if a packet is all.
+    std::pair<std::uint64_t, std::uint32_t> part(std::uint64_t packet) const;
     std::uint64_t count(const StreamPlan& stream, std::uint64_t packet) const;
     void set_count(std::uint8_t* header, std::uint64_t count) const;
+    // The stream fields of the packet that was examined last, in head_: whether it is of a stream of the plan.
+    bool known();
+    void set_sum(std::uint8_t* header, const Sum& sum, std::uint64_t value) const;
 
     std::shared_ptr<const FormatPlan> plan_;
     std::vector<StreamPlan> plans_;
     std::vector<Term> terms_;  // of the timestamp, the largest factor first
-    std::uint32_t bytes_, most_;
+    std::uint32_t bytes_, most_, parts_;
     std::uint64_t slot_ = 0, slots_each_ = 0;
-    std::vector<std::uint64_t> values_;
+    std::vector<std::vector<std::uint64_t>> known_;  // heads of the plan, sorted
+    std::vector<std::uint64_t> values_, head_;
 };
 
 // Datagrams of a capture, as they are, at the times at which they were recorded.

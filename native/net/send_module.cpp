@@ -84,11 +84,13 @@ void bind_payload(nb::module_& m) {
     m.def(
         "fill_payload",
         [](std::uint32_t filling, std::uint64_t seed, std::uint64_t stream, std::uint64_t packet,
-           nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> out) {
+           nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> out, std::size_t from) {
             if (filling > 2) throw std::invalid_argument("unknown filling");
-            fill_payload(static_cast<Filling>(filling), seed, stream, packet, out.data(), out.size());
+            if (from % 8) throw std::invalid_argument("payloads are written from a whole 64-bit word on");
+            fill_payload(static_cast<Filling>(filling), seed, stream, packet, out.data(), out.size(), from);
         },
-        "filling"_a, "seed"_a, "stream"_a, "packet"_a, "out"_a, "Write a payload as a sender does.");
+        "filling"_a, "seed"_a, "stream"_a, "packet"_a, "out"_a, "from_byte"_a = 0,
+        "Write a payload as a sender does, or its part from a byte on.");
     m.def(
         "payload_differs",
         [](std::uint32_t filling, std::uint64_t seed, std::uint64_t stream, std::uint64_t packet, Bytes payload) {
@@ -113,18 +115,22 @@ void bind_sources(nb::module_& m) {
         .def(
             "__init__",
             [](FormatPlan* self, const LayoutTuple& layout, std::vector<std::uint32_t> stream_fields,
-               std::uint64_t first, std::uint64_t step, std::uint32_t payload_bytes, std::uint32_t trailer_bytes,
-               std::uint32_t filling, std::uint64_t seed, std::uint64_t packets, std::uint32_t burst, double rate,
-               std::uint64_t jump_at, std::int64_t jump, std::uint64_t restart_at,
-               std::vector<std::uint64_t> identities, const Faults& faults) {
+               const LayoutTuple& wire, std::vector<std::uint32_t> wire_fields, std::uint64_t first, std::uint64_t step,
+               std::uint32_t payload_bytes, std::uint32_t trailer_bytes, std::uint32_t part_bytes,
+               std::int32_t number_field, std::uint32_t filling, std::uint64_t seed, std::uint64_t packets,
+               std::uint32_t burst, double rate, std::uint64_t jump_at, std::int64_t jump, std::uint64_t restart_at,
+               std::vector<std::vector<std::uint64_t>> heads, const Faults& faults) {
                 if (filling > 2) throw std::invalid_argument("unknown filling");
-                std::sort(identities.begin(), identities.end());
                 new (self) FormatPlan{to_layout(layout),
                                       std::move(stream_fields),
+                                      to_layout(wire),
+                                      std::move(wire_fields),
                                       first,
                                       step,
                                       payload_bytes,
                                       trailer_bytes,
+                                      part_bytes,
+                                      number_field,
                                       static_cast<Filling>(filling),
                                       seed,
                                       packets,
@@ -133,12 +139,12 @@ void bind_sources(nb::module_& m) {
                                       jump_at,
                                       jump,
                                       restart_at,
-                                      std::move(identities),
+                                      std::move(heads),
                                       faults};
             },
-            "layout"_a, "stream_fields"_a, "first"_a, "step"_a, "payload_bytes"_a, "trailer_bytes"_a, "filling"_a,
-            "seed"_a, "packets"_a, "burst"_a, "rate"_a, "jump_at"_a, "jump"_a, "restart_at"_a, "identities"_a,
-            "faults"_a);
+            "layout"_a, "stream_fields"_a, "wire"_a, "wire_fields"_a, "first"_a, "step"_a, "payload_bytes"_a,
+            "trailer_bytes"_a, "part_bytes"_a, "number_field"_a, "filling"_a, "seed"_a, "packets"_a, "burst"_a,
+            "rate"_a, "jump_at"_a, "jump"_a, "restart_at"_a, "heads"_a, "faults"_a);
     nb::class_<PacketSource>(m, "PacketSource", "Packets of some streams, one after the other; see send_maker.h.")
         .def_prop_ro("streams", &PacketSource::streams)
         .def_prop_ro("most_bytes", &PacketSource::most_bytes)

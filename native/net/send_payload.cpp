@@ -40,7 +40,7 @@ void fill(Filling filling, std::uint64_t key, std::uint64_t packet, std::size_t 
         for (std::size_t b = 0; b < n; ++b) out[b] = static_cast<std::uint8_t>(packet + from + b);
     } else {
         random_words(key, from / 8, out, n / 8);
-        const std::uint64_t last = payload_word(key, (from + n) / 8);
+        const std::uint64_t last = payload_word(key, from / 8 + n / 8);
         for (std::size_t b = n / 8 * 8; b < n; ++b) out[b] = static_cast<std::uint8_t>(last >> 8 * (b % 8));
     }
 }
@@ -48,20 +48,20 @@ void fill(Filling filling, std::uint64_t key, std::uint64_t packet, std::size_t 
 }  // namespace
 
 void fill_payload(Filling filling, std::uint64_t seed, std::uint64_t stream, std::uint64_t packet, std::uint8_t* out,
-                  std::size_t bytes) {
-    fill(filling, payload_key(seed, stream, packet), packet, 0, out, bytes);
+                  std::size_t bytes, std::size_t from) {
+    fill(filling, payload_key(seed, stream, packet), packet, from, out, bytes);
 }
 
 std::size_t payload_differs(Filling filling, std::uint64_t seed, std::uint64_t stream, std::uint64_t packet,
-                            const std::uint8_t* payload, std::size_t bytes) {
+                            const std::uint8_t* payload, std::size_t bytes, std::size_t from) {
     const std::uint64_t key = payload_key(seed, stream, packet);
     alignas(64) std::uint8_t block[1024];
-    for (std::size_t from = 0; from < bytes; from += sizeof block) {
-        const std::size_t n = std::min(sizeof block, bytes - from);
-        fill(filling, key, packet, from, block, n);
-        if (std::memcmp(block, payload + from, n) == 0) continue;
+    for (std::size_t at = 0; at < bytes; at += sizeof block) {
+        const std::size_t n = std::min(sizeof block, bytes - at);
+        fill(filling, key, packet, from + at, block, n);
+        if (std::memcmp(block, payload + at, n) == 0) continue;
         for (std::size_t b = 0;; ++b)
-            if (block[b] != payload[from + b]) return from + b;
+            if (block[b] != payload[at + b]) return at + b;
     }
     return bytes;
 }

@@ -1,6 +1,7 @@
 // Payload bytes that anyone can say again from their place alone: a sender writes them, a receiver compares.
 //
-// Byte b of packet p of stream s under a seed is byte b % 8, the lowest first, of the 64-bit word b / 8:
+// Byte b of packet p (or of heap p, if packets hold parts of heaps) of stream s under a seed is byte b % 8, the lowest
+// first, of the 64-bit word b / 8:
 //     key  = mix(mix(mix(seed + G) ^ s) ^ p)        word w = mix(key + (w + 1) G)
 // which is the splitmix64 generator seeded with the key: integer arithmetic of a few lines, for a kernel of a GPU too.
 #pragma once
@@ -36,11 +37,11 @@ constexpr std::uint8_t payload_byte(Filling filling, std::uint64_t seed, std::ui
     return static_cast<std::uint8_t>(payload_word(payload_key(seed, stream, packet), byte / 8) >> 8 * (byte % 8));
 }
 
-// `bytes` bytes of a payload from its beginning on.
+// `bytes` bytes of a payload from byte `from` on, a multiple of 8.
 void fill_payload(Filling filling, std::uint64_t seed, std::uint64_t stream, std::uint64_t packet, std::uint8_t* out,
-                  std::size_t bytes);
+                  std::size_t bytes, std::size_t from = 0);
 // The first byte that is not as fill_payload writes it; `bytes` if all are.
 std::size_t payload_differs(Filling filling, std::uint64_t seed, std::uint64_t stream, std::uint64_t packet,
-                            const std::uint8_t* payload, std::size_t bytes);
+                            const std::uint8_t* payload, std::size_t bytes, std::size_t from = 0);
 
 }  // namespace ryle

@@ -35,9 +35,9 @@ def directory(tmp_path, monkeypatch):
 class Running:
     """A capture process."""
 
-    def __init__(self, port, tmp_path, *options, streams=STREAMS, prefix=()):
+    def __init__(self, port, tmp_path, *options, streams=STREAMS, prefix=(), format=FORMAT.name):
         self.port, self.json = port, tmp_path / "figures.jsonl"
-        command = [sys.executable, "-m", "ryle", "capture", FORMAT.name, "--at", f"127.0.0.1:{port}", *streams]
+        command = [sys.executable, "-m", "ryle", "capture", format, "--at", f"127.0.0.1:{port}", *streams]
         self.process = subprocess.Popen(
             [*prefix, *command, "--chunk", "32", "--buffer", "16", "--json", str(self.json), *options],
             stdout=subprocess.PIPE,
@@ -316,3 +316,41 @@ def test_what_cannot_be(options, said, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 1 and said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_heaps_of_several_packets(start, tmp_path, steady, heard):
+    """`ryle send` and `ryle capture` agree on F-heaps, packet by packet, and every byte is verified and stored."""
+    format = Format.load("meerkat_f:channels=16,spectra=128,step=1048576")  # heaps of 8192 bytes
+    name, size = "meerkat_f:channels=16,spectra=128,step=1048576", 72 + 3000
+    streams = () if heard else ("--stream", "feng_id=0-2", "--stream", "frequency=0", "--part", "3000")
+
+    def body():
+        files = tmp_path / f"heaps-{time.monotonic_ns()}"
+        options = ("--warm-up", "0", "--idle", "2", "--verify", "--seed", "3", "--to", "chunks", "--files", str(files))
+        running = start(*options, streams=streams, format=name)
+        settings = {"format": format, "size": size, "sources": 3, "seed": 3, "gbps": None, "pps": 2000.0}
+        if heard:
+            with Sender(sending(running.port, **settings, seconds=60)) as sender:
+                sender.start()
+                running.wait_until(lambda: running.page().get("chunks", 0) > 2)
+        else:
+            running.ready()
+            faults = InjectedFaults(loss=0.03, duplicate=0.02, reorder=0.02, truncate=0.02, seed=4)
+            expected = send(running.port, **settings, packets=1200, faults=faults)["expect"]
+        _, err = running.end()
+        last = running.figures()[-1]
+        account = last["account"]
+        assert (last["verified"]["packets"], last["verified"]["wrong_packets"]) == (account["placed"], 0)
+        if heard:
+            assert "3 streams: feng_id=0 frequency=0" in err and account["placed"] > 500
+        else:
+            assert {k: account[k] for k in ("datagrams", "placed", "duplicate", "malformed", "foreign")} == {
+                k: expected[k] for k in ("datagrams", "placed", "duplicate", "malformed", "foreign")
+            }
+            assert account["late"] == 0 and expected["missing"] - 8 <= account["missing"] <= expected["missing"]
+        stored = [chunk for path in sorted(tmp_path.glob(f"{files.name}-*.chunks")) for chunk in ChunkFile(path)]
+        assert sum(chunk.placed for chunk in stored) == account["placed"]
+        assert stored[0].present.shape == (3, 32, 3) and stored[0].data.shape == (3, 32, 8192)
+
+    steady(body)

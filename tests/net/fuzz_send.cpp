@@ -34,20 +34,30 @@ int main(int argc, char** argv) {
             layout.fields.push_back({byte, bytes, shift, width, below(2) == 0, 0, ~std::uint64_t{0} >> (64 - width)});
             byte += bytes;
         }
+        const bool heaps = below(2) == 0;
+        if (heaps) {
+            const std::uint32_t at = std::uint32_t(layout.fields.size());
+            for (int k = 0; k < 2; ++k, byte += 4) layout.fields.push_back({byte, 4, 0, 32, below(2) == 0, 0, 0xFFFFFFFF});
+            layout.heaps = true;
+            layout.heap.offset.terms = {{at, 1}};
+            layout.heap.bytes.terms = {{at + 1, 1}};
+        }
         layout.header_bytes = byte + std::uint32_t(below(3));
-        layout.trailers = {std::uint32_t(below(4)), 8};
+        layout.trailers = {heaps ? 0 : std::uint32_t(below(4)), 8};
         layout.bits = std::uint32_t(1 + below(16));
         layout.parts = std::uint32_t(1 + below(2));
         layout.sizes = {{8 * (1 + below(20)), -1}};
-        const std::uint32_t counter = std::uint32_t(below(layout.fields.size()));
+        const std::uint32_t fields = std::uint32_t(layout.fields.size()) - (heaps ? 2 : 0);
+        const std::uint32_t counter = std::uint32_t(below(fields));
         plan->step = 1 + below(5);
         layout.timestamp.terms = {{counter, plan->step}};
         const std::uint32_t width = layout.fields[counter].width;
         layout.period = width >= 60 ? 0 : plan->step << width;
-        for (std::uint32_t f = 0; f < layout.fields.size(); ++f)
+        for (std::uint32_t f = 0; f < fields; ++f)
             if (f != counter && below(2)) plan->stream_fields.push_back(f);
         plan->payload_bytes = std::uint32_t(layout.sizes[0].value * layout.bits * layout.parts / 8);
-        plan->trailer_bytes = layout.trailers[below(2)];
+        plan->trailer_bytes = heaps ? 0 : layout.trailers[below(2)];
+        plan->part_bytes = heaps ? std::uint32_t(8 * (1 + below(20))) : 0;
         plan->first = plan->step * below(1000);
         plan->filling = Filling(below(3));
         plan->packets = below(60);
@@ -67,12 +77,16 @@ int main(int argc, char** argv) {
             stream.lag = below(20);
             streams.push_back(stream);
         }
-        plan->identities = {0};
         const std::size_t count = streams.size();
+        plan->heads.assign(count, std::vector<std::uint64_t>(plan->stream_fields.size()));
+        plan->wire = layout;
+        plan->wire_fields = plan->stream_fields;
+        const std::uint64_t parts = plan->part_bytes ? (plan->payload_bytes + plan->part_bytes - 1) / plan->part_bytes : 1;
         try {
             PacketMaker maker(plan, std::move(streams));
             std::vector<std::uint64_t> values(layout.fields.size() + 1);
             std::uint64_t sent = 0;
+            std::vector<std::uint64_t> sent_by(count);
             std::int64_t last = 0;
             while (maker.due() != kNothingLeft) {
                 if (maker.due() < last) fail("time goes back");
@@ -86,9 +100,10 @@ int main(int argc, char** argv) {
                     const std::uint64_t number = static_cast<std::uint64_t>(verdict.count) / plan->step;
                     const std::uint8_t* payload = room.get() + layout.header_bytes;
                     if (verdict.reason != kValid) fail("not valid");
-                    if (payload_differs(plan->filling, plan->seed, 0, number, payload, plan->payload_bytes) !=
-                        plan->payload_bytes)
+                    const std::size_t bytes = heaps ? verdict.bytes : plan->payload_bytes;
+                    if (payload_differs(plan->filling, plan->seed, 0, number, payload, bytes, verdict.offset) != bytes)
                         fail("another payload");
+                    if (verdict.offset != sent_by[packet.stream]++ % parts * plan->part_bytes) fail("another part");
                 }
                 ++sent;
                 ++made;

@@ -26,14 +26,16 @@ def chunk_of(p, first, skip=(), seed=1, filling=0):
     return StoredChunk(c.number, c.epoch, c.timestamp, c.placed, c.data.copy(), c.present.copy())
 
 
-def spoil(chunk, rng, count):
+def spoil(chunk, rng, count, part=0):
     """Change some bytes of packets that are there; give how many packets and bytes are wrong."""
     flat = chunk.data.reshape(-1, chunk.data.shape[-1])
-    there = np.flatnonzero(chunk.present.reshape(-1))
-    places = {(int(rng.choice(there)), int(rng.integers(flat.shape[1]))) for _ in range(count)}
-    for row, byte in places:
-        flat[row, byte] ^= rng.integers(1, 256)
-    return len({row for row, _ in places}), len(places)
+    part = part or flat.shape[1]
+    marks = chunk.present.reshape(len(flat), -1)
+    there = [(r, b) for r, b in np.ndindex(flat.shape) if marks[r, b // part]]
+    places = {there[i] for i in rng.integers(len(there), size=count)}
+    for place in places:
+        flat[place] ^= rng.integers(1, 256)
+    return len({(row, byte // part) for row, byte in places}), len(places)
 
 
 @pytest.mark.parametrize("filling", list(Filling))
@@ -59,23 +61,28 @@ def test_another_seed_is_wrong():
     assert found.wrong_packets == 8
 
 
-@pytest.mark.parametrize(("filling", "nbytes"), [(0, 64), (0, 13), (1, 64), (2, 13)])
-def test_the_gpu_finds_the_same(rng, filling, nbytes):
-    """In whole words where payloads have them, else byte by byte; where the counter begins again, too."""
+@pytest.mark.parametrize(("filling", "nbytes", "part"), [(0, 64, 0), (0, 13, 0), (1, 64, 24), (2, 13, 0), (0, 77, 32)])
+def test_the_gpu_finds_the_same(rng, filling, nbytes, part):
+    """In whole words where payloads have them, else byte by byte; where the counter begins again; parts of heaps."""
     seed, streams, period = int(rng.integers(1 << 63)), rng.integers(0, 1 << 63, 2).astype(np.uint64), 1000
-    rule = PayloadRule(Filling(filling), seed, streams, 1, period)
-    layout = Layout("x", ((0,), (1,)), ("a",), 5, (2, 5, nbytes), 1, 0, "spectra")
+    rule = PayloadRule(Filling(filling), seed, streams, 1, period, part)
+    parts = -(-nbytes // part) if part else 1
+    layout = Layout("x", ((0,), (1,)), ("a",), 5, (2, 5, nbytes), 1, 0, "spectra", parts)
     data = np.zeros(layout.shape, np.uint8)
     for h in range(2):
         for n in range(5):
             _native.fill_payload(filling, seed, int(streams[h]), (998 + n) % period, data[h, n])
-    present = np.ones((2, 5), np.uint8)
+    present = np.ones(layout.marks_shape, np.uint8)
     present[1, 3] = 0
-    chunk = StoredChunk(33, 0, 998, 9, data, present)
+    if part:  # of one more heap only a part
+        data[0, 4, part:] = 7
+        present[0, 4, 1:] = 0
+    there = int(present.sum())
+    chunk = StoredChunk(33, 0, 998, there, data, present)
     gpu = EmulatedGpu(multiprocessors=1, optimization="-O0")
     verifier = ChunkVerifier(gpu, layout, rule)
     for wrong in (0, 5):
-        expected = (9, *(spoil(chunk, rng, wrong) if wrong else (0, 0)))
+        expected = (there, *(spoil(chunk, rng, wrong, part) if wrong else (0, 0)))
         found = Verified()
         verify(rule, chunk, found)
         assert (found.packets, found.wrong_packets, found.wrong_bytes) == expected

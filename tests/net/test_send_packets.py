@@ -14,23 +14,7 @@ from ryle.net.send_streams import sizes
 from ryle.net.sending import FILLINGS, InjectedFaults, Sending, expected_payload, payload_place, plan
 from ryle.wire.description import Format
 from ryle.wire.packets import Parser
-
-MASK = (1 << 64) - 1
-G = 0x9E3779B97F4A7C15
-
-
-def mix(z):
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
-    z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
-    return z ^ z >> 31
-
-
-def payload_of(seed, stream, packet, size):
-    """The rule, in plain integers."""
-    key = mix(mix(mix((seed + G) & MASK) ^ stream) ^ packet)
-    words = [mix((key + (w + 1) * G) & MASK) for w in range(-(-size // 8))]
-    return struct.pack(f"<{len(words)}Q", *words)[:size]
-
+from sent_payload import MASK, payload_of
 
 # How each shipped format is read, with struct: (header bytes, fields of the header, stream, packet's number, samples' bytes).
 

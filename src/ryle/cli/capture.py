@@ -47,6 +47,12 @@ def capture(
         Payload, typer.Option(help="What the sender fills payloads with.", rich_help_panel=_WHAT)
     ] = Payload.RANDOM,
     seed: Annotated[int, typer.Option(help="The sender's seed.", rich_help_panel=_WHAT)] = 1,
+    part: Annotated[
+        int,
+        typer.Option(
+            help="Of heaps of several packets: bytes of a heap in a packet; heard if 0.", min=0, rich_help_panel=_WHAT
+        ),
+    ] = 0,
     chunk: Annotated[
         int, typer.Option(help="Packets of a stream in a chunk; about 8 MiB if 0.", min=0, rich_help_panel=_WHAT)
     ] = 0,
@@ -125,6 +131,7 @@ def capture(
         buffer=buffer << 20,
         gro=not plain,
         packet_ring=packet_ring,
+        part=part,
     )
     made = planned(request)
     figures = run_with_status(Capture(*made), name, json)

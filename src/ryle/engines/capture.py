@@ -314,7 +314,7 @@ class Capture:
             "elapsed": round(elapsed, 3),
             "warm_up": self._warm,
             **self._rates,
-            "mean": _gbps(total, elapsed, self.plan.payload_bytes) if elapsed > 0 else None,
+            "mean": _gbps(total, elapsed, self._packet_payload) if elapsed > 0 else None,
             "packets": total["received"],
             "bytes": total["bytes"],
             "account": total,
@@ -332,6 +332,11 @@ class Capture:
         if self.options.rule is not None:
             found["verified"] = (self._verified if self._gpu is None else self._gpu.verified).figures()
         return found
+
+    @property
+    def _packet_payload(self) -> float:
+        """Bytes of samples of a packet; their mean, if packets are parts of heaps."""
+        return self.plan.payload_bytes / max(1, len(self.plan.parts))
 
     def _held(self) -> int:
         return 0 if self._ring is None else self._ring.held
@@ -352,14 +357,14 @@ class Capture:
             cpu_then, wall_then = last_threads.get(name, (0.0, 0.0))
             busy[name] = round((cpu - cpu_then) / (wall - wall_then), 3) if wall > wall_then else 0.0
         return {
-            **_gbps(change, now - then, self.plan.payload_bytes),
+            **_gbps(change, now - then, self._packet_payload),
             "packets_per_second": round(change["received"] / (now - then)),
             "now": {k: change[k] for k in (*LOSSES, "kernel_drops") if k in change},
             "busy": busy,
         }
 
 
-def _gbps(change: dict[str, Any], seconds: float, payload_bytes: int) -> dict[str, float]:
+def _gbps(change: dict[str, Any], seconds: float, payload_bytes: float) -> dict[str, float]:
     """Rates of payload that was placed, and of all that crossed the wire."""
     wire = change["bytes"] + change["packets"] * WIRE_OVERHEAD
     return {

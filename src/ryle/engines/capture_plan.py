@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 from ..config.tables import Endpoint, ReceiveTable
 from ..net.addresses import endpoints
-from ..net.assembly import Plan
+from ..net.assembly import Part, Plan, heap_parts
 from ..net.discover import discover
 from ..net.receiving import open_source
 from ..net.recording import Files
@@ -55,6 +56,7 @@ class CaptureRequest:
     buffer: int = 64 << 20
     gro: bool = True
     packet_ring: str = ""
+    part: int = 0
 
 
 def planned(
@@ -72,7 +74,7 @@ def planned(
     ValueError
         If it cannot be; says what can.
     """
-    r, format, to = request, Format.load(request.format), endpoints(request.at, "--at")
+    r, format, to = request, Format.load(request.format).usable(), endpoints(request.at, "--at")
     if r.to in (To.CHUNKS, To.PCAP) and not r.files:
         raise ValueError(f"--to {r.to}: say where with --files, such as --files /data/run1")
     given, sizes = _given(format, r.streams)
@@ -86,15 +88,20 @@ def planned(
     else:
         heads = ()
     sizing = {s for s in format.payload.size.values() if isinstance(s, str)} - set(sizes)
-    if not heads or sizing:
+    in_parts = format.heap is not None and format.heap.packets == "several"
+    part = r.part
+    if part and not in_parts:
+        raise ValueError(f"--part {part}: packets of {format.name} are no parts of heaps; leave it out")
+    if not heads or sizing or (in_parts and not part):
         print(f"listening to {request.at} until {_LISTEN:g} s after the first packet", file=sys.stderr)
-        found, found_sizes = discover(format, to, r.interface, _LISTEN, stop)
-        heads, sizes = heads or found, found_sizes | sizes
-        if not heads:
+        heard = discover(format, to, r.interface, _LISTEN, stop)
+        heads, sizes, part = heads or heard.heads, heard.sizes | sizes, part or heard.part
+        if not heads or (in_parts and not part):
             raise ValueError(f"no {format.name} packets came to {request.at}")
         print(f"{len(heads)} streams: {_listed(format, heads)}", file=sys.stderr)
     step = format.timestamp.step
-    one = Plan(format, heads, 1, sizes=sizes, by_port=by_port)
+    parts = _parts(format, part) if in_parts else ()
+    one = Plan(format, heads, 1, sizes=sizes, by_port=by_port, parts=parts)
     packets = r.chunk or max(1, _CHUNK_BYTES // (len(heads) * one.payload_bytes))
     plan = Plan(
         format,
@@ -106,6 +113,7 @@ def planned(
         linger=0.5,
         sizes=sizes,
         by_port=by_port,
+        parts=parts,
     )
     least = plan.open_most + _SPARE
     if plan.chunks < least:
@@ -137,6 +145,20 @@ def planned(
         return open_source(receive, sink, to, interface=r.interface, largest=largest, gro=r.gro)
 
     return plan, options, make_source, to
+
+
+def _parts(format: Format, nbytes: int) -> tuple[Part, ...]:
+    """Cut heaps as their senders do; nobody misses what stands behind the samples in some heaps only.
+
+    That can be taken if it has packets of its own; else only heaps without it are.
+    """
+    shortest, longest = min(format.heap_bytes), max(format.heap_bytes)
+    if shortest % nbytes:
+        longest = format.heap_bytes[0]
+    return tuple(
+        dataclasses.replace(part, optional=part.offset >= shortest) if longest > shortest else part
+        for part in heap_parts(longest, nbytes)
+    )
 
 
 def _rule(plan: Plan, request: CaptureRequest) -> PayloadRule | None:

@@ -190,7 +190,9 @@ def synthetic_source(
 
 _Routes = list[tuple[str, int, str, int]]
 
-def fill_payload(filling: int, seed: int, stream: int, packet: int, out: NDArray[np.uint8]) -> None: ...
+def fill_payload(
+    filling: int, seed: int, stream: int, packet: int, out: NDArray[np.uint8], from_byte: int = 0
+) -> None: ...
 def payload_differs(filling: int, seed: int, stream: int, packet: int, payload: NDArray[np.uint8]) -> int: ...
 
 class Faults:
@@ -211,10 +213,14 @@ class FormatPlan:
         self,
         layout: Layout,
         stream_fields: list[int],
+        wire: Layout,
+        wire_fields: list[int],
         first: int,
         step: int,
         payload_bytes: int,
         trailer_bytes: int,
+        part_bytes: int,
+        number_field: int,
         filling: int,
         seed: int,
         packets: int,
@@ -223,7 +229,7 @@ class FormatPlan:
         jump_at: int,
         jump: int,
         restart_at: int,
-        identities: list[int],
+        heads: list[list[int]],
         faults: Faults,
     ) -> None: ...
 
@@ -301,6 +307,7 @@ def verify_payloads(
     period: int,
     data: NDArray[np.uint8],
     present: NDArray[np.uint8],
+    part: int = 0,
 ) -> tuple[int, int, int, int, int]: ...
 
 class RowSender:

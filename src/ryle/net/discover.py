@@ -6,6 +6,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,13 +20,32 @@ _LARGEST = 65536
 _BATCH = 256
 
 
+@dataclass(frozen=True)
+class Heard:
+    """What arrives.
+
+    Parameters
+    ----------
+    heads : tuple of tuple of int
+        Values of the fields that tell streams apart, sorted, as `ryle.net.assembly.Plan.heads`.
+    sizes : dict of str to int
+        Values of the fields that say how large packets are, from the first packet.
+    part : int
+        Most bytes of samples in a packet: what heaps of several packets are cut into.
+    """
+
+    heads: tuple[tuple[int, ...], ...]
+    sizes: dict[str, int]
+    part: int
+
+
 def discover(
     format: Format,
     endpoints: Sequence[Endpoint],
     interface: str = "127.0.0.1",
     seconds: float = 1.0,
     stop: Callable[[], bool] = lambda: False,
-) -> tuple[tuple[tuple[int, ...], ...], dict[str, int]]:
+) -> Heard:
     """Listen for a while, from the first valid packet on, and say what came.
 
     Parameters
@@ -43,16 +63,15 @@ def discover(
 
     Returns
     -------
-    heads : tuple of tuple of int
-        Values of the fields that tell streams apart, sorted, as `ryle.net.assembly.Plan.heads`.
-    sizes : dict of str to int
-        Values of the fields that say how large packets are, from the first packet.
+    Heard
+        Empty if nothing valid came until it was told to stop.
     """
     parser = Parser(format)
     fields = format.timestamp.stream
     sizing = [s for s in format.payload.size.values() if isinstance(s, str)]
     heads: set[tuple[int, ...]] = set()
     sizes: dict[str, int] = {}
+    part = 0
     opened: list[socket.socket] = []
     try:
         for endpoint in endpoints:
@@ -68,6 +87,7 @@ def discover(
             valid = found.header[found.valid]
             if not len(valid):
                 continue
+            part = max(part, int(found.bytes[found.valid].max()))
             end = time.monotonic() + seconds if end is None else end
             heads |= (
                 {tuple(int(row[name]) for name in fields) for row in np.unique(valid[list(fields)])} if fields else {()}
@@ -76,7 +96,7 @@ def discover(
     finally:
         for s in opened:
             s.close()
-    return tuple(sorted(heads)), sizes
+    return Heard(tuple(sorted(heads)), sizes, part)
 
 
 def _received(s: socket.socket) -> list[bytes]:

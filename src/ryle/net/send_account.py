@@ -48,6 +48,7 @@ def account(sender: Sender) -> dict[str, Any]:
         "pushed": done.packets,
         "payload_bytes": int(counts[:, len(FATES) + 1].sum()),
         "packet_bytes": p.packet_bytes,
+        "heap_packets": p.heap_packets,
         "payload_gbps": done.bytes * 8e-9 / seconds,
         "wire_gbps": (done.bytes + per_packet * done.packets) * 8e-9 / seconds,
         "packets_per_s": done.packets / seconds,

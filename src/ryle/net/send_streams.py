@@ -8,6 +8,7 @@ whichever is not counted yet. Streams that no field tells apart share one counte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -131,6 +132,35 @@ def _fill(format: Format, names: Sequence[str], budget: int, exact: bool) -> dic
     return chosen
 
 
+def part_bytes(format: Format, size: int | None) -> int:
+    """Settle how much of a heap's payload its packets hold.
+
+    Parameters
+    ----------
+    format : Format
+        Description with heaps of several packets, laid out.
+    size : int, optional
+        Bytes that a packet (a UDP payload) is to have. If absent, 8192 bytes of the heap and the header.
+
+    Raises
+    ------
+    ValueError
+        If heaps are not cut so; says what is near.
+    """
+    assert format.heap is not None
+    part = USUAL_PAYLOAD if size is None else size - format.header.bytes
+    if part >= format.heap_bytes[0]:
+        return -(-format.heap_bytes[0] // 8) * 8
+    unit = math.lcm(8, format.heap.unit)
+    if part < unit or part % unit:
+        below = format.header.bytes + max(1, part // unit) * unit
+        raise ValueError(
+            f"no {format.name} packet has {size} bytes: they hold multiples of {unit} bytes of a heap behind "
+            f"{format.header.bytes} of header; the nearest have {below} and {below + unit}"
+        )
+    return part
+
+
 def streams(
     format: Format,
     to: Sequence[Endpoint],
@@ -162,7 +192,7 @@ def streams(
     streams : list of SendStream
         Sources taking turns, then destinations.
     payload, trailer : int
-        Bytes of a packet's samples, and of what follows.
+        Bytes of a packet's samples, and of what follows; all of a heap's payload, and 0, if packets are parts of heaps.
 
     Raises
     ------
@@ -178,7 +208,12 @@ def streams(
         if not format.fields[name].low <= value <= format.fields[name].high:
             low, high = format.fields[name].low, format.fields[name].high
             raise ValueError(f"{name} = {value}: allowed are {low} to {high}")
-    shape, payload, trailer = sizes(format, given, size)
+    if format.heap is None:
+        shape, payload, trailer = sizes(format, given, size)
+    else:
+        if own := sorted(set(given) & {*terms(format.heap.offset), *terms(format.heap.bytes), format.heap.number}):
+            raise ValueError(f"{', '.join(own)}: the sender says which part of which heap a packet is; leave it out")
+        shape, payload, trailer = {}, format.heap_bytes[0], 0
     base = {name: f.low for name, f in format.fields.items()} | given | shape
     _state_length(format, base, given, format.header.bytes + payload + trailer)
     counted = _Counted(format, base)

@@ -1,8 +1,8 @@
 """What is to be sent, settled before the first packet: rates, numbers, faults, and the packets' makers.
 
-A payload is a function of the packet alone: `expected_payload` says what a sender with a seed put into a packet of
-which the header is known, so that a receiver can check every byte (``native/net/send_payload.h`` has the rule, for
-kernels of a GPU too).
+A payload is a function of the packet, or of its heap and where in it, alone: `expected_payload` says what a sender with
+a seed put into a packet of which the header is known, so that a receiver can check every byte
+(``native/net/send_payload.h`` has the rule, for kernels of a GPU too).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..wire.packets import compiled
 from ..wire.verdicts import summed
 from . import _native
 from .pcap import PcapFile
-from .send_streams import SendStream, identity, streams
+from .send_streams import SendStream, identity, part_bytes, streams
 
 Filling = Literal["random", "ramp", "zeros"]
 FILLINGS: tuple[Filling, ...] = ("random", "ramp", "zeros")
@@ -49,7 +49,7 @@ class InjectedFaults:
     seed : int
         Chooses the packets.
     jump_at, jump : float, int
-        Seconds after the start at which all timestamps go `jump` packets further, or back.
+        Seconds after the start at which all timestamps go `jump` packets (or heaps) further, or back.
     restart_at : float, optional
         Seconds after the start at which all streams begin anew.
     skew : sequence of float
@@ -164,6 +164,8 @@ class Plan:
         Packets/s of each stream; 0 if not paced.
     packets : int or None
         Of each stream; of a recording, of all.
+    heap_packets : int
+        Packets of a heap; 1 if a packet is all.
     burst : int
         Packets of a stream back to back.
     until : float
@@ -179,6 +181,7 @@ class Plan:
     burst: int
     until: float
     sources: list[_native.PacketSource]
+    heap_packets: int = 1
     file: PcapFile | None = None
 
 
@@ -208,13 +211,16 @@ def plan(s: Sending) -> Plan:
 
 
 def _of_format(s: Sending, format: Format) -> Plan:
-    format = laid_out(format, s.fields or ())
+    wire, format = format, laid_out(format, s.fields or ())
     copies = -(-s.threads // (s.sources * len(s.to)))
     found, payload, trailer = streams(format, s.to, s.sender, s.sources, s.fields, s.size, copies)
-    size = format.header.bytes + payload + trailer
+    part = part_bytes(format, s.size) if format.heap is not None else 0
+    parts = -(-payload // part) if part else 1
+    size = format.header.bytes + (min(part, payload) if part else payload) + trailer
+    mean = format.header.bytes + payload / parts + trailer  # the last packet of a heap may be shorter
     if size > 65507:
         raise ValueError(f"packets of {size} B: a UDP datagram holds 65507; take a smaller --size")
-    total = s.pps if s.pps is not None else s.gbps * 1e9 / 8 / size if s.gbps is not None else 0.0
+    total = s.pps if s.pps is not None else s.gbps * 1e9 / 8 / mean if s.gbps is not None else 0.0
     rate = total / len(found)
     if s.faults.timed and not rate:
         raise ValueError("faults at a time need a rate: give --gbps or --pps")
@@ -225,25 +231,32 @@ def _of_format(s: Sending, format: Format) -> Plan:
     packets = None if s.packets is None else -(-s.packets // copies)
     if rate and s.seconds is not None:
         packets = min(packets or _FOREVER, max(1, round(s.seconds * rate)))
+    if packets is not None:
+        packets = -(-packets // parts) * parts  # whole heaps
     f = s.faults
     if any(not 0 <= lag < 1e9 for lag in f.skew):
         raise ValueError(f"skew = {list(f.skew)}: must not be negative; the source that is ahead has 0")
+    number = wire.heap.number if wire.heap is not None and wire.header.items is not None else None
     native = _native.FormatPlan(
         compiled(format),
         [list(format.fields).index(name) for name in format.timestamp.stream],
+        compiled(wire),
+        [list(wire.fields).index(name) for name in format.timestamp.stream],
         first=s.start,
         step=format.timestamp.step,
         payload_bytes=payload,
         trailer_bytes=trailer,
+        part_bytes=part,
+        number_field=-1 if number is None else list(format.fields).index(number),
         filling=FILLINGS.index(s.filling),
         seed=s.seed,
         packets=_FOREVER if packets is None else packets,
         burst=burst,
         rate=rate,
-        jump_at=_FOREVER if f.jump_at is None else round(f.jump_at * rate),
+        jump_at=_FOREVER if f.jump_at is None else round(f.jump_at * rate / parts),
         jump=f.jump * format.timestamp.step,
-        restart_at=_FOREVER if f.restart_at is None else round(f.restart_at * rate),
-        identities=[x.identity for x in found],
+        restart_at=_FOREVER if f.restart_at is None else round(f.restart_at * rate / parts),
+        heads=[[x.fields[name] for name in format.timestamp.stream] for x in found],
         faults=f.native(),
     )
     lags = [round(f.skew[x.source % len(f.skew)] * 1e-3 * rate) if f.skew else 0 for x in found]
@@ -259,7 +272,7 @@ def _of_format(s: Sending, format: Format) -> Plan:
         for thread in range(s.threads)
     ]
     until = 0.0 if rate else s.seconds or 0.0
-    return Plan(found, size, rate, packets, burst, until, makers)
+    return Plan(found, size, rate, packets, burst, until, makers, parts)
 
 
 def _of_recording(s: Sending) -> Plan:
@@ -310,16 +323,18 @@ def _of_recording(s: Sending) -> Plan:
         for thread in range(s.threads)
     ]
     until = 0.0 if s.speed else s.seconds or 0.0
-    return Plan(found, int(length.max(initial=1)), 0.0, count, s.burst or 1, until, replays, file)
+    return Plan(found, int(length.max(initial=1)), 0.0, count, s.burst or 1, until, replays, file=file)
 
 
 def payload_place(format: Format, header: Mapping[str, int]) -> tuple[int, int]:
-    """Stream and packet by which the payload of a packet with this header is known; see `expected_payload`."""
+    """Stream and packet, or heap, by which the payload behind this header is known; see `expected_payload`."""
     count = summed(format.timestamp.count, header)
     return identity(format, header), count % format.period // format.timestamp.step
 
 
-def expected_payload(seed: int, stream: int, packet: int, size: int, filling: Filling = "random") -> NDArray[np.uint8]:
+def expected_payload(
+    seed: int, stream: int, packet: int, size: int, filling: Filling = "random", offset: int = 0
+) -> NDArray[np.uint8]:
     """Say which samples a sender put into a packet.
 
     Parameters
@@ -329,9 +344,11 @@ def expected_payload(seed: int, stream: int, packet: int, size: int, filling: Fi
     stream, packet : int
         What `payload_place` says of the packet's header.
     size : int
-        Bytes of samples, header and trailer not counted.
+        Bytes of samples, header and trailer not counted; of the part of a heap, whatever it holds.
     filling : str
         What the sender was told to send.
+    offset : int
+        Where in its heap the packet's part begins, a multiple of 8.
 
     Returns
     -------
@@ -339,5 +356,5 @@ def expected_payload(seed: int, stream: int, packet: int, size: int, filling: Fi
         The bytes, before any decoding.
     """
     out = np.empty(size, np.uint8)
-    _native.fill_payload(FILLINGS.index(filling), seed, stream, packet, out)
+    _native.fill_payload(FILLINGS.index(filling), seed, stream, packet, out, offset)
     return out

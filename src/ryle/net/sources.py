@@ -410,6 +410,8 @@ class SyntheticSource(NativeSource):
         if plan.by_port:
             raise ValueError("a synthetic source has no ports; use a plan without by_port")
         f = laid_out(plan.format)
+        if f.heap is not None:
+            raise ValueError(f"{f.name} has heaps of several packets; a synthetic source makes packets that are all")
         if payloads is None:
             payloads = np.random.default_rng(0).integers(0, 256, (len(plan.heads), plan.payload_bytes), np.uint8)
         sizes = {s: plan.sizes[s] for s in f.payload.size.values() if isinstance(s, str)}

@@ -37,6 +37,7 @@ class ChunkVerifier:
     def __init__(self, gpu: Gpu, layout: Layout, rule: PayloadRule) -> None:
         self._rule, self._layout = rule, layout
         self._bytes = layout.shape[-1]
+        self._part = rule.part or self._bytes
         self._kernel = gpu.kernel(SOURCE, "verify", defines(rule.filling, self._bytes))
         self._streams = gpu.array(rule.streams)
         self._grid = max(1, min(8 * gpu.multiprocessors, -(-layout.cells // 8)))
@@ -69,6 +70,7 @@ class ChunkVerifier:
             np.int64(self._layout.cells),
             np.int64(self._layout.packets),
             np.int64(self._bytes),
+            np.int64(self._part),
             stream=stream,
         )
 

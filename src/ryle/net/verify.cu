@@ -9,20 +9,24 @@ DEVICE uint64_t mix(uint64_t z) {
     return z ^ z >> 31;
 }
 
-// A warp looks at one packet of [head][packet][bytes] after the other. `found` gets packets, wrong packets and wrong
-// bytes. WORDS: payloads are whole 64-bit words. FILLING: 0 random, 1 ramp, 2 zeros.
+// A warp looks at one packet of [head][packet][bytes] after the other; where packets are parts of heaps, at one part of
+// `part` bytes (a multiple of 8; the last may be shorter), with a mark each. `found` gets packets, wrong packets and
+// wrong bytes. WORDS: payloads are whole 64-bit words. FILLING: 0 random, 1 ramp, 2 zeros.
 KERNEL(256, 4)
 verify(const uint8_t* data, const uint8_t* present, const uint64_t* streams, unsigned long long* found, uint64_t seed,
-       uint64_t first, uint64_t period, int64_t cells, int64_t packets, int64_t bytes) {
+       uint64_t first, uint64_t period, int64_t marks, int64_t packets, int64_t bytes, int64_t part) {
+    const int64_t parts = (bytes + part - 1) / part;
     const int lane = threadIdx.x % 32;
     unsigned long long looked = 0, wrong_packets = 0, wrong_bytes = 0;
-    for (int64_t cell = int64_t(blockIdx.x) * 8 + threadIdx.x / 32; cell < cells; cell += int64_t(gridDim.x) * 8) {
-        if (!present[cell]) continue;
+    for (int64_t mark = int64_t(blockIdx.x) * 8 + threadIdx.x / 32; mark < marks; mark += int64_t(gridDim.x) * 8) {
+        if (!present[mark]) continue;
+        const int64_t cell = mark / parts, from = mark % parts * part;
+        const int64_t end = from + part < bytes ? from + part : bytes;
         const uint64_t sum = first + uint64_t(cell % packets), number = period ? sum % period : sum;
         const uint64_t key = mix(mix(mix(seed + STEP) ^ streams[cell / packets]) ^ number);
         const uint8_t* payload = data + cell * bytes;
         int wrong = 0;
-        for (int64_t word = lane; word * 8 < bytes; word += 32) {
+        for (int64_t word = from / 8 + lane; word * 8 < end; word += 32) {
             uint64_t expected = 0;
             if (FILLING == 0) expected = mix(key + uint64_t(word + 1) * STEP);
             if (FILLING == 1)
@@ -31,7 +35,7 @@ verify(const uint8_t* data, const uint8_t* present, const uint64_t* streams, uns
             uint64_t differs = expected ^ reinterpret_cast<const uint64_t*>(payload)[word];
 #else
             uint64_t differs = 0;
-            for (int k = 0; k < 8 && word * 8 + k < bytes; k++)
+            for (int k = 0; k < 8 && word * 8 + k < end; k++)
                 differs |= uint64_t(uint8_t(payload[word * 8 + k] ^ uint8_t(expected >> 8 * k))) << 8 * k;
 #endif
             for (; differs; differs >>= 8) wrong += (differs & 255) != 0;

@@ -1,8 +1,8 @@
 """Every payload byte of what arrived, against what its sender must have written.
 
-A sender that fills payloads from a seed (`ryle send`) writes bytes that follow from the seed, the stream and the
-packet's timestamp alone, so a receiver can say them again: ``native/net/send_payload.h`` has the rule, ``verify.cu``
-the same for a GPU.
+A sender that fills payloads from a seed (`ryle send`) writes bytes that follow from the seed, the stream, the packet's
+timestamp and, of a heap of several packets, the part alone, so a receiver can say them again:
+``native/net/send_payload.h`` has the rule, ``verify.cu`` the same for a GPU.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class PayloadRule:
         Timestamp from one packet to the next.
     period : int
         What timestamps count to before they begin again; 0 if never.
+    part : int
+        Of a heap's payload in its packets, but for the last; 0 if a packet is all.
     """
 
     filling: Filling
@@ -51,6 +53,7 @@ class PayloadRule:
     streams: NDArray[np.uint64]
     step: int
     period: int
+    part: int = 0
 
     @classmethod
     def of(cls, plan: Plan, filling: Filling, seed: int) -> PayloadRule:
@@ -62,9 +65,15 @@ class PayloadRule:
             If the payloads are not as on the wire, or packets have no number of their own.
         """
         f = plan.format
-        if plan.order is not None or plan.pointers or plan.placing is not None or plan.parts:
+        if plan.order is not None or plan.pointers or plan.placing is not None:
             raise ValueError(
-                "payloads can be verified as they come from the wire only: leave order, placing, parts and pointers out"
+                "payloads can be verified as they come from the wire only: leave order, placing and pointers out"
+            )
+        part = plan.parts[0].bytes if len(plan.parts) > 1 else 0
+        if part % 8 or any((p.offset, p.place) != (i * part, i * part) for i, p in enumerate(plan.parts)):
+            raise ValueError(
+                f"packets of {part} bytes of a heap: heaps can be verified that are cut into equal parts of whole "
+                "64-bit words, one behind the other"
             )
         if f.period % plan.step:
             raise ValueError(
@@ -73,7 +82,7 @@ class PayloadRule:
             )
         names = f.timestamp.stream  # a port behind their values is no part of it
         streams = [identity(f, dict(zip(names, head, strict=False))) for head in plan.heads]
-        return cls(filling, seed & (1 << 64) - 1, np.array(streams, np.uint64), plan.step, f.period)
+        return cls(filling, seed & (1 << 64) - 1, np.array(streams, np.uint64), plan.step, f.period, part)
 
     def first(self, chunk: AnyChunk) -> int:
         """Give the number of a chunk's first packets."""
@@ -122,7 +131,8 @@ class Verified:
 
 def verify(rule: PayloadRule, chunk: AnyChunk, found: Verified) -> None:
     """Look at every byte of a chunk's packets, on this processor."""
+    marks = chunk.present.reshape(len(chunk.present), -1)
     packets, wrong, wrong_bytes, head, packet = _native.verify_payloads(
-        int(rule.filling), rule.seed, rule.streams, rule.first(chunk), rule.numbers, chunk.data, chunk.present
+        int(rule.filling), rule.seed, rule.streams, rule.first(chunk), rule.numbers, chunk.data, marks, rule.part
     )
     found.add(packets, wrong, wrong_bytes, f"chunk {chunk.number}, stream {head}, packet {packet}")

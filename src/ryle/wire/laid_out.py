@@ -1,4 +1,4 @@
-"""Formats with items as senders see them: every item in its usual place, a heap all in one packet.
+"""Formats with items as senders see them: every item in its usual place.
 
 What is so written is valid in the format it was made of; a receiver must take items in any order.
 """
@@ -14,6 +14,10 @@ from ryle.wire.tables import ITEM_BYTES, HeaderField, Total
 def laid_out(format: Format, fields: Collection[str] = ()) -> Format:
     """Give an item's fields a place in the header.
 
+    Of heaps of one packet nothing is left but what the header says of them; of heaps of several, the fields of
+    ``heap.offset`` and ``heap.bytes`` are for the sender to fill in. Heaps are as long as their samples and the first
+    of the trailers.
+
     Parameters
     ----------
     format : Format
@@ -26,7 +30,7 @@ def laid_out(format: Format, fields: Collection[str] = ()) -> Format:
     ConfigError
         If a parameter lacks.
     ValueError
-        If a heap may have several packets.
+        If what is known of heaps is said by more than one field.
     """
     format.usable()
     if format.header.items is None:
@@ -34,11 +38,10 @@ def laid_out(format: Format, fields: Collection[str] = ()) -> Format:
     heap = format.heap
     known: dict[str, int] = {}
     if heap is not None:
-        if heap.packets != "one":
-            raise ValueError(f"{format.name} has heaps of several packets; here only packets that are a heap are made")
-        for total in (heap.length, heap.bytes):
-            known |= {} if total is None else _of_one(format, total, format.heap_bytes[0])
-        known |= _of_one(format, heap.offset, 0)
+        if heap.length is not None:
+            known |= _of_one(format, heap.length, format.heap_bytes[0])
+        if heap.packets == "one":
+            known |= _of_one(format, heap.bytes, format.heap_bytes[0]) | _of_one(format, heap.offset, 0)
     items = [i for i, of in format.items.items() if any(f.name in fields or not f.optional for f in of)]
     known[format.header.items] = len(items)
     placed: list[HeaderField] = []
@@ -58,7 +61,8 @@ def laid_out(format: Format, fields: Collection[str] = ()) -> Format:
     size = format.header.bytes + ITEM_BYTES * len(items)
     header = format.header.model_copy(update={"bytes": size, "items": None, "field": placed})
     payload = format.payload.model_copy(update={"trailer_bytes": format.payload.trailer_bytes[:1]})
-    return format.model_copy(update={"header": header, "payload": payload, "heap": None})
+    left = None if heap is None or heap.packets == "one" else heap
+    return format.model_copy(update={"header": header, "payload": payload, "heap": left})
 
 
 def _of_one(format: Format, total: Total, number: int) -> dict[str, int]:

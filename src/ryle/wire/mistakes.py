@@ -39,6 +39,9 @@ def mistakes(f: Description) -> list[Problem]:
         for key in ("length", "offset", "bytes"):
             if (total := getattr(f.heap, key)) is not None:
                 check_total(f"heap.{key}", total, 1 << 40, 1 << 40)
+        if f.heap.number is not None and f.heap.number not in known:
+            remedy = f"no such field; {did_you_mean(f.heap.number, known)}there are {listed(known)}"
+            problems.append(Problem("heap.number", f.heap.number, remedy))
         if f.validity.length is not None:
             problems.append(Problem("validity.length", f.validity.length, "is heap.bytes' matter here; remove it"))
     for i, name in enumerate(f.timestamp.stream):

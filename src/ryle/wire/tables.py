@@ -143,6 +143,7 @@ class Heap(Table):
     offset: Total = Field(min_length=1, description="where in the heap's payload this packet's part begins, bytes")
     bytes: Total = Field(min_length=1, description="bytes of that part")
     unit: int = Field(default=1, ge=1, description="offset and bytes are multiples of this, but for a heap's end")
+    number: str | None = Field(default=None, description="field that tells heaps apart that are sent at the same time")
     packets: Literal["one", "several"] = Field(default="several", description="packets of a heap")
 
 
