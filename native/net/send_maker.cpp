@@ -9,8 +9,7 @@ namespace ryle {
 namespace {
 
 constexpr std::size_t kMostEvents = 4096;
-constexpr std::uint64_t kFaultSalt = 0xFA0175;  // faults and payloads of one seed have nothing to do with each other
-constexpr Fate kRepeat = kFates;                // the second of a packet sent twice: counted with the first
+constexpr Fate kRepeat = kFates;  // the second of a packet sent twice: counted with the first
 
 void store(std::uint8_t* p, const PacketField& field, std::uint64_t value) {
     const std::uint64_t mask = field.width == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << field.width) - 1;
@@ -22,9 +21,6 @@ void store(std::uint8_t* p, const PacketField& field, std::uint64_t value) {
     }
 }
 
-// Uniform over [0, 1).
-double share(std::uint64_t random) { return static_cast<double>(random >> 11) * 0x1p-53; }
-
 }  // namespace
 
 PacketSource::PacketSource(std::vector<std::uint32_t> streams, const Faults& faults)
@@ -35,13 +31,8 @@ PacketSource::PacketSource(std::vector<std::uint32_t> streams, const Faults& fau
       held_(streams_.size()),
       passed_(streams_.size()) {
     if (streams_.empty()) throw std::invalid_argument("a sender needs a stream");
-    for (const double rate :
-         {faults.loss, faults.duplicate, faults.reorder, faults.corrupt, faults.truncate, faults.foreign})
-        if (!(rate >= 0 && rate <= 1)) throw std::invalid_argument("shares of faults must be 0 to 1");
-    if (faults.loss > 0.999 ||
-        faults.loss + faults.duplicate + faults.reorder + faults.corrupt + faults.truncate + faults.foreign > 1)
-        throw std::invalid_argument("shares of faults must be at most 1 in all, and loss at most 0.999");
-    if (faults.distance < 1) throw std::invalid_argument("packets out of order come at least 1 packet later");
+    check(faults);
+    if (faults.loss > 0.999) throw std::invalid_argument("loss must be at most 0.999, or nothing is left to send");
 }
 
 std::int64_t PacketSource::due() { return refill() ? ready_.front().due : kNothingLeft; }
@@ -69,35 +60,31 @@ void PacketSource::decide(const Slot& slot) {
         fate(kSent);
         return emit(kSent, 0);
     }
-    const std::uint64_t key = payload_key(faults_.seed ^ kFaultSalt, streams_[slot.at], slot.packet);
-    const std::uint64_t draw = payload_word(key, 0);
-    const std::uint64_t later = 1 + draw % faults_.distance;
-    double u = share(key);
-    const auto chosen = [&](double rate) {
-        const bool is = u < rate;
-        u -= rate;
-        return is && rate > 0;
-    };
-    if (chosen(faults_.loss)) {
-        fate(kLost);
-        note(kLost, slot.at, slot.packet, 0);
-    } else if (chosen(faults_.duplicate)) {
-        fate(kDuplicated);
-        note(kDuplicated, slot.at, slot.packet, later);
-        emit(kDuplicated, 0);
-        held_[slot.at].push({passed_[slot.at] + 1 + later, slot.packet});
-    } else if (chosen(faults_.reorder)) {
-        fate(kReordered);
-        note(kReordered, slot.at, slot.packet, later);
-        held_[slot.at].push({passed_[slot.at] + 1 + later, slot.packet});
-    } else if (chosen(faults_.corrupt)) {
-        emit(kCorruptedInvalid, draw);  // counted when it is seen what it has become
-    } else if (chosen(faults_.truncate)) {
-        emit(kTruncated, draw);
-    } else {
-        fate(kSent);
-        emit(kSent, 0);
-        if (chosen(faults_.foreign)) emit(kForeignStream, draw);
+    const Choice choice = choose(faults_, streams_[slot.at], slot.packet);
+    const auto hold = [&] { held_[slot.at].push({passed_[slot.at] + 1 + choice.later, slot.packet}); };
+    switch (choice.fate) {
+        case kLost:
+            fate(kLost);
+            note(kLost, slot.at, slot.packet, 0);
+            break;
+        case kDuplicated:
+            fate(kDuplicated);
+            note(kDuplicated, slot.at, slot.packet, choice.later);
+            emit(kDuplicated, 0);
+            hold();
+            break;
+        case kReordered:
+            fate(kReordered);
+            note(kReordered, slot.at, slot.packet, choice.later);
+            hold();
+            break;
+        case kSent:
+            fate(kSent);
+            emit(kSent, 0);
+            if (choice.foreign) emit(kForeignStream, choice.draw);
+            break;
+        default:  // counted when it is seen what it has become
+            emit(choice.fate, choice.draw);
     }
 }
 

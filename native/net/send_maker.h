@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "faults.h"
 #include "send_counts.h"
 #include "send_payload.h"
 #include "send_port.h"
@@ -22,14 +23,6 @@ namespace ryle {
 
 constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
 constexpr std::int64_t kNothingLeft = std::numeric_limits<std::int64_t>::max();
-
-// Injected faults. A packet suffers at most one, chosen by its stream, its number and the seed alone.
-struct Faults {
-    double loss = 0, duplicate = 0, reorder = 0, corrupt = 0, truncate = 0, foreign = 0;  // shares of the packets
-    std::uint32_t distance = 1;  // packets of its stream after which a duplicate or a packet out of order follows: 1 to
-    std::uint64_t seed = 0;
-    bool any() const { return loss + duplicate + reorder + corrupt + truncate + foreign > 0; }
-};
 
 class PacketSource {
   public:

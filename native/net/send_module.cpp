@@ -1,6 +1,7 @@
 // Python's view of the sender: plans, sources, ports, threads.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -9,6 +10,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "faults.h"
+#include "send_datagrams.h"
 #include "send_socket.h"
 #include "send_threads.h"
 #include "wire/layout_binding.h"
@@ -78,6 +81,72 @@ nb::dict part_of(const SendThreads::Part& part) {
 Faults to_faults(double loss, double duplicate, double reorder, double corrupt, double truncate, double foreign,
                  std::uint32_t distance, std::uint64_t seed) {
     return {loss, duplicate, reorder, corrupt, truncate, foreign, distance, seed};
+}
+
+nb::tuple taken(Datagrams&& made) {
+    const auto array = [](auto&& from) {
+        using T = typename std::decay_t<decltype(from)>::value_type;
+        auto* kept = new std::vector<T>(std::move(from));
+        const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+        return nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner);
+    };
+    return nb::make_tuple(array(std::move(made.bytes)), array(std::move(made.lengths)), array(std::move(made.tags)));
+}
+
+void bind_datagrams(nb::module_& m) {
+    using Rows = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+    nb::class_<Injector>(m, "Injector", "Faults on the way of packets that were made elsewhere; see faults.h.")
+        .def(
+            "__init__",
+            [](Injector* self, const Faults& faults, std::uint32_t streams, const LayoutTuple& layout) {
+                new (self) Injector(faults, streams, to_layout(layout));
+            },
+            "faults"_a, "streams"_a, "layout"_a)
+        .def(
+            "handle",
+            [](Injector& self, const Rows& packets, const Column<std::uint32_t>& streams,
+               const Column<std::uint32_t>& tags) {
+                if (streams.size() != packets.shape(0) || tags.size() != packets.shape(0))
+                    throw std::invalid_argument("every packet needs a stream and a tag");
+                Datagrams out;
+                for (std::size_t i = 0; i < packets.shape(0); ++i)
+                    self.pass(streams.data()[i], tags.data()[i],
+                              Packet(packets.data() + i * packets.shape(1), packets.shape(1)), out);
+                return taken(std::move(out));
+            },
+            "packets"_a, "streams"_a, "tags"_a,
+            "What leaves when these packets, shape (packet, bytes), pass: bytes one behind the other, lengths, tags.")
+        .def("flush",
+             [](Injector& self) {
+                 Datagrams out;
+                 self.flush(out);
+                 return taken(std::move(out));
+             })
+        .def("counts", [](const Injector& self) {  // fates of all streams together, then packets and bytes that left
+            std::vector<std::int64_t> sums(kFates + 2);
+            for (const StreamCounts& counts : self.counts()) {
+                for (std::size_t f = 0; f < kFates; ++f) sums[f] += counts.fates[f].get();
+                sums[kFates] += counts.packets.get();
+                sums[kFates + 1] += counts.bytes.get();
+            }
+            return sums;
+        });
+    m.def(
+        "send_datagrams",
+        [](int socket, const std::vector<std::pair<std::string, std::uint16_t>>& endpoints, const Bytes& bytes,
+           const Column<std::uint32_t>& lengths, const Column<std::uint32_t>& to) {
+            const std::vector<sockaddr_storage> table = addresses(endpoints);
+            try {
+                const nb::gil_scoped_release unlocked;
+                send_datagrams(socket, table, {bytes.data(), bytes.size()}, {lengths.data(), lengths.size()},
+                               {to.data(), to.size()});
+            } catch (const std::system_error& error) {
+                PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), nb::str(error.what())).ptr());
+                throw nb::python_error();
+            }
+        },
+        "socket"_a, "endpoints"_a, "bytes"_a, "lengths"_a, "to"_a,
+        "Send datagrams that lie one behind the other, each to the endpoint of its number.");
 }
 
 void bind_payload(nb::module_& m) {
@@ -191,6 +260,7 @@ void bind_sources(nb::module_& m) {
 void bind_send(nb::module_& m) {
     bind_payload(m);
     bind_sources(m);
+    bind_datagrams(m);
     nb::class_<Port>(m, "Port", "Where packets go; see send_port.h.");
     nb::class_<SocketPort, Port>(m, "SocketPort", "UDP sockets.")
         .def(

@@ -1,5 +1,4 @@
 // Python's view of the sender of rows.
-#include <arpa/inet.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
@@ -9,6 +8,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "send_datagrams.h"
 #include "send_rows.h"
 
 namespace nb = nanobind;
@@ -19,26 +19,6 @@ namespace {
 
 using Rows = nb::ndarray<const std::int8_t, nb::ndim<5>, nb::c_contig, nb::device::cpu>;
 using Words = nb::ndarray<const std::uint64_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
-
-std::vector<sockaddr_storage> addresses(const std::vector<std::pair<std::string, std::uint16_t>>& endpoints) {
-    std::vector<sockaddr_storage> found;
-    for (const auto& [host, port] : endpoints) {
-        sockaddr_storage at{};
-        auto& four = reinterpret_cast<sockaddr_in&>(at);
-        auto& six = reinterpret_cast<sockaddr_in6&>(at);
-        if (inet_pton(AF_INET, host.c_str(), &four.sin_addr) == 1) {
-            four.sin_family = AF_INET;
-            four.sin_port = htons(port);
-        } else if (inet_pton(AF_INET6, host.c_str(), &six.sin6_addr) == 1) {
-            six.sin6_family = AF_INET6;
-            six.sin6_port = htons(port);
-        } else {
-            throw std::invalid_argument(host + " is no IP address");
-        }
-        found.push_back(at);
-    }
-    return found;
-}
 
 void send_blocks(RowSender& self, const Rows& rows, const Words& words, std::int64_t first_block) {
     const RowPlan& p = self.plan();

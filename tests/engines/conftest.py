@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from faulty_link import FaultyLink
 from ports import free_ports
 from ryle.array.delays import DelaySchedule, evaluate_inputs, window_centres
 from ryle.array.observed import phase_tracker
@@ -17,7 +18,6 @@ from ryle.engines.catcher import BandAssembler
 from ryle.engines.f import FEngine
 from ryle.engines.x import XEngine
 from ryle.net.digitizer import DigitizerReceiver, DigitizerSender
-from ryle.net.faults import FaultyLink
 from ryle.net.sockets import kernel_drops
 from ryle.net.spectra import SpectraReceiver, SpectraSender
 from ryle.net.visibilities import VisibilityReceiver, VisibilitySender

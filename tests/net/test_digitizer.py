@@ -10,12 +10,12 @@ import time
 import numpy as np
 import pytest
 
+from faulty_link import FaultyLink
 from ryle.chunk import SampleChunk
 from ryle.config import changed
 from ryle.config.endpoints import read_ranges
 from ryle.config.simulation import FaultsTable
 from ryle.net.digitizer import DigitizerReceiver, DigitizerSender
-from ryle.net.faults import FaultyLink
 from ryle.net.pacing import LocalQueues
 
 RATE = 20e6

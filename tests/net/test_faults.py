@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from faulty_link import FaultyLink
 from ryle.config.simulation import FaultsTable
 from ryle.config.tables import Endpoint
-from ryle.net.faults import FaultyLink
 from ryle.wire import spead
 
 

@@ -12,6 +12,9 @@ ROOT = Path(__file__).parents[2]
 FLAGS = ["-std=c++20", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
+SOURCES = ("wire/packets.cpp", "net/faults.cpp", "net/send_maker.cpp", "net/send_payload.cpp")
+
+
 def test_random_plans(tmp_path):
     compiler = shutil.which("g++") or shutil.which("c++")
     if compiler is None:
@@ -22,7 +25,7 @@ def test_random_plans(tmp_path):
         pytest.skip("the compiler has no sanitizers")
     program = tmp_path / "fuzz"
     native = ROOT / "native"
-    sources = [native / "wire/packets.cpp", native / "net/send_maker.cpp", native / "net/send_payload.cpp"]
+    sources = [native / path for path in SOURCES]
     if (
         "X86_64"
         in subprocess.run([compiler, "-dM", "-E", "-"], input="", capture_output=True, text=True).stdout.upper()

@@ -8,11 +8,11 @@ import threading
 import numpy as np
 import pytest
 
+from faulty_link import FaultyLink
 from ryle.chunk import BLOCK, rows_from_parts
 from ryle.config import changed
 from ryle.config.simulation import FaultsTable
 from ryle.net._native import to_kblocks
-from ryle.net.faults import FaultyLink
 from ryle.net.spectra import SpectraReceiver, SpectraSender, packet_bytes
 
 RATE = 20e6

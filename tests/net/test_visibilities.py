@@ -7,10 +7,10 @@ import threading
 import numpy as np
 import pytest
 
+from faulty_link import FaultyLink
 from ryle.chunk import Integration
 from ryle.config import changed
 from ryle.config.simulation import FaultsTable
-from ryle.net.faults import FaultyLink
 from ryle.net.visibilities import VisibilityReceiver, VisibilitySender, meerkat_values
 
 

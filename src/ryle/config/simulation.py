@@ -39,14 +39,22 @@ class RfiTable(Table):
 
 
 class FaultsTable(Table):
-    """``[simulate.faults]``: what happens to packets on their way, each a fraction of all packets."""
+    """``[simulate.faults]``: what happens to packets on their way, one thing at most; fractions of all."""
 
     loss: float = Field(0.0, ge=0, le=1, description="fraction that never arrive")
     duplicate: float = Field(0.0, ge=0, le=1, description="fraction that arrive twice")
     reorder: float = Field(0.0, ge=0, le=1, description="fraction that are overtaken by later ones")
     reorder_distance: int = Field(8, ge=1, le=1024, description="packets that a delayed one is overtaken by, at most")
-    corrupt: float = Field(0.0, ge=0, le=1, description="fraction that have bytes changed")
+    corrupt: float = Field(0.0, ge=0, le=1, description="fraction that arrive damaged: unreadable, or cut short")
     seed: int = Field(1, ge=0, lt=1 << 63, description="same seed, same faults")
+
+    @model_validator(mode="after")
+    def _shares(self) -> FaultsTable:
+        if self.loss + self.duplicate + self.reorder + self.corrupt > 1 + 1e-12:
+            raise ValueError(
+                "a packet suffers at most one fault: loss, duplicate, reorder, corrupt must be at most 1 in all"
+            )
+        return self
 
     @property
     def any(self) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..array.observed import sync_time
 from ..config import ConfigError, Endpoint, Observation, Problem, changed, load
@@ -14,11 +17,12 @@ from ..config.units import parse_quantity
 from ..monitor.progress import track_samples
 from ..monitor.status import StatusReporter
 from ..net.digitizer import DigitizerSender
-from ..net.faults import Fault, FaultyLink, FaultyStream
 from ..net.packet_send import PacketSender
 from ..net.pcap_write import PcapWriter
+from ..send.datagrams import Datagrams, Injector
+from ..send.samples import SampleMaker, SampleSender
 from ..simulate import VoltageSimulator
-from ..wire.spead import digitizer_packet
+from ..wire.description import Format
 from .control import DrainControl
 from .generator import PacketGenerator
 
@@ -37,8 +41,6 @@ def serve(observation: Observation, supervised: bool) -> None:
         return _serve_packets(observation, supervised)
     simulator = VoltageSimulator(observation, mount=observation.array.mount)
     assert observation.simulate is not None
-    speed = observation.simulate.speed
-    link, through = _faulty_link(observation) if observation.simulate.faults.any else (None, None)
     stop = threading.Event()
     position = 0
 
@@ -50,26 +52,41 @@ def serve(observation: Observation, supervised: bool) -> None:
             "sent": sender.sent,
             "position": position / float(observation.sample_rate),
             "saturated": float(digitizer.saturated.sum() / max(1, made)),
-            "faults": {} if link is None else dict(link.counts),
+            "faults": sender.counts if isinstance(sender, SampleSender) else {},
         }
 
     with ExitStack() as stack:
-        if link is not None:
-            stack.enter_context(link)
-        pace = 0.0 if isinstance(speed, str) else speed
-        sender = stack.enter_context(DigitizerSender(observation, speed=pace, through=through))
+        sender = _digitizer_sender(observation)
+        stack.callback(sender.close)
         reporter = stack.enter_context(StatusReporter({"role": "simulate", "index": 0}, status))
         DrainControl(stop.set, supervised)
         reporter.set_state("running")
-        if link is None:  # faults are dealt out packet by packet, so that a seed does the same again
-            sender.describe()
         for chunk in simulator.chunks():
             if stop.is_set():
                 break
             sender.send(chunk, chunk.saturated)
             position = chunk.end
-        if link is not None:
-            link.close()  # before the last status, which tells what it held back
+        sender.close()  # before the last status, which tells what was held back
+
+
+def _digitizers(o: Observation) -> tuple[Format, list[tuple[int, ...]]]:
+    """Give the packets' format and the values of its stream fields for each input."""
+    d = o.digitizer
+    code = "float" if d.bits == 32 else "twos_complement"
+    given: dict[str, int | str] = {"bits": d.bits, "heap_samples": d.heap_samples, "complex": int(d.complex)}
+    return Format.load("meerkat_digitizer").given(**given, code=code), [(s.stream,) for s in o.streams]
+
+
+def _digitizer_sender(o: Observation) -> DigitizerSender | SampleSender:
+    """Open spead2's sender, with descriptors; packets that suffer faults on their way are made natively."""
+    assert o.simulate is not None
+    speed = 0.0 if isinstance(o.simulate.speed, str) else o.simulate.speed
+    if not o.simulate.faults.any:
+        sender = DigitizerSender(o, speed=speed)
+        sender.describe()
+        return sender
+    ways = [o.input_endpoints(i) for i in range(o.n_inputs)]
+    return SampleSender(o, *_digitizers(o), ways, speed=speed)
 
 
 def _serve_packets(observation: Observation, supervised: bool) -> None:
@@ -85,7 +102,7 @@ def _serve_packets(observation: Observation, supervised: bool) -> None:
             "sent": sender.sent,
             "position": position * observation.step / float(observation.sample_rate),
             "saturated": float(f.saturated.sum() / max(1, f.values.sum())),
-            "faults": dict(sender.counts),
+            "faults": sender.counts,
         }
 
     with closing(sender), StatusReporter({"role": "simulate", "index": 0}, status) as reporter:
@@ -97,24 +114,6 @@ def _serve_packets(observation: Observation, supervised: bool) -> None:
             sender.send(packets, first, stop.is_set)
             position = first + len(packets) * generator.maker.layout.spectra
         sender.close()
-
-
-def _faulty_link(observation: Observation) -> tuple[FaultyLink, dict[Endpoint, Endpoint]]:
-    """Open a relay that injects the observation's faults; give it, and where to send to instead of to each endpoint."""
-    assert observation.simulate is not None
-    to = observation.digitizer_endpoints(range(len(observation.antennas)))
-    for first in range(47100, 65000 - len(to), len(to)):
-        start = Endpoint(host="127.0.0.1", port=first)
-        try:
-            link = FaultyLink(
-                [(start.nth(i), end) for i, end in enumerate(to)],
-                observation.simulate.faults,
-                interface=observation.network.interface,
-            )
-        except OSError:
-            continue  # some port of this run is taken
-        return link, {end: start.nth(i) for i, end in enumerate(to)}
-    raise OSError(f"no {len(to)} free UDP ports in a row on 127.0.0.1 for the relay that injects faults")
 
 
 def overridden(file: Path, speed: str, duration: str, faults: dict[str, float]) -> Observation:
@@ -146,7 +145,7 @@ def overridden(file: Path, speed: str, duration: str, faults: dict[str, float]) 
 def record(observation: Observation, path: str) -> None:
     """Write the digitizer packets of a whole simulated observation to a capture file instead of sending them.
 
-    They suffer the observation's faults on the way, each endpoint's by themselves.
+    They suffer the observation's faults on the way, as those that are sent do.
 
     Parameters
     ----------
@@ -162,54 +161,71 @@ def record(observation: Observation, path: str) -> None:
     if observation.packets is not None:
         return _record_packets(observation, path)
     simulator = VoltageSimulator(observation, mount=observation.array.mount)
-    clock = sync_time(observation)
-    table = observation.simulate.faults if observation.simulate is not None else None
-    inputs = [observation.input_endpoints(i) for i in range(observation.n_inputs)]
-    ends = observation.digitizer_endpoints(range(len(observation.antennas)))
-    ways = {end: FaultyStream(table, i) for i, end in enumerate(ends)} if table is not None and table.any else {}
-    faults: list[Fault] = []
-    counts: Counter[str] = Counter()
-    when = 0
-    with Path(path).open("wb") as file, track_samples(observation.end_sample, f"writing {path}") as advance:
-        capture = PcapWriter(file)
+    maker = SampleMaker(*_digitizers(observation))
+    ways = [observation.input_endpoints(i) for i in range(observation.n_inputs)]
+    each = maker.format.timestamp.step
+
+    def batches() -> Iterator[tuple[int, NDArray[np.uint8], list[list[Endpoint]]]]:
         for chunk in simulator.chunks():
-            for packet in range(chunk.data.shape[1]):
-                timestamp = chunk.timestamp + packet * chunk.packet_samples
-                when = int(clock.unix_seconds(timestamp + chunk.packet_samples) * 10**9)
-                for i, stream in enumerate(observation.streams):
-                    to = inputs[i][timestamp // chunk.packet_samples % len(inputs[i])]
-                    status = min(int(chunk.saturated[i, packet]), 0xFFFF) << 32
-                    datagram = digitizer_packet(timestamp, stream.stream, status, chunk.data[i, packet].tobytes())
-                    for arrived in ways[to].handle(datagram, faults, counts) if ways else [datagram]:
-                        capture.write(when, arrived, to.host, to.port)
-            advance(chunk.end)
-        for to, way in ways.items():
-            for arrived in way.flush():
-                capture.write(when, arrived, to.host, to.port)
+            packets = maker.packets(chunk, chunk.saturated)
+            numbers = range(chunk.timestamp // each, chunk.timestamp // each + len(packets))
+            yield chunk.timestamp, packets, [[way[n % len(way)] for way in ways] for n in numbers]
+
+    _write(observation, path, maker.format, each, batches())
 
 
 def _record_packets(observation: Observation, path: str) -> None:
     """Write the packets of others' F-engines to a capture file."""
     generator = PacketGenerator(observation)
-    layout, substreams = generator.maker.layout, generator.maker.substreams.tolist()
-    clock, step = sync_time(observation), observation.step
-    to = [observation.spectra_endpoint(s) for s in substreams]
-    table = observation.simulate.faults if observation.simulate is not None else None
-    ways = [FaultyStream(table, i, header=False) for i in range(len(to))] if table is not None and table.any else []
-    faults: list[Fault] = []
-    counts: Counter[str] = Counter()
+    layout, step = generator.maker.layout, observation.step
+    to = [observation.spectra_endpoint(s) for s in generator.maker.substreams.tolist()]
+    batches = ((first * step, packets, [to] * len(packets)) for first, packets in generator)
+    _write(observation, path, layout.format, layout.spectra * step, batches)
+
+
+def _write(
+    observation: Observation,
+    path: str,
+    format: Format,
+    each: int,
+    batches: Iterable[tuple[int, NDArray[np.uint8], list[list[Endpoint]]]],
+) -> None:
+    """Write packets to a capture file, as they arrive.
+
+    Parameters
+    ----------
+    each : int
+        ADC samples from one time to the next.
+    batches : iterable of (int, ndarray of uint8, list)
+        First sample, packets of shape (time, stream, bytes), and where each goes.
+    """
+    assert observation.simulate is not None and observation.end_sample is not None
+    clock = sync_time(observation)
+    injector: Injector | None = None
     when = 0
-    assert observation.end_sample is not None
+    known: dict[Endpoint, int] = {}
+    ends_of: list[Endpoint] = []
     with Path(path).open("wb") as file, track_samples(observation.end_sample, f"writing {path}") as advance:
         capture = PcapWriter(file)
-        for first, packets in generator:
+
+        def write(datagrams: Datagrams) -> None:
+            packed, lengths, marks = datagrams
+            ends = np.cumsum(lengths, dtype=np.int64)
+            for begin, end, mark in zip((ends - lengths).tolist(), ends.tolist(), marks.tolist(), strict=True):
+                to = ends_of[mark]
+                capture.write(when, packed[begin:end].tobytes(), to.host, to.port)
+
+        for first, packets, ways in batches:
+            if injector is None:
+                injector = Injector(observation.simulate.faults, format, packets.shape[1])
+            streams = np.arange(packets.shape[1], dtype=np.uint32)
             for t, of_time in enumerate(packets):
-                when = int(clock.unix_seconds((first + (t + 1) * layout.spectra) * step) * 10**9)
-                for i, packet in enumerate(of_time):
-                    datagram = packet.tobytes()
-                    for arrived in ways[i].handle(datagram, faults, counts) if ways else [datagram]:
-                        capture.write(when, arrived, to[i].host, to[i].port)
-            advance((first + len(packets) * layout.spectra) * step)
-        for i, way in enumerate(ways):
-            for arrived in way.flush():
-                capture.write(when, arrived, to[i].host, to[i].port)
+                when = int(clock.unix_seconds(first + (t + 1) * each) * 10**9)
+                for to in ways[t]:
+                    if to not in known:
+                        known[to] = len(ends_of)
+                        ends_of.append(to)
+                write(injector.handle(of_time, streams, np.array([known[to] for to in ways[t]], np.uint32)))
+            advance(first + len(packets) * each)
+        if injector is not None:
+            write(injector.flush())

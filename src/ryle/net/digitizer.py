@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import spead2
@@ -12,7 +12,7 @@ import spead2.send
 from numpy.typing import NDArray
 
 from ..chunk import SampleChunk
-from ..config import Endpoint, Observation
+from ..config import Observation
 from ..wire import spead
 from ._native import DigitizerPlace
 from .accounting import Account
@@ -35,8 +35,6 @@ class DigitizerSender(Sender):
         Antennas that this sender stands for; all if absent.
     speed : float
         Rate in units of real time; 0 sends as fast as receivers on this host take the packets (`ryle.net.pacing`).
-    through : mapping of Endpoint to Endpoint, optional
-        A relay: where to send instead of to each endpoint. At full speed receivers behind it are waited for, too.
     """
 
     def __init__(
@@ -45,7 +43,6 @@ class DigitizerSender(Sender):
         antennas: Sequence[int] | None = None,
         *,
         speed: float = 1.0,
-        through: Mapping[Endpoint, Endpoint] | None = None,
     ) -> None:
         super().__init__()
         self.antennas = list(range(len(observation.antennas)) if antennas is None else antennas)
@@ -58,13 +55,12 @@ class DigitizerSender(Sender):
         real_time = len(self._streams) * float(o.sample_rate) / self._heap_samples * packet
         #: Bytes a second that are offered, all inputs together; 0 if not paced.
         self.rate = speed * real_time
-        real = o.digitizer_endpoints(self.antennas)
-        endpoints = real if through is None else [through[e] for e in real]
-        self._queues = None if self.rate else LocalQueues([*real, *endpoints])
+        endpoints = o.digitizer_endpoints(self.antennas)
+        self._queues = None if self.rate else LocalQueues(endpoints)
         self._endpoints = endpoints
         self._out = self._open(endpoints, o.network, packet, self.rate)
         # Substreams of the stream that each input's packets take in turn.
-        self._ways = [[real.index(e) for e in o.input_endpoints(i)] for i in inputs]
+        self._ways = [[endpoints.index(e) for e in o.input_endpoints(i)] for i in inputs]
         self._turns = math.lcm(*map(len, self._ways))
         self._turn = self._packets = -1
         #: Packets sent so far.

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,11 +9,9 @@ from numpy.typing import NDArray
 
 from ..chunk import BLOCK, SpectraChunk, parts_from_rows
 from ..config import Observation
+from ..send.datagrams import DatagramSender, Injector
 from ..wire.description import terms
 from ..wire.spectra import headers
-from .faults import Fault, FaultyStream
-from .pacing import LocalQueues
-from .sockets import interface_index
 
 
 class PacketMaker:
@@ -128,68 +123,31 @@ class PacketSender:
         assert o.simulate is not None
         self.maker = PacketMaker(o)
         chosen = list(range(o.substreams)) if substreams is None else list(substreams)
-        self._chosen = np.flatnonzero(np.isin(self.maker.substreams, chosen))
-        endpoints = {s: o.spectra_endpoint(s) for s in chosen}
-        self._to = [(e.host, e.port) for e in (endpoints[s] for s in self.maker.substreams[self._chosen].tolist())]
-        self._queues = LocalQueues(list(endpoints.values())) if o.simulate.speed == "max" else None
+        self._chosen = np.flatnonzero(np.isin(self.maker.substreams, chosen)).astype(np.uint32)
+        endpoints = [o.spectra_endpoint(s) for s in chosen]
+        self._to = np.array([chosen.index(s) for s in self.maker.substreams[self._chosen].tolist()], np.uint32)
         speed = 0.0 if isinstance(o.simulate.speed, str) else o.simulate.speed
-        self._spectrum_rate = speed * float(o.sample_rate / o.step)
-        self._socket = _send_socket(o)
-        faults = o.simulate.faults
-        self._ways = [FaultyStream(faults, i, header=False) for i in range(len(self._to))] if faults.any else None
-        self._start: tuple[float, int] | None = None
-        #: Datagrams that passed, and what became of them; packets sent.
-        self.counts: Counter[str] = Counter()
-        self.sent = 0
+        self._second = float(o.sample_rate / o.step)  # spectra of it
+        injector = Injector(o.simulate.faults, self.maker.layout.format, len(self.maker.substreams))
+        self._out = DatagramSender(o.network, endpoints, injector, speed=speed)
+
+    @property
+    def sent(self) -> int:
+        """Packets sent so far."""
+        return self._out.sent
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What became of packets; see `ryle.send.datagrams.Injector.counts`."""
+        return self._out.counts
 
     def send(self, packets: NDArray[np.uint8], first_spectrum: int, stop: Callable[[], bool] = lambda: False) -> None:
         """Send packets in order of time, as fast as the observation's speed says."""
-        layout = self.maker.layout
-        turn = max(1, (64 << 10) // (layout.packet_bytes * max(1, len(self._to))))
-        for t in range(packets.shape[0]):
-            if stop():
-                return
-            self._wait(first_spectrum + t * layout.spectra)
-            if self._queues is not None and t % turn == 0:
-                self._queues.wait()
-            faults: list[Fault] = []
-            for i, (at, to) in enumerate(zip(self._chosen.tolist(), self._to, strict=True)):
-                if self._ways is None:
-                    self._socket.sendto(packets[t, at], to)
-                    self.sent += 1
-                    continue
-                for datagram in self._ways[i].handle(packets[t, at].tobytes(), faults, self.counts):
-                    self._socket.sendto(datagram, to)
-                    self.sent += 1
-
-    def _wait(self, spectrum: int) -> None:
-        """Wait until it is time for a spectrum."""
-        if not self._spectrum_rate:
-            return
-        if self._start is None:
-            self._start = time.monotonic(), spectrum
-        due = self._start[0] + (spectrum - self._start[1]) / self._spectrum_rate
-        if (left := due - time.monotonic()) > 0.001:
-            time.sleep(left)
+        to = np.broadcast_to(self._to, (len(packets), len(self._to)))
+        each = self.maker.layout.spectra / self._second
+        there = np.ones(to.shape, np.bool_)
+        self._out.send(packets[:, self._chosen], self._chosen, to, there, first_spectrum / self._second, each, stop)
 
     def close(self) -> None:
         """Send what faults held back, and close."""
-        for way, to in zip(self._ways or [], self._to, strict=False):
-            for datagram in way.flush():
-                self._socket.sendto(datagram, to)
-                self.sent += 1
-        self._socket.close()
-
-
-def _send_socket(o: Observation) -> socket.socket:
-    """Open a socket to send from, to unicast or multicast."""
-    to = o.spectra_endpoint(0)
-    six = ":" in to.host
-    s = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
-    if to.multicast and six:
-        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, interface_index(o.network.interface))
-        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, o.network.ttl)
-    elif to.multicast:
-        s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(o.network.interface))
-        s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, o.network.ttl)
-    return s
+        self._out.close()

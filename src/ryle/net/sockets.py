@@ -105,7 +105,7 @@ class SendStream:
         config = spead2.send.StreamConfig(max_packet_size=packet_size, rate=rate, max_heaps=1 << 20, burst_size=burst)
         addresses = [(e.host, e.port) for e in endpoints]
         pool = spead2.ThreadPool()
-        with _send_socket(endpoints, network) as s:  # of which spead2 keeps its own descriptor
+        with send_socket(endpoints, network) as s:  # of which spead2 keeps its own descriptor
             self._owned: list[Any] = [pool, spead2.send.UdpStream(pool, s, addresses, config)]
         self._end = weakref.finalize(self, _end_stream, self._owned)
 
@@ -122,7 +122,7 @@ class SendStream:
         self._end()
 
 
-def _send_socket(endpoints: Sequence[Endpoint], network: NetworkTable) -> socket.socket:
+def send_socket(endpoints: Sequence[Endpoint], network: NetworkTable) -> socket.socket:
     """Open a socket that sends to endpoints, unicast and multicast ones alike."""
     six = {":" in e.host for e in endpoints}
     if len(six) > 1:

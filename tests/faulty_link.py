@@ -1,4 +1,4 @@
-"""A network that misbehaves to order: loss, duplication, reordering and corruption of datagrams at stated rates."""
+"""A network that misbehaves to order: a relay that loses, repeats, delays and damages what others send."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Self
 
 import numpy as np
 
-from ..config.simulation import FaultsTable
-from ..config.tables import Endpoint
-from ..wire import spead
-from .sockets import interface_index, receive_socket
+from ryle.config.simulation import FaultsTable
+from ryle.config.tables import Endpoint
+from ryle.net.sockets import interface_index, receive_socket
+from ryle.wire import spead
 
 _IDLE = 0.05  # s without a datagram after which those held back go on
 _TURN = 4  # datagrams of one route that are passed on before it is the next one's turn
