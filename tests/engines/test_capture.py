@@ -344,6 +344,9 @@ def test_heaps_of_several_packets(start, tmp_path, steady, heard):
         assert (last["verified"]["packets"], last["verified"]["wrong_packets"]) == (account["placed"], 0)
         if heard:
             assert "3 streams: feng_id=0 frequency=0" in err and account["placed"] > 500
+            # Of three packets in a heap of 8192 bytes; validity, which nobody sent, is not one of them.
+            payload = last["mean"]["payload_gbps"] * last["elapsed"] / 8e-9
+            assert payload == pytest.approx(account["placed"] * 8192 / 3, rel=0.02)
         else:
             assert {k: account[k] for k in ("datagrams", "placed", "duplicate", "malformed", "foreign")} == {
                 k: expected[k] for k in ("datagrams", "placed", "duplicate", "malformed", "foreign")

@@ -171,3 +171,13 @@ def test_clocks_jump_by_heaps():
     )
     times = Parser(small("meerkat_f")).parse([p for _, p in packets]).timestamp.tolist()
     assert times == [(n if n < 5 else n + 100) * step for n in range(10) for _ in range(parts)]
+
+
+def test_threads_share_the_heaps_of_a_stream():
+    packets, settled = made("meerkat_f", 200, threads=2, packets=24, burst=2)
+    format = small("meerkat_f")
+    fields = Parser(format).parse([p for _, p in packets])
+    keys = list(zip(fields.timestamp.tolist(), fields.offset.tolist(), strict=True))
+    assert len(settled.sources) == 2 and fields.valid.all()
+    assert sorted(keys) == [(n * format.timestamp.step, at) for n in range(8) for at in (0, 200, 400)]
+    assert len(set(fields.header["heap_count"].tolist())) == 8

@@ -335,8 +335,9 @@ class Capture:
 
     @property
     def _packet_payload(self) -> float:
-        """Bytes of samples of a packet; their mean, if packets are parts of heaps."""
-        return self.plan.payload_bytes / max(1, len(self.plan.parts))
+        """Bytes of samples of a packet; their mean, if packets are parts of heaps that all heaps have."""
+        parts = [part.bytes for part in self.plan.parts if not part.optional]
+        return sum(parts) / len(parts) if parts else self.plan.payload_bytes
 
     def _held(self) -> int:
         return 0 if self._ring is None else self._ring.held
