@@ -60,7 +60,7 @@ def test_f_engine_and_its_parts():
 def test_the_whole_correlator_is_given_whole_batches():
     """Every chunk completes one batch, or the rate would be wrong."""
     observed = fx.observation(2)
-    engine = fx.FxEngine(observed)
+    engine = fx.OneThread(observed)
     samples = engine.f.shape.batch * engine.f.shape.step
     chunk = fengine.noise_chunk(4, samples)
     assert chunk.samples == samples

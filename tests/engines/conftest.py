@@ -1,5 +1,7 @@
 """Small observations on free ports, and a whole correlator in this process with real sockets between its parts."""
 
+import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -14,13 +16,16 @@ from ryle.channelize import Heaps
 from ryle.chunk import SampleChunk
 from ryle.config import changed, parse
 from ryle.config.simulation import FaultsTable
-from ryle.engines.catcher import BandAssembler
 from ryle.engines.f import FEngine
 from ryle.engines.x import XEngine
-from ryle.net.digitizer import DigitizerReceiver, DigitizerSender
+from ryle.net.digitizer import DigitizerSender
 from ryle.net.sockets import kernel_drops
-from ryle.net.spectra import SpectraReceiver, SpectraSender
-from ryle.net.visibilities import VisibilityReceiver, VisibilitySender
+from ryle.net.spectra import SpectraSender
+from ryle.net.visibilities import VisibilitySender
+from ryle.receive.entrances import MappedEntrance
+from ryle.receive.heaps import HeapMap
+from ryle.receive.samples import SampleMap
+from ryle.receive.sums import SumMap
 
 FILE = """
 [observation]
@@ -158,6 +163,17 @@ def _pieces(chunk, packets):
         yield SampleChunk(timestamp, chunk.data[:, part], chunk.present[:, part], chunk.packet_samples)
 
 
+def _settled(entrance, patience=0.3):
+    """Stop an entrance when nothing has come for a while, which is when its senders have ended."""
+    count, since = -1, time.monotonic()
+    while time.monotonic() - since < patience:
+        now = entrance.account().datagrams
+        if now != count:
+            count, since = now, time.monotonic()
+        time.sleep(0.01)
+    entrance.stop()
+
+
 def _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_packets):
     o, none = observation, FaultsTable()
     behind = changed(
@@ -169,15 +185,23 @@ def _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_pac
     )
     antennas = range(len(o.antennas))
     result = SimpleNamespace(integrations=[], senders={})
+    samples = SampleMap(behind, antennas, chunk_packets * o.digitizer.heap_samples, waits=True)
+    heaps = [HeapMap(behind, s, 1, waits=True) for s in range(o.substreams)]
+    sums = SumMap(o, waits=True, timed=False)
     with ExitStack() as stack:
-        digitizers = stack.enter_context(
-            DigitizerReceiver(behind, chunk_packets=chunk_packets, window=3, spare=2, end_after=o.n_inputs)
+        digitizers = MappedEntrance(
+            behind, "f", samples, [behind.digitizer_endpoints(a)[0] for a in antennas], name="digitizer"
         )
         spectra = [
-            stack.enter_context(SpectraReceiver(behind, s, batches=1, window=4, spare=2, end_after=len(antennas)))
+            MappedEntrance(behind, "x", heaps[s], [behind.spectra_endpoint(s)], index=s, name="spectra")
             for s in range(o.substreams)
         ]
-        visibilities = stack.enter_context(VisibilityReceiver(o, end_after=o.substreams))
+        visibilities = MappedEntrance(o, "catcher", sums, [o.network.visibilities], name="visibilities")
+        entrances = [digitizers, *spectra, visibilities]
+        readers = [e.reader() for e in entrances]
+        for e in entrances:
+            e.start()
+            stack.callback(e.close)
         routes = [(o.digitizer_endpoints(a)[0], behind.digitizer_endpoints(a)[0]) for a in antennas]
         link_d = stack.enter_context(FaultyLink(routes, digitizer_faults or none))
         routes = [(o.spectra_endpoint(s), behind.spectra_endpoint(s)) for s in range(o.substreams)]
@@ -185,56 +209,65 @@ def _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_pac
         link_sockets = [r.incoming for link in (link_d, link_s) for r in link._routes]
 
         def digitize():
-            sender = DigitizerSender(o, speed=rate / (o.n_inputs * float(o.sample_rate)))
-            for piece in _pieces(chunk, 32):
-                sender.send(piece)
-            sender.end()
+            with DigitizerSender(o, speed=rate / (o.n_inputs * float(o.sample_rate))) as sender:
+                for piece in _pieces(chunk, 32):
+                    sender.send(piece)
+            _settled(digitizers)
             return sender
 
         def channelize():
             engine = FEngine(o, antennas, Heaps(o.fengine.spectra_per_heap, o.pols))
             bytes_a_sample = o.value_bytes * (1 if o.digitizer.complex else 0.5)
-            sender = SpectraSender(o, antennas, rate=1.5 * rate * bytes_a_sample)
-            for samples in digitizers:
-                for s in engine.push(samples):
+            held = deque()
+            with SpectraSender(o, antennas, rate=1.5 * rate * bytes_a_sample) as sender:
+                for block in readers[0]:
+                    held.append(block)
+                    for s in engine.push(samples.given(block)):
+                        sender.send(s.data, s.valid, s.first_spectrum)
+                    while held and held[0].end <= engine.needed:
+                        held.popleft().release()
+                for s in engine.flush():
                     sender.send(s.data, s.valid, s.first_spectrum)
-            for s in engine.flush():
-                sender.send(s.data, s.valid, s.first_spectrum)
-            sender.end()
+            for e in spectra:
+                _settled(e)
             return sender
 
         def correlate(substream):
-            receiver = spectra[substream]
-            engine = XEngine(o, receiver.first_channel, o.substream_channels, o.groups)
-            sender = VisibilitySender(o, substream, rate=100e6)
-            for block in receiver:
-                for integration in engine.push(block):
+            engine = XEngine(o, heaps[substream].first_channel, o.substream_channels, o.groups)
+            with VisibilitySender(o, substream, rate=100e6) as sender:
+                for block in readers[1 + substream]:
+                    with block:
+                        for integration in engine.push(heaps[substream].given(block)):
+                            sender.send(integration)
+                for integration in engine.flush():
                     sender.send(integration)
-            for integration in engine.flush():
-                sender.send(integration)
-            sender.end()
             return engine
 
-        assembler = BandAssembler(o.fengine.channels, o.substreams, o.groups, o.products)
-        with ThreadPoolExecutor(2 + o.substreams) as pool:
+        def catch():
+            for block in readers[-1]:
+                with block:
+                    if block.planes["present"].any():
+                        result.integrations.append(sums.given(block))
+
+        with ThreadPoolExecutor(3 + o.substreams) as pool:
+            caught = pool.submit(catch)
             xs = [pool.submit(correlate, s) for s in range(o.substreams)]
             f = pool.submit(channelize)
             d = pool.submit(digitize)
-            for part in visibilities:
-                result.integrations += assembler.push(part)
-            result.integrations += assembler.flush()
             result.d_sender, result.f_sender = d.result(), f.result()
             assert not any(x.result().late_blocks for x in xs)
+            _settled(visibilities)
+            caught.result()
         drops = kernel_drops(link_sockets)
-    result.digitizer, result.spectra = digitizers.account(), [s.account() for s in spectra]
-    result.visibilities = visibilities.account()
+        result.digitizer, result.spectra = digitizers.account(), [s.account() for s in spectra]
+        result.visibilities = visibilities.account()
     result.link_d, result.link_s = link_d, link_s
     accounts = [result.digitizer, *result.spectra, result.visibilities]
     drops += sum(a.kernel_drops for a in accounts)
     if drops:
         raise HostLossError(f"{drops} packets lost by the machine: {[a.as_dict() for a in accounts]}")
-    assert link_d.counts["passed"] == result.d_sender.sent + o.n_inputs
-    assert link_s.counts["passed"] == result.f_sender.packets + len(antennas) * o.substreams
+    assert link_d.counts["passed"] == result.d_sender.sent
+    assert link_s.counts["passed"] == result.f_sender.packets
     return result
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from ryle.bench.fx import OneThread
 from ryle.chunk import SampleChunk
-from ryle.engines.fx import FxEngine
 from ryle.simulate import VoltageSimulator
 
 VARIANTS = {
@@ -29,7 +29,7 @@ def case(request, observe):
 
 
 def in_process(o, pieces):
-    engine = FxEngine(o)
+    engine = OneThread(o)
     got = [i for piece in pieces for i in engine.push(piece)]
     return got + list(engine.flush())
 

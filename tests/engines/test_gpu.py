@@ -10,12 +10,12 @@ import pytest
 
 import fresh
 from emulation.deferred import DeferredGpu
+from ryle.bench.fx import OneThread
 from ryle.channelize import Blocks, Heaps, cuda
 from ryle.chunk import SampleChunk, parts_from_rows
 from ryle.config import changed
 from ryle.engines import window
 from ryle.engines.f import FEngine
-from ryle.engines.fx import FxEngine
 from ryle.simulate import VoltageSimulator
 
 
@@ -89,7 +89,7 @@ def test_as_on_the_cpu(gpu, case):
         assert np.abs(difference).max(initial=0) <= 1
         differ, values = differ + np.count_nonzero(difference), values + difference.size
     assert differ <= max(5, 1e-4 * values)
-    f, c = FxEngine(o), FxEngine(on_cpu)
+    f, c = OneThread(o), OneThread(on_cpu)
     first = [i for e in (f, c) for i in [next(i for p in pieces for i in e.push(p))]]
     np.testing.assert_array_equal(first[0].counts, first[1].counts)
     assert first[0].counts.any()

@@ -26,9 +26,11 @@ from ryle.engines.simulator import record
 from ryle.engines.summing import Summing
 from ryle.engines.x import XEngine
 from ryle.net.packet_send import PacketMaker
-from ryle.net.packets import PacketCapture, PacketEntrance, PacketMap
+from ryle.net.packets import PacketMap, packet_map
 from ryle.net.pcap_write import PcapWriter
+from ryle.net.replay import PcapSource
 from ryle.products.deliver import deliver
+from ryle.receive.entrances import MappedEntrance
 from ryle.wire.packets import Parser, build
 
 TIMES, CHANNELS, INPUTS = 16, 8, 4  # of a packet
@@ -212,8 +214,9 @@ def received(o, stream, substream, held_up):
     integrations = []
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     to = o.spectra_endpoint(substream)
-    receiver = PacketEntrance(o, [substream], waits=held_up)
-    assert receiver.first_channel == engine.first_channel
+    mine_ = packet_map(o, [substream], waits=held_up, timed=not held_up)
+    receiver = MappedEntrance(o, "x", mine_, [to], index=substream, name="packets")
+    assert mine_.first_channel == engine.first_channel
     blocks = receiver.reader()
     receiver.start()
     with sender:
@@ -249,9 +252,14 @@ def test_live_and_capture(tmp_path, rng, steady, first_mcnt, held_up):
         return [received(o, stream, s, held_up) for s in range(o.substreams)]
 
     live = steady(body)
-    capture = PacketCapture(o, path)
-    engine = XEngine(o, 0, o.fengine.channels, o.groups * o.substreams)
-    whole = [i for chunk in capture for i in engine.push(chunk)] + list(engine.flush())
+    everything = packet_map(o, range(o.substreams), waits=True)
+    capture = MappedEntrance(o, "x", everything, [], source=lambda sink: PcapSource(sink, path), name="capture")
+    engine, blocks, whole = XEngine(o, 0, o.fengine.channels, o.groups * o.substreams), capture.reader(), []
+    capture.start()
+    for block in blocks:
+        with block:
+            whole += engine.push(everything.given(block))
+    whole += engine.flush()
     check(o, stream, whole, 0, o.fengine.channels)
     for substream, (integrations, _, _) in enumerate(live):
         check(o, stream, integrations, substream * o.substream_channels, o.substream_channels)
@@ -325,7 +333,7 @@ def test_streams_of_shipped_formats(name, channels, share, heads):
     antennas = ", ".join(f'{{ name = "A{a}", enu = ["{a} m", "0 m", "0 m"] }}' for a in range(12))
     o = parse(SHIPPED.format(name=name, channels=channels, share=share, antennas=antennas))
     made = PacketMap(o, [1])
-    plan = made.plan(o)
+    plan = made.plan
     assert plan.heads == heads and made.first_channel == share and plan.span % o.batch_spectra == 0
     assert made.order(plan.packets).groups == o.groups and plan.compiled()
 

@@ -16,8 +16,9 @@ from ryle.correlate import reference
 from ryle.engines.f import FEngine
 from ryle.engines.x import XEngine
 from ryle.net.assembly import Assembler
-from ryle.net.packets import PacketEntrance
+from ryle.net.packets import packet_map
 from ryle.net.rows import RowMap
+from ryle.receive.entrances import MappedEntrance
 from ryle.send.rows import RowSender
 from ryle.stream.entrance import block_of
 from ryle.wire.description import Format
@@ -67,12 +68,12 @@ def test_what_came_is_correlated_where_it_lies(what, monkeypatch):
     rows = rng.integers(-127, 128, shape, dtype=np.int8)
     words = rng.integers(0, 1 << 64, (blocks, len(o.antennas), o.pols), dtype=np.uint64)
     words[rng.random(words.shape) < 0.5] = np.uint64(2**64 - 1)
-    chunk_blocks = RowMap(o, [0]).plan(o).packets
+    chunk_blocks = RowMap(o, [0]).plan.packets
     first = chunk_blocks * int(rng.integers(0, 1 << 20)) + int(rng.integers(0, chunk_blocks))
     packets, came = packets_of(o, rows, words, first, rng, 0.1)
     for substream in range(o.substreams):
         map_ = RowMap(o, [substream])
-        assembler = Assembler(map_.plan(o))
+        assembler = Assembler(map_.plan)
         engine = XEngine(o, map_.first_channel, o.substream_channels, o.groups)
         got = []
         for n in range(0, len(packets), 200):
@@ -142,11 +143,16 @@ def test_f_to_x_over_udp(pols, steady):
     assert len(wanted) > 2 * len(xs)
 
     def body():
-        receivers = [PacketEntrance(o, [s], waits=True) for s in range(o.substreams)]
+        receivers = [
+            MappedEntrance(
+                o, "x", packet_map(o, [s], waits=True, timed=False), [o.spectra_endpoint(s)], index=s, name="x"
+            )
+            for s in range(o.substreams)
+        ]
         found = []
 
         def receive(receiver):
-            x = XEngine(o, receiver.first_channel, o.substream_channels, o.groups)
+            x = XEngine(o, receiver.map.first_channel, o.substream_channels, o.groups)
             for block in receiver.reader():
                 with block:
                     found.extend(x.push(receiver.chunk(block)))

@@ -7,13 +7,18 @@ complex64 matrix products, both timed on a part of the data in the same rounds a
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from ryle.channelize import Blocks, Spectra
+from ryle.chunk import Integration
+from ryle.engines.f import FEngine
+from ryle.engines.x import XEngine
+
 from ..chunk import SampleChunk
 from ..config import Observation, example, load, parse
-from ..engines.fx import FxEngine
 from ..wire.samples import pack
 from .fengine import BITS, PACKET, TAPS, noise_chunk, transform_baseline
 from .timing import Figure, compare, interleave
@@ -45,11 +50,45 @@ def observation(antennas: int) -> Observation:
     )
 
 
+class OneThread:
+    """F and X one after the other in one thread, without rings: what their arithmetic costs.
+
+    Parameters
+    ----------
+    observation : Observation
+        What is observed.
+
+    Attributes
+    ----------
+    f, x : FEngine, XEngine
+        Of all antennas and of all channels.
+    """
+
+    def __init__(self, observation: Observation) -> None:
+        self.f = FEngine(observation, range(len(observation.antennas)), Blocks())
+        self.x = XEngine(observation, 0, observation.fengine.channels, groups=1)
+
+    def push(self, chunk: SampleChunk) -> Iterator[Integration]:
+        """Add samples in time order; give each integration that they complete."""
+        for spectra in self.f.push(chunk):
+            yield from self._correlate(spectra)
+
+    def flush(self) -> Iterator[Integration]:
+        """Give what is still open; what it lacks counts as missing."""
+        for spectra in self.f.flush():
+            yield from self._correlate(spectra)
+        yield from self.x.flush()
+
+    def _correlate(self, spectra: Spectra) -> Iterator[Integration]:
+        if spectra.valid.any():
+            yield from self.x.push(spectra.chunk())
+
+
 class _Stream:
     """Sends the same samples through a correlator again and again, as one endless stream."""
 
     def __init__(self, observed: Observation, chunk: SampleChunk) -> None:
-        self.engine, self._chunk, self._samples = FxEngine(observed), chunk, chunk.samples
+        self.engine, self._chunk, self._samples = OneThread(observed), chunk, chunk.samples
 
     def push(self) -> None:
         for _ in self.engine.push(self._chunk):
@@ -71,7 +110,7 @@ def run(antennas: int = 32, rounds: int = 9) -> list[Figure]:
     """
     observed = observation(antennas)
     inputs = observed.n_inputs
-    probe = FxEngine(observed)
+    probe = OneThread(observed)
     shape = probe.f.shape
     del probe
     chunk = noise_chunk(inputs, shape.batch * shape.step)
@@ -121,7 +160,7 @@ def memory(batches: int = 20) -> list[Figure]:
         Batches of the shorter run.
     """
     observed = load(example("demo"))
-    engine = FxEngine(observed)
+    engine = OneThread(observed)
     before = peak_memory()
     shape = engine.f.shape
     digitizer = observed.digitizer

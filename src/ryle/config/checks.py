@@ -40,6 +40,10 @@ def run(observation: Observation, valid: Collection[str] | None = None) -> list[
     problems = list(_packet_format(observation)) if "fengine" in readable else []
     if problems:
         readable -= {"fengine"}  # what follows from the packets cannot be known
+    unknown = list(_digitizer_format(observation)) if "digitizer" in readable else []
+    if unknown:
+        readable -= {"digitizer"}
+    problems += unknown
     return problems + [p for c in CHECKS if c.tables <= readable for p in c.find(observation)]
 
 
@@ -53,6 +57,41 @@ def _packet_format(o: Observation) -> Iterator[Problem]:
             yield Problem(key, name, f"{where}{problem.remedy}")
     except ValueError as error:
         yield Problem(key, name, str(error))
+
+
+def _digitizer_format(o: Observation) -> Iterator[Problem]:
+    key, d = "digitizer.packets", o.digitizer
+    if o.digitizer.heap_samples * o.sample_bits % 64 or o.digitizer_heap_bytes > 65000:
+        return  # `_digitizer_heap` says so, and what would do
+    try:
+        f = o.digitizer_format
+    except ConfigError as error:
+        for problem in error.problems:
+            where = "" if problem.key == "(file)" else f"{error.source}: {problem.key}: "
+            yield Problem(key, d.packets, f"{where}{problem.remedy}")
+        return
+    sample = f.sample
+    if f.timestamp.unit != "samples" or f.axes != ("time",) or not f.fixed:
+        remedy = f"counts {f.timestamp.unit} and has the axes {listed(f.axes)}; an F-engine needs packets of samples"
+        yield Problem(key, d.packets, f"{remedy}: axis time alone, of fixed size, counted in samples")
+        return
+    if f.payload.size["time"] != d.heap_samples or f.timestamp.step != d.heap_samples:
+        remedy = f"holds {f.payload.size['time']} samples every {f.timestamp.step}: set digitizer.heap_samples to that"
+        yield Problem("digitizer.heap_samples", d.heap_samples, f"{d.packets} {remedy}")
+    if (sample.bits, sample.complex) != (d.bits, d.complex):
+        kind = "complex" if sample.complex else "real"
+        remedy = f"{d.packets} holds {kind} samples of {sample.bits} bits: set digitizer.bits and complex to that"
+        yield Problem("digitizer.bits", d.bits, remedy)
+    code = "float" if d.bits == 32 else "twos_complement"
+    if (sample.code, sample.bit_order, sample.first) != (code, "msb", "real"):
+        remedy = f"has samples coded {sample.code}, {sample.bit_order} and {sample.first} first"
+        yield Problem(key, d.packets, f"{remedy}; F-engines take {code}, most significant bit and real part first")
+    if f.payload.trailer_bytes != [0]:
+        yield Problem(key, d.packets, "has bytes behind its samples; F-engines take packets without a trailer")
+    for name in d.select:
+        if name not in f.timestamp.stream:
+            remedy = f"does not tell streams of {d.packets} apart; {listed(f.timestamp.stream)} do"
+            yield Problem(f"digitizer.select.{name}", d.select[name], remedy)
 
 
 def _no_antenna(key: str, name: str, o: Observation) -> Problem:

@@ -40,6 +40,7 @@ from .tables import (
 )
 
 if TYPE_CHECKING:
+    from ..wire.description import Format
     from ..wire.spectra import SpectraLayout
 
 _CHUNK_BYTES = 4 << 20  # what X-engines work on at a time
@@ -148,6 +149,49 @@ class Observation(tables.Table):
 
         beside = Path(self._source).parent / self.fengine.packets
         return SpectraLayout.of(Format.load(beside if beside.is_file() else self.fengine.packets))
+
+    @cached_property
+    def digitizer_format(self) -> Format:
+        """Format of digitizers' packets, with this observation's sizes.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such format, or it has mistakes, or does not hold such samples.
+        """
+        from ..wire.description import Format
+
+        d = self.digitizer
+        beside = Path(self._source).parent / d.packets
+        found = Format.load(beside if beside.is_file() else d.packets)
+        ours = {
+            "bits": d.bits,
+            "heap_samples": d.heap_samples,
+            "complex": int(d.complex),
+            "code": "float" if d.bits == 32 else "twos_complement",
+        }
+        return found.given(**{name: value for name, value in ours.items() if name in found.parameters})
+
+    def digitizer_head(self, index: int) -> tuple[int, ...]:
+        """Values of the fields that tell an input's packets from those of others.
+
+        Raises
+        ------
+        ValueError
+            If the format's placement has no packet of this input's stream.
+        """
+        from ..wire.spectra import solved
+
+        f, stream = self.digitizer_format, self.streams[index].stream
+        names = f.timestamp.stream
+        fields = {name: f.fields[name].low for name in names} | self.digitizer.select
+        if "input" in f.placement:
+            fields |= solved(f, f.placement["input"], stream, "input")
+        elif len(names) == 1:
+            fields[names[0]] = stream
+        elif stream:
+            raise ValueError(f"{f.name}: placement.input does not say which packets are of input {stream}")
+        return tuple(fields[name] for name in names)
 
     @cached_property
     def wire_inputs(self) -> NDArray[np.int64]:

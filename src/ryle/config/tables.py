@@ -192,8 +192,16 @@ class InputTable(Table):
 
 
 class DigitizerTable(Table):
-    """``[digitizer]``: what a sample is."""
+    """``[digitizer]``: what a sample is, and the packets that it comes in."""
 
+    packets: str = Field(
+        "meerkat_digitizer",
+        description="format of the packets: a shipped name or a TOML file beside this one; see `ryle wire list`",
+    )
+    select: dict[str, int] = Field(
+        default_factory=dict,
+        description="values of header fields that tell streams apart and that [[inputs]] does not give, such as a band",
+    )
     bits: int = Field(10, description="of a sample, or of each part of a complex one: 1 to 10, 12, 16, or 32 (float)")
     complex: bool = Field(False, description="samples are complex, real part first")
     heap_samples: int = Field(4096, ge=8, le=1 << 20, description="samples in a heap, which is one packet")

@@ -1,148 +1,129 @@
-"""The catcher's bookkeeping: integrations of substreams in, integrations of the whole band out, in time order."""
+"""The catcher: visibilities of all substreams in, a file of integrations of the whole band out."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from ryle.chunk import Integration
+from ryle.config import FOREIGN_X_HEAPS, ConfigError, Observation, Problem
+from ryle.engines.control import DrainControl
+from ryle.engines.serving import serve_engine
+from ryle.engines.summing import Summing
+from ryle.monitor.status import StatusReporter
+from ryle.net.casper import DumpReceiver
+from ryle.products.observed import kept_note, metadata, output_file
+from ryle.products.uvh5 import UVH5Writer
+from ryle.receive.entrances import MappedEntrance
+from ryle.receive.sums import SumMap
+from ryle.stream.block import Block
+from ryle.stream.engine import Engine
+from ryle.stream.metrics import Registry
+from ryle.stream.ring import Reader
+from ryle.stream.step import EachBlock
 
-from ..chunk import Integration
-from ..config import FOREIGN_X_HEAPS, ConfigError, Observation, Problem
-from ..monitor.status import StatusReporter
-from ..net.accounting import Account
-from ..net.casper import DumpReceiver
-from ..net.visibilities import VisibilityReceiver
-from ..products.observed import kept_note, metadata, output_file
-from ..products.uvh5 import UVH5Writer
-from .control import DrainControl
-from .summing import Summing
-from .window import f_batch
-from .x import X_WINDOW
 
-
-class BandAssembler:
-    """Joins the substreams of each integration.
-
-    An integration is given when all its substreams are there; or, with counts of zero for what is missing, when one
-    that is `window` integrations later has begun and it has waited for `patience` seconds: X-engines may be far apart
-    in signal time and yet on time. Eight windows are the most that is ever kept.
+class WriteFile(EachBlock):
+    """Integrations of the whole band to a file, summed to the file's length first.
 
     Parameters
     ----------
-    channels, substreams, groups : int
-        Of the whole band; `groups` of each substream.
-    products : int
-        Products of a channel.
-    window : int
-        Integrations by which one substream may be ahead of another.
-    patience : float
-        Seconds.
-    clock : callable
-        Gives seconds.
+    source : Reader
+        Of blocks of integrations.
+    integration : callable
+        Gives a block's integration.
+    open_file : callable
+        Opens the file, when there is something to write; closed with the step.
+    spectra : int
+        Length of an integration in the file.
+    written : callable
+        Told each integration that is safe, and its number.
+    at_end : callable
+        Given the file, if there is one, when all has been written.
     """
 
     def __init__(
         self,
-        channels: int,
-        substreams: int,
-        groups: int,
-        products: int,
-        window: int = 4,
-        patience: float = 10.0,
-        clock: Callable[[], float] = time.monotonic,
+        source: Reader,
+        integration: Callable[[Block], Integration],
+        open_file: Callable[[], UVH5Writer],
+        spectra: int,
+        written: Callable[[int, Integration], None] = lambda number, integration: None,
+        at_end: Callable[[UVH5Writer], None] = lambda writer: None,
     ) -> None:
-        self._channels = channels
-        self._substreams = substreams
-        self._groups = groups
-        self._products = products
-        self.window = window
-        self._patience = patience
-        self._clock = clock
-        self._open: dict[int, tuple[Integration, set[int], float]] = {}  # with the time at which it began
-        self._given = -1  # first spectrum of the last integration given
-        self.placed = 0
-        self.late = 0
-        self.duplicate = 0
-        self.missing = 0
+        super().__init__("write", source)
+        self._open_file = open_file
+        self._writer: UVH5Writer | None = None
+        self._integration, self._summing = integration, Summing(spectra)
+        self._written, self._at_end = written, at_end
+        #: Spectra since sync up to which the file goes.
+        self.position = 0
 
-    def push(self, part: Integration) -> Iterator[Integration]:
-        """Add one substream's integration; give those of the whole band that are due, in time order.
+    def use(self, block: Block) -> None:
+        """Sum a block's integration; write what that completes. A block without a packet leaves a gap."""
+        with block:
+            present = block.planes.get("present")
+            if present is None or present.any():
+                for whole in self._summing.push(self._integration(block)):
+                    self._write(whole)
 
-        Parameters
-        ----------
-        part : Integration
-            Of one substream; its arrays are copied.
-        """
-        substream = part.first_channel * self._substreams // self._channels
-        if part.first_spectrum <= self._given:
-            self.late += 1
-            return
-        if part.first_spectrum not in self._open:
-            self._open[part.first_spectrum] = (self._empty(part), set(), self._clock())
-        whole, have, _ = self._open[part.first_spectrum]
-        if substream in have:
-            self.duplicate += 1
-            return
-        self.placed += 1
-        have.add(substream)
-        whole.visibilities[part.first_channel : part.first_channel + part.channels] = part.visibilities
-        whole.counts[substream * self._groups : (substream + 1) * self._groups] = part.counts
-        newest = max(self._open)
-        for first in sorted(self._open):
-            _, have, began = self._open[first]
-            later = (newest - first) // part.spectra
-            overdue = later >= self.window and self._clock() - began >= self._patience
-            if len(have) < self._substreams and not overdue and later < 8 * self.window:
-                break
-            yield self._give(first)
+    def finish(self) -> None:
+        """Write what is open."""
+        for whole in self._summing.flush():
+            self._write(whole)
+        if self._writer is not None:
+            self._at_end(self._writer)
 
-    def flush(self) -> Iterator[Integration]:
-        """Give what is open, as it is."""
-        for first in sorted(self._open):
-            yield self._give(first)
+    def open(self) -> None:
+        """Open the file, if nothing has been written to it yet."""
+        if self._writer is None:
+            self._writer = self._open_file()
 
-    def _give(self, first: int) -> Integration:
-        whole, have, _ = self._open.pop(first)
-        self.missing += self._substreams - len(have)
-        self._given = first
-        return whole
+    @property
+    def integrations(self) -> int:
+        """Integrations that are safe in the file."""
+        return 0 if self._writer is None else self._writer.integrations
 
-    def _empty(self, part: Integration) -> Integration:
-        return Integration(
-            part.first_spectrum,
-            part.spectra,
-            0,
-            np.zeros((self._channels, self._products, 2), np.int64),
-            np.zeros((self._substreams * self._groups, self._products), np.uint32),
-        )
+    def _write(self, integration: Integration) -> None:
+        self.open()
+        assert self._writer is not None
+        number = self._writer.append(integration)
+        self.position = integration.first_spectrum + integration.spectra
+        self._written(number, integration)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._writer is not None:
+            self._writer.close()
 
 
-def band_assembler(observation: Observation) -> BandAssembler:
-    """Make the assembler of an observation.
+def catcher_engine(observation: Observation, writer: UVH5Writer, written: Callable[[int, Integration], None]) -> Engine:
+    """Make the catcher: receive, join the band, sum, write.
 
-    X-engines go at their own pace: one may be ahead of another by all that the other's receiver holds, its open
-    window and as many chunks again that wait.
+    Raises
+    ------
+    OSError
+        If it cannot receive.
     """
     o = observation
-    behind = 2 * X_WINDOW * f_batch(o) * o.batch_spectra // o.integration_spectra
-    return BandAssembler(o.fengine.channels, o.substreams, o.groups, o.products, window=behind + 4)
+    sums = SumMap(o, waits=o.at_full_speed, timed=not o.at_full_speed)
+    entrance = MappedEntrance(o, "catcher", sums, [o.network.visibilities], name="visibilities")
+    write = WriteFile(entrance.reader(), sums.given, lambda: writer, o.file_spectra, written)
+    m = Registry()
+    seconds = o.step / float(o.sample_rate)
 
+    def placed() -> int:
+        return entrance.account().placed or 0
 
-def assembled(received: Account, assembler: BandAssembler) -> Account:
-    """Give the account of the hand-over to the writer: what came but does not get into the file is not placed."""
-    expected = received.expected
-    return replace(
-        received,
-        placed=assembler.placed,
-        late=assembler.late,
-        duplicate=None if received.duplicate is None else received.duplicate + assembler.duplicate,
-        missing=None if expected is None else expected - assembler.placed,
-    )
+    m.gauge("received", "packets", "packets of visibilities that were placed", placed, "counter")
+    m.gauge("pending", "", "what has arrived and was not yet used", lambda: entrance.pending)
+    m.gauge("bytes", "B", "payload of these packets", lambda: placed() * o.network.packet_size, "counter")
+    m.gauge("account", "", "what became of every packet", lambda: entrance.account().as_dict())
+    m.gauge("position", "s", "signal up to which the file goes", lambda: write.position * seconds)
+    m.gauge("integrations", "integrations", "integrations in the file", lambda: writer.integrations, "counter")
+    return Engine([entrance], [write], m)
 
 
 def serve(
@@ -171,21 +152,32 @@ def serve(
     o = observation
     if o.xengine.sends == "meerkat" and o.catcher.packets is None:
         raise ConfigError(o.source, [Problem("xengine.sends", "meerkat", FOREIGN_X_HEAPS)])
-    assembler = band_assembler(o) if o.catcher.packets is None else None
     path = file or output_file(o, output, overwrite=overwrite)
     if note := kept_note(o, path):
         print(note, file=sys.stderr)
     path.parent.mkdir(parents=True, exist_ok=True)
-    receiver: VisibilityReceiver | DumpReceiver = (
-        VisibilityReceiver(o, skew=assembler.window - 2) if assembler is not None else DumpReceiver(o)
-    )
-    with receiver, UVH5Writer(path, metadata(o), overwrite=overwrite) as writer:
+    identity = {"role": "catcher", "index": 0}
+    with UVH5Writer(path, metadata(o), overwrite=overwrite) as writer:
+        if o.catcher.packets is not None:
+            _serve_dumps(o, writer, identity, supervised)
+            return
+        reporter: StatusReporter
+
+        def written(number: int, integration: Integration) -> None:
+            reporter.event("written", integration=number, first_spectrum=integration.first_spectrum)
+
+        engine = catcher_engine(o, writer, written)
+        reporter = StatusReporter(identity, engine.metrics.values)
+        serve_engine(engine, identity, supervised, reporter)
+
+
+def _serve_dumps(o: Observation, writer: UVH5Writer, identity: dict[str, Any], supervised: bool) -> None:
+    """Write the visibilities of others' X-engines."""
+    with DumpReceiver(o) as receiver:
         position = 0.0
 
         def status() -> dict[str, Any]:
             account = receiver.account()
-            if assembler is not None:
-                account = assembled(account, assembler)
             return {
                 "received": account.datagrams,
                 "pending": receiver.pending,
@@ -195,12 +187,8 @@ def serve(
                 "integrations": writer.integrations,
             }
 
-        with StatusReporter({"role": "catcher", "index": 0}, status) as reporter:
+        with StatusReporter(identity, status) as reporter:
             summing = Summing(o.file_spectra)
-
-            def add(integration: Integration) -> None:
-                for whole in summing.push(integration):
-                    write(whole)
 
             def write(integration: Integration) -> None:
                 nonlocal position
@@ -212,9 +200,7 @@ def serve(
             reporter.set_state("ready")
             for part in receiver:
                 reporter.state = "draining" if control.draining.is_set() else "running"
-                for integration in (part,) if assembler is None else assembler.push(part):
-                    add(integration)
-            for integration in () if assembler is None else assembler.flush():
-                add(integration)
+                for integration in summing.push(part):
+                    write(integration)
             for integration in summing.flush():
                 write(integration)

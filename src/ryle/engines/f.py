@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,15 @@ from ryle.channelize.channelizer import output_shape
 from ryle.channelize.pipelined import Pipelined
 from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.config import Observation
-from ryle.engines.received import Received
 from ryle.engines.serving import serve_engine
 from ryle.engines.window import SampleBuffer, WindowShape, f_batch
 from ryle.monitor.status import StatusReporter
-from ryle.net.digitizer import DigitizerReceiver
 from ryle.net.spectra import SpectraSender
+from ryle.receive.entrances import MappedEntrance
+from ryle.receive.samples import SampleMap
 from ryle.send.rows import RowSender
 from ryle.stream.block import Block
-from ryle.stream.engine import Engine
+from ryle.stream.engine import Engine, Inlet
 from ryle.stream.metrics import Registry
 from ryle.stream.ring import Reader, Ring
 from ryle.stream.step import EachBlock
@@ -106,12 +106,7 @@ class FEngine:
         inputs = len(antennas) * pols
         self._observation = observation
         self._layout = layout
-        self.shape = WindowShape(
-            step=observation.step,
-            window=observation.window,
-            max_delay=observation.max_delay_samples,
-            batch=observation.batch_spectra * f_batch(observation),
-        )
+        self.shape = window_shape(observation)
         self._buffer = SampleBuffer(self.shape)
         first_input = antennas[0] * pols
         self._channelizer = make_channelizer(
@@ -244,6 +239,20 @@ class FEngine:
         return Delays(found.coarse + step.astype(np.int64), fine - step, found.phase + turn)
 
 
+class Samples(Protocol):
+    """What blocks of samples are."""
+
+    @property
+    def lent(self) -> bool:
+        """Whether the samples lie in the block's own memory, which must be held while they are needed."""
+
+    def given(self, block: Block) -> SampleChunk:
+        """View a block as the F-engine takes it."""
+
+    def saturated(self, block: Block) -> int:
+        """Count the saturated samples that are reported of it."""
+
+
 class Channelize(EachBlock):
     """Samples to spectra. Blocks are held for as long as spectra to come read their samples.
 
@@ -253,15 +262,17 @@ class Channelize(EachBlock):
         Of blocks of samples.
     f : FEngine
         What channelizes them.
-    chunk : callable
-        Gives a block as the F-engine takes it.
+    samples : Samples
+        What the blocks are.
     out : Ring
         Of batches of spectra.
     """
 
-    def __init__(self, source: Reader, f: FEngine, chunk: Callable[[Block], SampleChunk], out: Ring) -> None:
+    def __init__(self, source: Reader, f: FEngine, samples: Samples, out: Ring) -> None:
         super().__init__("channelize", source, [out])
-        self.f, self._chunk, self._out = f, chunk, out
+        self.f, self._samples, self._out = f, samples, out
+        #: Saturated samples that digitizers reported in the packets received.
+        self.adc_saturated = 0
         self._held: deque[Block] = deque()
         self._block: Block | None = None
         if not f.pipelined:
@@ -269,9 +280,13 @@ class Channelize(EachBlock):
 
     def use(self, block: Block) -> None:
         """Channelize what the block completes; give back what no more spectra need."""
-        self._held.append(block)
-        for spectra in self.f.push(self._chunk(block)):
+        if self._samples.lent:
+            self._held.append(block)
+        self.adc_saturated += self._samples.saturated(block)
+        for spectra in self.f.push(self._samples.given(block)):
             self._give(spectra)
+        if not self._samples.lent:
+            block.release()
         while self._held and (self.f.needed is None or self._held[0].end <= self.f.needed):
             self._held.popleft().release()
 
@@ -315,6 +330,18 @@ class SendSpectra(EachBlock):
         self._sender.close()
 
 
+def window_shape(o: Observation) -> WindowShape:
+    """Say how an observation's batches of spectra lie in time."""
+    return WindowShape(o.step, o.window, o.max_delay_samples, o.batch_spectra * f_batch(o))
+
+
+def sample_map(o: Observation, antennas: Sequence[int], *, waits: bool, timed: bool = True) -> SampleMap:
+    """Say which packets an F-engine of some antennas gets: blocks as long as its batches, or longer."""
+    shape = window_shape(o)
+    low, high = shape.span(0)
+    return SampleMap(o, antennas, shape.batch * shape.step, high - low, waits=waits, timed=timed)
+
+
 def f_engine(observation: Observation, index: int) -> tuple[Engine, FEngine]:
     """Make F-engine `index`: receive, channelize, send.
 
@@ -334,26 +361,16 @@ def f_engine(observation: Observation, index: int) -> tuple[Engine, FEngine]:
     sender = (RowSender if o.sends_rows else SpectraSender)(o, antennas, rate=spectra_rate(o))
     if isinstance(sender, SpectraSender):  # rows are no SPEAD
         sender.describe()
-    # Chunks as long as a batch: a window then holds a few of them.
-    packets = max(1, f.shape.batch * f.shape.step // o.digitizer.heap_samples)
-    receiver = DigitizerReceiver(o, antennas, chunk_packets=packets, window=2, spare=4)
-    entrance = Received(receiver, lambda c: (c.timestamp, c.samples))
+    samples = sample_map(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed)
+    entrance = MappedEntrance(o, "f", samples, o.digitizer_endpoints(antennas), index=index, name="digitizer")
     batches = Ring("spectra", lambda: Block(None if f.pipelined else f.room()), _BATCHES)
-    channelize = Channelize(entrance.reader(), f, _as_it_is, batches)
+    channelize = Channelize(entrance.reader(), f, samples, batches)
     send = SendSpectra(batches.reader(), sender)
-    return Engine([entrance], [channelize, send], _metrics(o, entrance, f, sender)), f
+    return Engine([entrance], [channelize, send], _metrics(o, entrance, channelize, sender)), f
 
 
-def _as_it_is(block: Block) -> SampleChunk:
-    chunk: SampleChunk = block.data
-    return chunk
-
-
-def _metrics(
-    o: Observation, entrance: Received[SampleChunk], f: FEngine, sender: SpectraSender | RowSender
-) -> Registry:
-    m, receiver = Registry(), entrance.receiver
-    assert isinstance(receiver, DigitizerReceiver)
+def _metrics(o: Observation, entrance: Inlet, channelize: Channelize, sender: SpectraSender | RowSender) -> Registry:
+    m, f = Registry(), channelize.f
 
     def placed() -> int:
         return entrance.account().placed or 0
@@ -376,7 +393,7 @@ def _metrics(
         lambda: float(f.saturated.sum() / max(1, f.values.sum())),
     )
     m.gauge("input_rms", "ADC steps", "of each input", rms)
-    m.gauge("adc_saturated", "samples", "that digitizers reported", lambda: receiver.saturated, "counter")
+    m.gauge("adc_saturated", "samples", "that digitizers reported", lambda: channelize.adc_saturated, "counter")
     return m
 
 

@@ -1,52 +1,134 @@
-"""F and X in one process: samples of all antennas in, integrations of the whole band out."""
+"""F and X in one process: samples of all antennas in, a file of integrations of the whole band out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..channelize import Blocks, Spectra
-from ..chunk import Integration, SampleChunk
-from ..config import Observation
-from .f import FEngine
-from .x import XEngine
+from ryle.channelize import Blocks
+from ryle.channelize.channelizer import valid_words
+from ryle.chunk import BLOCK, SampleChunk, SpectraChunk
+from ryle.config import Observation
+from ryle.engines.catcher import WriteFile
+from ryle.engines.f import Channelize, FEngine, Samples
+from ryle.engines.x import Correlate, XEngine
+from ryle.products.observed import input_labels
+from ryle.products.uvh5 import UVH5Writer
+from ryle.stream.block import Block
+from ryle.stream.ring import Reader, Ring
+from ryle.stream.step import Step
+
+#: Blocks between two steps: one that is read, one that waits, one that is written.
+_BLOCKS = 3
 
 
-class FxEngine:
-    """The whole correlator between the digitizers and the file, without a network in it.
+class ReadSamples(Step):
+    """Samples that come in no packets, of several bands: recordings, or a simulator's.
+
+    Parameters
+    ----------
+    chunks : iterable of (int, SampleChunk)
+        Band, and samples of it; the bands take turns.
+    rings : sequence of Ring
+        One a band.
+    """
+
+    def __init__(self, chunks: Iterable[tuple[int, SampleChunk]], rings: Sequence[Ring]) -> None:
+        super().__init__("read", rings)
+        self._chunks, self._stop = chunks, threading.Event()
+        #: End of the last samples, and how many have been read, of all inputs.
+        self.position = self.samples = 0
+
+    def stop(self) -> None:
+        """Read no more, once all bands have come as far. From any thread."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Read to the end."""
+        for band, chunk in self._chunks:
+            if band == 0 and self._stop.is_set():
+                return
+            block = self.outputs[band].room()
+            assert block is not None
+            block.data, block.start, block.span = chunk, chunk.timestamp, chunk.samples
+            self.outputs[band].put(block)
+            self.position = chunk.end
+            self.samples += chunk.inputs * chunk.samples
+
+
+def read_ring() -> Ring:
+    """Make a ring for samples that `ReadSamples` reads."""
+    return Ring("samples", lambda: Block(None), _BLOCKS)
+
+
+class AsRead:
+    """What blocks of `ReadSamples` are: samples in memory of their own, made for each."""
+
+    lent = False
+
+    def given(self, block: Block) -> SampleChunk:
+        """Give the samples."""
+        chunk: SampleChunk = block.data
+        return chunk
+
+    def saturated(self, block: Block) -> int:
+        """Count what recordings report as saturated: they do not."""
+        return 0
+
+
+class CorrelateBlocks(Correlate):
+    """Spectra of this process to integrations."""
+
+    def use(self, block: Block) -> None:
+        """Add a block of spectra, unless nothing in it is valid."""
+        if block.planes["valid"].any():
+            super().use(block)
+        else:
+            block.release()
+
+
+def fx_steps(
+    observation: Observation,
+    source: Reader,
+    samples: Samples,
+    open_file: Callable[[], UVH5Writer],
+    residuals: NDArray[np.float64] | None = None,
+) -> list[Step]:
+    """Make the steps between samples and file: channelize, correlate, write.
 
     Parameters
     ----------
     observation : Observation
-        What is observed.
+        Of one band.
+    source : Reader
+        Of blocks of samples.
+    samples : Samples
+        What the blocks are.
+    open_file : callable
+        Opens the file, when there is something to write.
     residuals : ndarray of float64, shape (input,), optional
         See `FEngine`.
-
-    Attributes
-    ----------
-    f : FEngine
-        Channelizer of all antennas.
-    x : XEngine
-        Correlator of all channels; one channel group.
     """
+    o = observation
+    f = FEngine(o, range(len(o.antennas)), Blocks(), residuals)
+    x = XEngine(o, 0, o.fengine.channels, groups=1)
+    spectra = Ring("spectra", lambda: Block(None if f.pipelined else f.room()), _BLOCKS)
+    sums = Ring("integrations", lambda: Block(x.room()), _BLOCKS)
 
-    def __init__(self, observation: Observation, residuals: NDArray[np.float64] | None = None) -> None:
-        self.f = FEngine(observation, range(len(observation.antennas)), Blocks(), residuals)
-        self.x = XEngine(observation, 0, observation.fengine.channels, groups=1)
+    def chunk(block: Block) -> SpectraChunk:
+        words = valid_words(block.planes["valid"]).T[np.newaxis]  # one channel group
+        return SpectraChunk(block.start // BLOCK, block.data, np.ascontiguousarray(words))
 
-    def push(self, chunk: SampleChunk) -> Iterator[Integration]:
-        """Add samples in time order; give each integration that they complete."""
-        for spectra in self.f.push(chunk):
-            yield from self._correlate(spectra)
+    def record(writer: UVH5Writer) -> None:
+        writer.record("adc_levels", f.adc.levels)
+        writer.record("adc_histogram", f.adc.counts)
+        writer.record("adc_labels", input_labels(o))
 
-    def flush(self) -> Iterator[Integration]:
-        """Give what is still open; what it lacks counts as missing."""
-        for spectra in self.f.flush():
-            yield from self._correlate(spectra)
-        yield from self.x.flush()
-
-    def _correlate(self, spectra: Spectra) -> Iterator[Integration]:
-        if spectra.valid.any():
-            yield from self.x.push(spectra.chunk())
+    return [
+        Channelize(source, f, samples, spectra),
+        CorrelateBlocks(spectra.reader(), x, chunk, sums),
+        WriteFile(sums.reader(), lambda block: block.data, open_file, o.file_spectra, at_end=record),
+    ]

@@ -1,109 +1,70 @@
-"""Correlation in one process, as fast as the machine goes: of recordings, or of a simulated array."""
+"""Correlation in one process, as fast as the machine goes: of recordings, or of a simulated array.
+
+The steps are those of live engines; only what they read comes from a file, and every ring waits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
-from ..chunk import Integration, SampleChunk
-from ..config import ConfigError, Observation, Problem, recorded, show, simulated
-from ..config.problems import listed
-from ..net.capture import DigitizerCapture
-from ..products.observed import input_labels, kept_note, metadata, output_file
-from ..products.uvh5 import UVH5Writer
-from .fx import FxEngine
-from .offline_packets import correlate_packets
-from .recordings import vdif_source
-from .run import RunResult
-from .summing import Summing
-from .watching import interruptible, is_capture, progress_bar, tell_account
+from ryle.chunk import SampleChunk
+from ryle.config import ConfigError, Observation, Problem, recorded, show, simulated
+from ryle.engines.catcher import WriteFile
+from ryle.engines.fx import AsRead, ReadSamples, fx_steps, read_ring
+from ryle.engines.offline_packets import correlate_packets
+from ryle.engines.recordings import vdif_source
+from ryle.engines.run import RunResult
+from ryle.engines.watching import is_capture, watched
+from ryle.products.observed import kept_note, metadata, output_file
+from ryle.products.uvh5 import UVH5Writer
+from ryle.stream.engine import Engine
+from ryle.stream.step import Step
+
+#: An observation of one band, its file, and samples by which each input's samples were taken after their time stamps.
+Band = tuple[Observation, Path, NDArray[np.float64] | None]
 
 
-class BandWriter:
-    """One band's correlator and file.
-
-    Parameters
-    ----------
-    observation : Observation
-        Of this band.
-    path : Path
-        UVH5 file.
-    residuals : ndarray of float64, shape (input,), optional
-        Samples by which each input's samples were taken after their time stamps.
-    overwrite : bool
-        Replace the file if there is one.
-    """
-
-    def __init__(
-        self, observation: Observation, path: Path, residuals: np.ndarray | None = None, *, overwrite: bool = False
-    ) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.observation, self.path = observation, path
-        self.fx = FxEngine(observation, residuals)
-        self._summing = Summing(observation.file_spectra)
-        self._writer = UVH5Writer(path, metadata(observation), overwrite=overwrite)
-
-    def push(self, chunk: SampleChunk) -> None:
-        """Correlate a chunk; write what it completes."""
-        self._write(self.fx.push(chunk))
-
-    def _write(self, integrations: Iterable[Integration]) -> None:
-        for integration in integrations:
-            for whole in self._summing.push(integration):
-                self._writer.append(whole)
-
-    def flush(self) -> None:
-        """Correlate and write what has come in so far, which nothing follows."""
-        self._write(self.fx.flush())
-        for whole in self._summing.flush():
-            self._writer.append(whole)
-        self._writer.record("adc_levels", self.fx.f.adc.levels)
-        self._writer.record("adc_histogram", self.fx.f.adc.counts)
-        self._writer.record("adc_labels", input_labels(self.observation))
-
-    @property
-    def integrations(self) -> int:
-        """Integrations safely written."""
-        return self._writer.integrations
-
-    def __enter__(self) -> BandWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._writer.close()
-
-
-def _watched(
-    writers: Sequence[BandWriter],
+def _correlate_samples(
+    bands: Sequence[Band],
     chunks: Iterable[tuple[int, SampleChunk]],
-    fraction: Callable[[SampleChunk], float],
+    fraction: Callable[[int], float],
     console: Console,
-) -> None:
-    """Push (band, chunk) pairs through the writers with a progress bar; Ctrl-C ends it in good order."""
-    samples = 0
-    with progress_bar(console) as progress, interruptible(progress.console) as asked:
-        task = progress.add_task("", total=1.0, text="")
-        for band, chunk in chunks:
-            writers[band].push(chunk)
-            samples += chunk.inputs * chunk.samples
-            elapsed = progress.tasks[0].elapsed or 1e-9
-            written = sum(w.integrations for w in writers)
-            rate = show(samples / elapsed, "sample/s")
-            progress.update(task, completed=fraction(chunk), text=f"{written} integrations · {rate}")
-            if asked.is_set() and band == len(writers) - 1:
-                break
-        for writer in writers:
-            writer.flush()
-        if not asked.is_set():
-            progress.update(task, completed=1.0)
-    for writer in writers:
-        console.print(f"{writer.integrations} integrations → {writer.path}", highlight=False, soft_wrap=True)
+    overwrite: bool,
+) -> list[RunResult]:
+    """Correlate samples of some bands, with a progress bar; `fraction` says how far a sample count is."""
+    rings = [read_ring() for _ in bands]
+    read = ReadSamples(chunks, rings)
+    steps: list[Step] = [read]
+    writes: list[WriteFile] = []
+    for (o, path, residuals), ring in zip(bands, rings, strict=True):
+
+        def open_file(o: Observation = o, path: Path = path) -> UVH5Writer:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return UVH5Writer(path, metadata(o), overwrite=overwrite)
+
+        of_band = fx_steps(o, ring.reader(), AsRead(), open_file, residuals)
+        steps += of_band
+        assert isinstance(of_band[-1], WriteFile)
+        writes.append(of_band[-1])
+
+    def text(elapsed: float) -> str:
+        written = sum(w.integrations for w in writes)
+        return f"{written} integrations · {show(read.samples / elapsed, 'sample/s')}"
+
+    with Engine([], steps) as engine:
+        watched(engine, read.stop, lambda: fraction(read.position), text, console)
+        for write in writes:
+            write.open()
+    results = [RunResult(path, w.integrations) for (_, path, _), w in zip(bands, writes, strict=True)]
+    for result in results:
+        console.print(f"{result.integrations} integrations → {result.file}", highlight=False, soft_wrap=True)
+    return results
 
 
 def run_in_process(
@@ -120,7 +81,7 @@ def run_in_process(
     overwrite : bool
         Replace what an earlier run left; else this one's file gets a new name.
     """
-    from ..simulate import VoltageSimulator
+    from ryle.simulate import VoltageSimulator
 
     if observation.simulate is None:
         remedy = "is missing: --in-process has no sockets, so it needs [simulate]"
@@ -130,9 +91,8 @@ def run_in_process(
     observation = simulated(observation)
     end = observation.end_sample
     chunks = ((0, chunk) for chunk in VoltageSimulator(observation, mount=observation.array.mount).chunks())
-    with BandWriter(observation, path, overwrite=overwrite) as writer:
-        _watched([writer], chunks, lambda chunk: chunk.end / end if end else 0.0, console)
-    return RunResult(path, writer.integrations)
+    band: Band = (observation, path, None)
+    return _correlate_samples([band], chunks, lambda at: at / end if end else 0.0, console, overwrite)[0]
 
 
 def _output(observation: Observation, output: Path | None, console: Console, overwrite: bool) -> Path:
@@ -173,10 +133,8 @@ def correlate(
     path = _output(observation, output, console, overwrite)
     with recordings[0].open("rb") as file:
         packets = is_capture(file.read(4))
-    if packets and (observation.packets is not None or observation.catcher.packets is not None):
-        return [correlate_packets(observation, recordings, path, console, overwrite)]
     if packets:
-        return [_correlate_capture(observation, recordings, path, console, overwrite)]
+        return [correlate_packets(observation, recordings, path, console, overwrite)]
     if observation.vdif is None:
         remedy = (
             f"is missing: {recordings[0].name} is no packet capture, so it is read as VDIF, which needs a [vdif] table"
@@ -185,49 +143,16 @@ def correlate(
     return _correlate_vdif(observation, recordings, path, console, overwrite)
 
 
-def _correlate_capture(
-    observation: Observation, recordings: Sequence[Path], path: Path, console: Console, overwrite: bool
-) -> RunResult:
-    if len(recordings) != 1:
-        remedy = "files, of which the first is a packet capture; give one capture at a time (mergecap joins several)"
-        raise ConfigError("--input", [Problem("input", len(recordings), remedy)])
-    capture = DigitizerCapture(observation, recordings[0])
-    file = capture.file
-    chunks = iter(capture)
-    first = next(chunks, None)
-    if first is None:
-        problem = Problem("input", recordings[0].name, _nothing_found(observation, capture))
-        raise ConfigError(str(recordings[0]), [problem])
-    pairs = ((0, chunk) for chunk in chain([first], chunks))
-    with BandWriter(observation, path, overwrite=overwrite) as writer:
-        _watched([writer], pairs, lambda _: file.bytes_done / file.bytes_total, console)
-    account = capture.account()
-    tell_account(console, account, file)
-    return RunResult(path, writer.integrations, {"capture": account.as_dict()})
-
-
-def _nothing_found(observation: Observation, capture: DigitizerCapture) -> str:
-    """Say what a capture holds that has no packet of the observation."""
-    account, digitizer = capture.account(), observation.digitizer
-    seen = listed(str(stream) for stream in sorted(capture.streams_seen))
-    return (
-        f"holds none of the observation's packets: of {capture.file.account.datagrams} UDP datagrams "
-        f"{account.malformed} are malformed and {account.foreign} foreign{f' (digitiser IDs {seen})' if seen else ''}. "
-        f"Wanted are heaps of {digitizer.heap_samples} samples in {observation.digitizer_heap_bytes} B from digitiser "
-        f"IDs {listed(str(s.stream) for s in observation.streams)}: correct [digitizer] and [[inputs]]"
-    )
-
-
 def _correlate_vdif(
-    observation: Observation, recordings: Sequence[Path], path: Path, console: Console, overwrite: bool
+    observation: Observation, recordings: Sequence[Path], base: Path, console: Console, overwrite: bool
 ) -> list[RunResult]:
     o, table = observation, observation.vdif
     assert table is not None
     named = [(band.name or str(i), band.lo, band.sideband) for i, band in enumerate(table.bands)]
-    bands = named or [("", o.band.lo, o.band.sideband)]
-    source, names = vdif_source(o, recordings, len(bands), console)
-    plans = []
-    for i, (name, lo, sideband) in enumerate(bands):
+    found = named or [("", o.band.lo, o.band.sideband)]
+    source, names = vdif_source(o, recordings, len(found), console)
+    bands: list[Band] = []
+    for i, (name, lo, sideband) in enumerate(found):
         if i not in source.parts:
             remedy = "no [[vdif.inputs]] entry leads to this band"
             raise ConfigError(o.source, [Problem(f"vdif.bands[{i}]", name, remedy)])
@@ -238,14 +163,10 @@ def _correlate_vdif(
         of_band = recorded(
             o, lo=lo, sideband=sideband, complex_samples=complex_samples, packet_samples=source.packet_samples
         )
-        plans.append((of_band, path if len(bands) == 1 else path.with_name(f"{path.stem}.{name}{path.suffix}")))
+        path = base if len(found) == 1 else base.with_name(f"{base.stem}.{name}{base.suffix}")
+        bands.append((of_band, path, source.residuals[i]))
     length = source.stop - source.start
-    with ExitStack() as stack:
-        writers = [
-            stack.enter_context(BandWriter(*plan, source.residuals[i], overwrite=overwrite))
-            for i, plan in enumerate(plans)
-        ]
-        _watched(writers, source, lambda chunk: (chunk.end - source.start) / length, console)
+    results = _correlate_samples(bands, source, lambda at: max(0, at - source.start) / length, console, overwrite)
     accounts = {n: asdict(a) | {"missing": a.missing} for n, a in zip(names, source.accounts, strict=True)}
     for name, a in zip(names, source.accounts, strict=True):
         console.print(
@@ -256,4 +177,4 @@ def _correlate_vdif(
             highlight=False,
             soft_wrap=True,
         )
-    return [RunResult(w.path, w.integrations, accounts) for w in writers]
+    return [RunResult(r.file, r.integrations, accounts) for r in results]

@@ -1,23 +1,37 @@
-"""Captures of others' packets, of their F-engines or their X-engines, correlated or collected into a file."""
+"""Captures of packets, of digitizers or of others' F- or X-engines, correlated or collected into a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from rich.console import Console
 
-from ..chunk import Integration
-from ..config import ConfigError, Observation, Problem, show
-from ..net.casper import DumpCapture
-from ..net.packets import PacketCapture
-from ..products.observed import metadata
-from ..products.uvh5 import UVH5Writer
-from .run import RunResult
-from .summing import Summing
-from .watching import interruptible, progress_bar, tell_account
-from .x import XEngine
+from ryle.config import ConfigError, Observation, Problem, show
+from ryle.config.problems import listed
+from ryle.engines.catcher import WriteFile
+from ryle.engines.f import sample_map
+from ryle.engines.fx import fx_steps
+from ryle.engines.run import RunResult
+from ryle.engines.summing import Summing
+from ryle.engines.watching import interruptible, progress_bar, tell_account, watched
+from ryle.engines.x import x_steps
+from ryle.net.assembly import Assembler
+from ryle.net.casper import DumpCapture
+from ryle.net.packets import packet_map
+from ryle.net.pcap import PcapFile
+from ryle.net.replay import PcapSource
+from ryle.products.observed import metadata
+from ryle.products.uvh5 import UVH5Writer
+from ryle.receive.entrances import MappedEntrance
+from ryle.stream.engine import Engine
+from ryle.stream.entrance import Entrance
+from ryle.stream.step import Step
+from ryle.wire.description import Format
+from ryle.wire.packets import Parser
+
+_LOOK = 2000  # datagrams that are looked at to say what a capture holds instead
 
 
 def correlate_packets(
@@ -25,12 +39,14 @@ def correlate_packets(
 ) -> RunResult:
     """Write the visibilities of a capture.
 
+    What a live correlator would have made of these packets, at these times of arrival, is what this makes of them.
+
     Parameters
     ----------
     observation : Observation
-        With ``fengine.packets`` or ``catcher.packets``.
+        What was observed.
     recordings : sequence of Path
-        One pcap or pcapng file.
+        One pcap or pcapng file. Addresses and ports do not matter.
     path : Path
         UVH5 file.
     console : Console
@@ -41,78 +57,110 @@ def correlate_packets(
     if len(recordings) != 1:
         remedy = "files, of which the first is a packet capture; give one capture at a time (mergecap joins several)"
         raise ConfigError("--input", [Problem("input", len(recordings), remedy)])
-    o = observation
-    capture: PacketCapture | DumpCapture
-    engine = None
+    o, file = observation, recordings[0]
+    if o.catcher.packets is not None:
+        return _collect_dumps(o, file, path, console, overwrite)
+    sources: list[PcapSource] = []
+
+    def source(sink: Assembler) -> PcapSource:
+        sources.append(PcapSource(sink, file))
+        return sources[-1]
+
+    def open_file() -> UVH5Writer:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return UVH5Writer(path, metadata(o), overwrite=overwrite)
+
+    entrance: Entrance
+    steps: list[Step]
     if o.packets is not None:
-        capture = PacketCapture(o, recordings[0])
-        engine = XEngine(o, 0, o.fengine.channels, o.groups * o.substreams)
-        steps = _correlated(capture, engine)
+        packets = packet_map(o, range(o.substreams), waits=True)
+        entrance = MappedEntrance(o, "x", packets, [], source=source, name="capture")
+        format, fields = o.packets.format, str(o.fengine.packets)
+        steps = x_steps(o, entrance.reader(), packets.given, open_file)
     else:
-        capture = DumpCapture(o, str(recordings[0]))
-        steps = ([dump] for dump in capture)
-    first = next(steps, None)
-    if first is None or not (capture.account().placed or first):
-        raise ConfigError(str(recordings[0]), [Problem("input", recordings[0].name, _nothing_found(o, capture))])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with UVH5Writer(path, metadata(o), overwrite=overwrite) as writer:
-        _write(o, chain([first], steps), capture, writer, console)
-    console.print(f"{writer.integrations} integrations → {path}", highlight=False, soft_wrap=True)
-    account = capture.account()
-    tell_account(console, account, capture.file)
-    if engine is not None and o.packets is not None and engine.clamped:
+        samples = sample_map(o, range(len(o.antennas)), waits=True)
+        entrance = MappedEntrance(o, "f", samples, [], source=source, name="capture")
+        format, fields = samples.format, o.digitizer.packets
+        steps = fx_steps(o, entrance.reader(), samples, open_file)
+    read, write = sources[0], steps[-1]
+    assert isinstance(write, WriteFile)
+
+    def text(elapsed: float) -> str:
+        return f"{write.integrations} integrations · {show(8 * read.bytes_done / elapsed, 'b/s')}"
+
+    with Engine([entrance], steps) as engine:
+        watched(engine, engine.drain, lambda: read.bytes_done / max(1, read.bytes_total), text, console)
+        account = entrance.account()
+        if not account.placed:
+            size = entrance.assembler.plan.payload_bytes
+            wanted = (
+                f"packets of {size} B of samples as {fields} describes, with ({', '.join(format.timestamp.stream)}) of "
+            )
+            heads = entrance.assembler.plan.heads
+            wanted += f"{listed(_head(h) for h in heads[:4])}{' …' if len(heads) > 4 else ''}"
+            remedy = _nothing_found(file, format, account.malformed or 0, account.foreign or 0, wanted)
+            raise ConfigError(str(file), [Problem("input", file.name, remedy)])
+        write.open()
+    console.print(f"{write.integrations} integrations → {path}", highlight=False, soft_wrap=True)
+    tell_account(console, account, read.account, file.name)
+    clamped = sum(getattr(step, "clamped", 0) for step in steps)
+    if o.packets is not None and clamped:
         low = -1 << (o.packets.bits - 1)
-        console.print(f"{engine.clamped} parts of samples were {low}, and were taken as {low + 1}", highlight=False)
-    return RunResult(path, writer.integrations, {"capture": account.as_dict()})
+        console.print(f"{clamped} parts of samples were {low}, and were taken as {low + 1}", highlight=False)
+    return RunResult(path, write.integrations, {"capture": account.as_dict()})
 
 
-def _correlated(capture: PacketCapture, engine: XEngine) -> Iterator[list[Integration]]:
-    """Give what each chunk of a capture completes."""
-    for chunk in capture:
-        yield list(engine.push(chunk))
-    yield list(engine.flush())
+def _head(values: tuple[int, ...]) -> str:
+    return ", ".join(map(str, values))
 
 
-def _write(
-    o: Observation,
-    steps: Iterable[list[Integration]],
-    capture: PacketCapture | DumpCapture,
-    writer: UVH5Writer,
-    console: Console,
-) -> None:
-    """Write integrations as the observation wants them, with a progress bar; Ctrl-C ends it in good order."""
-    summing, file = Summing(o.file_spectra), capture.file
-    with progress_bar(console) as progress, interruptible(progress.console) as asked:
+def _nothing_found(file: Path, format: Format, malformed: int, foreign: int, wanted: str) -> str:
+    """Say what a capture holds that has no packet of the observation."""
+    capture, parser = PcapFile(file), Parser(format)
+    payloads = [bytes(d.payload) for d in islice(capture, _LOOK)]
+    fields = parser.parse(payloads)
+    names = format.timestamp.stream
+    rows = {tuple(int(fields.header[n][i]) for n in names) for i in range(len(payloads)) if fields.valid[i]}
+    seen = f"; it has those of {listed(_head(r) for r in sorted(rows)[:6])}" if rows else ""
+    return (
+        f"holds none of the observation's packets: of its UDP datagrams {malformed} are malformed and {foreign} "
+        f"foreign. Wanted are {wanted}{seen}: see `ryle wire check {format.name} --pcap FILE`, and correct the "
+        "observation file"
+    )
+
+
+def _collect_dumps(o: Observation, file: Path, path: Path, console: Console, overwrite: bool) -> RunResult:
+    """Write what others' X-engines sent, with a progress bar; Ctrl-C ends it in good order."""
+    capture, summing = DumpCapture(o, str(file)), Summing(o.file_spectra)
+    dumps = iter(capture)
+    first = next(dumps, None)
+    if first is None:
+        account = capture.account()
+        remedy = (
+            f"holds none of the observation's packets: of {capture.file.account.datagrams} UDP datagrams "
+            f"{account.malformed} are malformed and {account.foreign} foreign. Wanted are 0x4b52 packets of X-engines "
+            f"0 to {o.substreams - 1}: correct [xengine] channels_per_substream, and stamp_samples and stamp_offset "
+            "of [catcher]"
+        )
+        raise ConfigError(str(file), [Problem("input", file.name, remedy)])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        UVH5Writer(path, metadata(o), overwrite=overwrite) as writer,
+        progress_bar(console) as progress,
+        interruptible(progress.console) as asked,
+    ):
         task = progress.add_task("", total=1.0, text="")
-        for step in steps:
-            for part in step:
-                for whole in summing.push(part):
-                    writer.append(whole)
-            rate = show(8 * file.bytes_done / (progress.tasks[0].elapsed or 1e-9), "b/s")
+        for dump in chain([first], dumps):
+            for whole in summing.push(dump):
+                writer.append(whole)
+            rate = show(8 * capture.file.bytes_done / (progress.tasks[0].elapsed or 1e-9), "b/s")
             text = f"{writer.integrations} integrations · {rate}"
-            progress.update(task, completed=file.bytes_done / file.bytes_total, text=text)
+            progress.update(task, completed=capture.file.bytes_done / capture.file.bytes_total, text=text)
             if asked.is_set():
                 break
         for whole in summing.flush():
             writer.append(whole)
-
-
-def _nothing_found(o: Observation, capture: PacketCapture | DumpCapture) -> str:
-    """Say what a capture holds that has no packet of the observation."""
+    console.print(f"{writer.integrations} integrations → {path}", highlight=False, soft_wrap=True)
     account = capture.account()
-    if o.packets is not None and isinstance(capture, PacketCapture):
-        heads = capture.plan.heads
-        names = ", ".join(o.packets.format.timestamp.stream)
-        wanted = (
-            f"packets of {o.packets.packet_bytes} B as {o.fengine.packets} describes, with ({names}) of {heads[0]} to "
-            f"{heads[-1]}: see `ryle wire check {o.fengine.packets} --pcap FILE`, and correct [fengine] and [[inputs]]"
-        )
-    else:
-        wanted = (
-            f"0x4b52 packets of X-engines 0 to {o.substreams - 1}: correct [xengine] channels_per_substream, and "
-            "stamp_samples and stamp_offset of [catcher]"
-        )
-    return (
-        f"holds none of the observation's packets: of {capture.file.account.datagrams} UDP datagrams "
-        f"{account.malformed} are malformed and {account.foreign} foreign. Wanted are {wanted}"
-    )
+    tell_account(console, account, capture.file.account, file.name)
+    return RunResult(path, writer.integrations, {"capture": account.as_dict()})

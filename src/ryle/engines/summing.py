@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..chunk import Integration
+import numpy as np
+from numpy.typing import NDArray
+
+from ryle.chunk import Integration
+
+
+def _each_channel(counts: NDArray[np.uint32], other: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Give counts of as many groups of channels as `other` has, if that is more."""
+    more = max(1, other.shape[0] // counts.shape[0])
+    return np.repeat(counts, more, axis=0) if more > 1 else counts
 
 
 class Summing:
@@ -29,7 +38,7 @@ class Summing:
         Parameters
         ----------
         part : Integration
-            Its arrays belong to the sum from now on.
+            Its arrays are copied unless it is given at once.
 
         Raises
         ------
@@ -45,9 +54,12 @@ class Summing:
             yield from self.flush()
         if self._open is None:
             self._open = replace(part, first_spectrum=first, spectra=self._spectra)
+            if part.spectra < self._spectra:
+                self._open.visibilities, self._open.counts = part.visibilities.copy(), part.counts.copy()
         else:
             self._open.visibilities += part.visibilities
-            self._open.counts += part.counts
+            counts, more = self._open.counts, part.counts
+            self._open.counts = _each_channel(counts, more) + _each_channel(more, counts)
         if part.first_spectrum + part.spectra == first + self._spectra:
             yield from self.flush()
 

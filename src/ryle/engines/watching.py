@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..net.accounting import Account
-from ..net.pcap import PcapFile
+from ryle.net.accounting import Account
+from ryle.net.pcap import CaptureAccount
+from ryle.stream.engine import Engine
+
+_TURN = 0.1  # seconds between two looks at how far it is
 
 _CAPTURES = {b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a"}
 
@@ -49,9 +52,42 @@ def progress_bar(console: Console) -> Progress:
     )  # fmt: skip
 
 
-def tell_account(console: Console, account: Account, file: PcapFile) -> None:
+def watched(
+    engine: Engine,
+    stop: Callable[[], None],
+    fraction: Callable[[], float],
+    text: Callable[[float], str],
+    console: Console,
+) -> None:
+    """Run an engine with a progress bar; Ctrl-C ends it in good order.
+
+    Parameters
+    ----------
+    engine : Engine
+        Not yet started.
+    stop : callable
+        Takes nothing in any more.
+    fraction : callable
+        Gives the share that is done.
+    text : callable
+        Says how it goes, from the seconds that it has taken.
+    """
+    with progress_bar(console) as progress, interruptible(progress.console) as asked:
+        task = progress.add_task("", total=1.0, text="")
+        engine.start()
+        ended = stopped = False
+        while not ended:
+            ended = engine.wait(_TURN)
+            elapsed = progress.tasks[0].elapsed or 1e-9
+            done = 1.0 if ended and not stopped else fraction()
+            progress.update(task, completed=done, text=text(elapsed))
+            if asked.is_set() and not stopped:
+                stopped = True
+                stop()
+
+
+def tell_account(console: Console, account: Account, packets: CaptureAccount, name: str) -> None:
     """Print what became of a capture's datagrams."""
-    packets = file.account
 
     def say(text: str) -> None:
         console.print(text, highlight=False, soft_wrap=True)
@@ -65,4 +101,4 @@ def tell_account(console: Console, account: Account, file: PcapFile) -> None:
     if packets.fragments:
         say(f"[yellow]{packets.fragments} IP fragments were dropped; send packets no longer than the network's MTU[/]")
     if packets.cut:
-        say(f"[yellow]{file.name} ends within a packet or is damaged there; what follows is lost[/]")
+        say(f"[yellow]{name} ends within a packet or is damaged there; what follows is lost[/]")

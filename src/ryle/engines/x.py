@@ -8,17 +8,20 @@ from typing import Any
 from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk
 from ryle.config import Observation
 from ryle.correlate import CorrelatorConfig, make_correlator
-from ryle.engines.received import Received
+from ryle.engines.catcher import WriteFile
 from ryle.engines.serving import serve_engine
 from ryle.engines.window import f_batch
-from ryle.net.packets import PacketEntrance
-from ryle.net.spectra import SpectraReceiver
+from ryle.net.packets import packet_map
 from ryle.net.visibilities import VisibilitySender
+from ryle.products.uvh5 import UVH5Writer
+from ryle.receive.entrances import MappedEntrance
+from ryle.receive.heaps import HeapMap
 from ryle.stream.block import Block
 from ryle.stream.engine import Engine, Inlet
+from ryle.stream.entrance import Entrance
 from ryle.stream.metrics import Registry
 from ryle.stream.ring import Reader, Ring
-from ryle.stream.step import EachBlock
+from ryle.stream.step import EachBlock, Step
 
 #: Chunks of spectra, each an F-engine's batch, that an X-engine keeps open: how far F-engines may be apart.
 X_WINDOW = 8
@@ -142,6 +145,11 @@ class Correlate(EachBlock):
         #: Index since sync of the first spectrum that has not been summed.
         self.position = 0
 
+    @property
+    def clamped(self) -> int:
+        """Values of -128 or -8 that foreign data held and that were clamped."""
+        return self.x.clamped
+
     def use(self, block: Block) -> None:
         """Add a block of spectra; pass on what it completes."""
         with block:
@@ -189,6 +197,22 @@ class SendVisibilities(EachBlock):
         self._sender.close()
 
 
+def x_steps(
+    observation: Observation,
+    source: Reader,
+    chunk: Callable[[Block], SpectraChunk | PacketChunk],
+    open_file: Callable[[], UVH5Writer],
+) -> list[Step]:
+    """Make the steps between packets of spectra of the whole band and a file: correlate, write."""
+    o = observation
+    x = XEngine(o, 0, o.fengine.channels, o.groups * o.substreams)
+    sums = Ring("integrations", lambda: Block(_touched(x.room())), _SUMS)
+    return [
+        Correlate(source, x, chunk, sums),
+        WriteFile(sums.reader(), lambda block: block.data, open_file, o.file_spectra),
+    ]
+
+
 def x_engine(observation: Observation, index: int) -> Engine:
     """Make X-engine `index`: receive, correlate, send.
 
@@ -206,24 +230,20 @@ def x_engine(observation: Observation, index: int) -> Engine:
     sender.describe()
     live = o.simulate is None
     x = XEngine(o, index * o.substream_channels, o.substream_channels, o.groups, whole_first=live)
-    entrance: PacketEntrance | Received[SpectraChunk]
+    entrance: Entrance
     chunk: Callable[[Block], SpectraChunk | PacketChunk]
     if o.packets is not None or o.sends_rows:
-        packets = PacketEntrance(o, [index], waits=o.at_full_speed)
-        entrance, packet_bytes, chunk = packets, packets.plan.payload_bytes, packets.chunk
+        packets = packet_map(o, [index], waits=o.at_full_speed, timed=not o.at_full_speed)
+        entrance = MappedEntrance(o, "x", packets, [o.spectra_endpoint(index)], index=index, name="packets")
+        packet_bytes, chunk = packets.plan.payload_bytes, packets.given
     else:
-        receiver = SpectraReceiver(o, index, batches=f_batch(o), window=X_WINDOW, spare=2)
-        entrance = Received(receiver, lambda c: (c.first_spectrum, c.spectra))
-        packet_bytes, chunk = o.spectra_heap_bytes // o.groups, _as_it_is
+        heaps = HeapMap(o, index, f_batch(o), waits=o.at_full_speed, timed=not o.at_full_speed)
+        entrance = MappedEntrance(o, "x", heaps, [o.spectra_endpoint(index)], index=index, name="spectra")
+        packet_bytes, chunk = o.spectra_heap_bytes // o.groups, heaps.given
     sums = Ring("integrations", lambda: Block(_touched(x.room())), _SUMS)
     correlate = Correlate(entrance.reader(), x, chunk, sums)
     send = SendVisibilities(sums.reader(), sender)
     return Engine([entrance], [correlate, send], _metrics(o, entrance, correlate, sender, packet_bytes))
-
-
-def _as_it_is(block: Block) -> SpectraChunk:
-    chunk: SpectraChunk = block.data
-    return chunk
 
 
 def _touched(room: Integration) -> Integration:

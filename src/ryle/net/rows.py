@@ -31,9 +31,17 @@ class RowMap:
         With ``fengine.sends = "rows"``.
     substreams : sequence of int
         Which shares of the band, contiguous.
+    waits : bool
+        Whether the source can be held up (`ryle.net.assembly.Plan.waits`).
+    timed : bool
+        Whether F-engines are apart by ``network.skew`` at most; else, with `waits`, by as much as memory allows.
     """
 
-    def __init__(self, observation: Observation, substreams: Sequence[int]) -> None:
+    unit = 1
+
+    def __init__(
+        self, observation: Observation, substreams: Sequence[int], *, waits: bool = False, timed: bool = True
+    ) -> None:
         o = observation
         self.first_channel = substreams[0] * o.substream_channels
         self.channels = len(substreams) * o.substream_channels
@@ -41,13 +49,14 @@ class RowMap:
         starts = range(self.first_channel, self.first_channel + self.channels, self._per_packet)
         #: Antenna and first channel of each head, antennas the faster.
         self.heads = [(antenna, channel) for channel in starts for antenna in range(self._antennas)]
+        self.plan = self._plan(o, waits, timed)
 
     @property
     def groups(self) -> int:
         """Channel groups: runs of channels that share packets."""
         return self.channels // self._per_packet
 
-    def plan(self, observation: Observation) -> Plan:
+    def _plan(self, observation: Observation, waits: bool, timed: bool) -> Plan:
         """Plan chunks of whole blocks."""
         substreams = self.channels // observation.substream_channels
         spectra, skew = observation.chunk_spectra(substreams), observation.skew_chunks(substreams)
@@ -61,8 +70,10 @@ class RowMap:
             packets=spectra // BLOCK,
             chunks=skew + SPARE_CHUNKS,
             window=spectra,
-            skew=skew * spectra,
+            skew=skew * spectra if timed else None,
             linger=0.0,
+            waits=waits,
+            silence=1.0 if timed else 0.0,
             sizes={"channels": self._per_packet, "pols": self._pols},
             notes=("valid_0", "valid_1")[: self._pols],
             placing=Placing(shape, offsets, self._antennas * antenna),

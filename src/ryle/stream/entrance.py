@@ -50,11 +50,12 @@ class Entrance(Readable):
         self._chunks: dict[int, Chunk] = {}
         self._fetching = False
         self._stopping = threading.Lock()
-        self._stopped = False
+        self._started = self._stopped = False
 
     def start(self) -> None:
         """Begin to receive."""
         self.source.start()
+        self._started = True
 
     def stop(self) -> None:
         """Receive no more; what has come is still read. From any thread, repeatedly."""
@@ -72,6 +73,7 @@ class Entrance(Readable):
     def abort(self) -> None:
         """Wake everybody who waits here, with `Aborted`, and receive no more."""
         super().abort()
+        self.assembler.stop_waiting()  # nobody may be left who gives memory back
         self.stop()
 
     def close(self) -> None:
@@ -85,9 +87,8 @@ class Entrance(Readable):
 
     @property
     def pending(self) -> int:
-        """Chunks that are complete and were not yet used."""
-        counts = self.assembler.counts()
-        return counts.ready + counts.taken
+        """Chunks that are complete and that no reader has taken yet."""
+        return self.assembler.counts().ready + self.fill
 
     def account(self) -> Account:
         """Say what became of every packet so far."""
@@ -101,6 +102,8 @@ class Entrance(Readable):
         self._changed.release()
         try:
             chunk = self.assembler.next(timeout)
+            if chunk is None and self._started and not self.source.running:
+                self.stop()  # a file has been read; or receiving failed, which is raised here
             ended = chunk is None and self.assembler.ended
         finally:
             self._changed.acquire()

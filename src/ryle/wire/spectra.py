@@ -194,22 +194,29 @@ class SpectraLayout:
         """
         format = self.format
         wanted = {"channel": channel, "input": input, "antenna": input // self.numbered_by}
-        fields = self._solve(format.timestamp.count, spectrum % format.period, "spectrum")
+        fields = solved(format, format.timestamp.count, spectrum % format.period, "spectrum")
         for place, total in format.placement.items():
-            for name, value in self._solve(total, wanted[place], place).items():
+            for name, value in solved(format, total, wanted[place], place).items():
                 if fields.setdefault(name, value) != value:
                     raise ValueError(f"{format.name}: field {name} cannot be {fields[name]} and {value}")
         return fields
 
-    def _solve(self, total: Total, value: int, what: str) -> dict[str, int]:
-        """Find fields whose sum times factors is a value, the greatest factors first."""
-        left, found = value * total.get("over", 1) - total.get("add", 0), {}
-        for name, factor in sorted(terms(total).items(), key=lambda item: -item[1]):
-            found[name] = min(max(0, left // factor), (1 << self.format.fields[name].width) - 1)
-            left -= found[name] * factor
-        if left:
-            raise ValueError(f"{self.format.name} has no packet that begins with {what} {value}")
-        return found
+
+def solved(format: Format, total: Total, value: int, what: str) -> dict[str, int]:
+    """Find fields of a format whose sum times factors is a value, the greatest factors first.
+
+    Raises
+    ------
+    ValueError
+        If there are none; says that there is no packet that begins with `what` so.
+    """
+    left, found = value * total.get("over", 1) - total.get("add", 0), {}
+    for name, factor in sorted(terms(total).items(), key=lambda item: -item[1]):
+        found[name] = min(max(0, left // factor), (1 << format.fields[name].width) - 1)
+        left -= found[name] * factor
+    if left:
+        raise ValueError(f"{format.name} has no packet that begins with {what} {value}")
+    return found
 
 
 def headers(format: Format, fields: Mapping[str, NDArray[np.uint64] | int], count: int) -> NDArray[np.uint8]:

@@ -1,0 +1,84 @@
+"""Packets of digitizers, of any described format: which an F-engine gets, and what a block of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ryle.chunk import SampleChunk
+from ryle.config import Observation
+from ryle.net.assembly import Plan
+from ryle.receive.entrances import SPARE, open_chunks
+from ryle.stream.block import Block
+
+_SPAN = 2e-3  # seconds of signal that a block holds at least: Python runs a fixed number of times a block
+
+
+class SampleMap:
+    """Which packets of samples some antennas' F-engine gets, and where they go.
+
+    A block is ``[input][packet][bytes]``, samples as they came.
+
+    Parameters
+    ----------
+    observation : Observation
+        Sizes, stream numbers and the format.
+    antennas : sequence of int
+        Consecutive antennas; input = position in this sequence · pols + pol.
+    samples : int
+        Samples of an input that a block holds, about; 2 ms at least.
+    held : int
+        Samples that the F-engine holds on to, for spectra to come.
+    waits : bool
+        Whether the source can be held up (`ryle.net.assembly.Plan.waits`).
+    timed : bool
+        Whether streams are apart by ``network.skew`` at most; else, with `waits`, by as much as memory allows.
+    """
+
+    unit = 1
+    lent = True
+
+    def __init__(
+        self,
+        observation: Observation,
+        antennas: Sequence[int],
+        samples: int,
+        held: int = 0,
+        *,
+        waits: bool = False,
+        timed: bool = True,
+    ) -> None:
+        o = observation
+        self.format = o.digitizer_format
+        self._size = o.digitizer.heap_samples
+        rate = float(o.sample_rate)
+        packets = max(1, round(max(samples, _SPAN * rate) / self._size))
+        span = packets * self._size
+        apart = open_chunks(o.network.skew, span / rate)
+        keeps = -(-held // span) + 1
+        status = "status" in self.format.fields
+        inputs = [a * o.pols + p for a in antennas for p in range(o.pols)]
+        self.plan = Plan(
+            self.format,
+            [o.digitizer_head(i) for i in inputs],
+            packets=packets,
+            chunks=(2 if not timed else apart + 3) + keeps + SPARE,
+            window=span,
+            skew=apart * span if timed else None,
+            linger=0.0,
+            notes=("status",) if status else (),
+            waits=waits,
+            silence=1.0 if timed else 0.0,
+        )
+
+    def given(self, block: Block) -> SampleChunk:
+        """View a block as the F-engine takes it; it must not be released before that was used."""
+        return SampleChunk(block.start, block.data, block.planes["present"], self._size)
+
+    def saturated(self, block: Block) -> int:
+        """Count the saturated samples that digitizers report in a block's packets (MeerKAT's status words)."""
+        if not self.plan.notes:
+            return 0
+        status = block.planes["notes"][..., 0] * (block.planes["present"] != 0)
+        return int(((status >> np.uint64(32)) & np.uint64(0xFFFF)).sum())

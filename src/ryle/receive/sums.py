@@ -1,0 +1,105 @@
+"""X-heaps: the visibilities of all substreams, placed packet by packet, and integrations of the whole band of them.
+
+A lost packet costs its own products only.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ryle.chunk import Integration
+from ryle.config import Observation
+from ryle.config.observation import SPARE_CHUNKS
+from ryle.net.assembly import Plan
+from ryle.net.assembly_plan import heap_parts
+from ryle.stream.block import Block
+from ryle.wire.description import Format
+
+#: Integrations by which X-engines may be apart, and seconds if these are more.
+_APART, _SECONDS = 2, 1.0
+#: Integrations that an X-engine has under way behind its ring: being summed, waiting, being sent.
+_UNDER_WAY = 4
+
+
+def _apart(o: Observation, timed: bool) -> int:
+    """Integrations by which X-engines may be apart: in time, or at full speed by all that their rings hold."""
+    if timed:
+        return max(_APART, math.ceil(_SECONDS / o.integration_time))
+    ring = 2 * (o.skew_chunks() + SPARE_CHUNKS) * o.chunk_spectra()
+    return -(-ring // o.integration_spectra) + _UNDER_WAY
+
+
+class SumMap:
+    """Which X-heaps a catcher gets, and what a block of them is: an integration ``[substream][payload]``.
+
+    Parameters
+    ----------
+    observation : Observation
+        Sizes.
+    waits : bool
+        Whether the source can be held up (`ryle.net.assembly.Plan.waits`).
+    timed : bool
+        Whether streams are not further apart than usual; else, with `waits`, by as much as memory allows.
+    """
+
+    unit = 1
+
+    def __init__(self, observation: Observation, *, waits: bool = False, timed: bool = True) -> None:
+        o = observation
+        self._step, self._spectra = o.step, o.integration_spectra
+        self._substreams, self._channels = o.substreams, o.substream_channels
+        self._groups, self._products = o.groups, o.products
+        self._sum_bytes, count_bytes = 16 * self._channels * self._products, 4 * self._groups * self._products
+        self._bytes = self._sum_bytes + count_bytes
+        self._packet = o.network.packet_size
+        format = Format.load("ryle_x").given(
+            channels=self._channels, products=self._products, groups=self._groups, step=o.step * self._spectra
+        )
+        whole, apart = o.step * self._spectra, _apart(o, timed)
+        self.plan = Plan(
+            format,
+            [(s * self._channels,) for s in range(self._substreams)],
+            packets=1,
+            chunks=apart + 5,
+            window=0,
+            skew=apart * whole if timed else None,
+            linger=0.0,
+            parts=heap_parts(self._bytes, self._packet),
+            waits=waits,
+            silence=max(1.0, 2.5 * o.integration_time) if timed else 0.0,
+        )
+
+    def given(self, block: Block) -> Integration:
+        """Give the integration of the whole band; what did not come counts nothing.
+
+        Its arrays are new. If packets of sums are missing, counts are of each channel in place of each group.
+        """
+        data = block.data.reshape(self._substreams, -1)
+        present = block.planes["present"].reshape(self._substreams, -1) != 0
+        sums = data[:, : self._sum_bytes].view(">i8").astype(np.int64)
+        counts = data[:, self._sum_bytes : self._bytes].view(">u4").astype(np.uint32)
+        sums = sums.reshape(self._substreams * self._channels, self._products, 2)
+        counts = counts.reshape(self._substreams * self._groups, self._products)
+        if not present.all():
+            sums, counts = self._without_lost(sums, counts, present)
+        return Integration(block.start // self._step, self._spectra, 0, sums, counts)
+
+    def _without_lost(
+        self, sums: NDArray[np.int64], counts: NDArray[np.uint32], present: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """Take out the products that any lost packet held a part of."""
+        good = np.ones((self._substreams, self._channels * self._products), np.bool_)
+        counted = np.ones((self._substreams, self._groups * self._products), np.bool_)
+        for substream, packet in np.argwhere(~present).tolist():
+            first = packet * self._packet
+            end = min(first + self._packet, self._bytes)
+            good[substream, first // 16 : -(-min(end, self._sum_bytes) // 16)] = False
+            if end > self._sum_bytes:
+                counted[substream, max(0, first - self._sum_bytes) // 4 : -(-(end - self._sum_bytes) // 4)] = False
+        group = self._channels // self._groups
+        each = np.repeat(np.where(counted.reshape(counts.shape), counts, 0), group, axis=0)
+        there = good.reshape(each.shape) & (each > 0)
+        return np.where(there[..., np.newaxis], sums, 0), np.where(there, each, 0).astype(np.uint32)
