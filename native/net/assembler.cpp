@@ -107,6 +107,7 @@ void Assembler::read(const Arrival& packet, std::uint64_t* values, Parsed& out, 
     const Verdict verdict = examine(plan_.layout, Packet(packet.data, packet.size), values);
     out.fault = verdict.reason;
     out.payload = verdict.payload;
+    out.field = verdict.field;
     if (verdict.reason == kValid) {
         out.part = parts_.find(verdict.offset, verdict.bytes);
         if (out.part < 0) out.fault = kPart;
@@ -197,6 +198,7 @@ std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* pa
             ++counts_.foreign;
         } else if (parsed[i].fault != kValid) {
             refuse(parsed[i].fault);
+            if (parsed[i].fault == kItem) counts_.lacking = parsed[i].field;
         } else if ((head = find(parsed[i].key)) < 0) {
             ++counts_.foreign;
         } else if (checks_senders_ && !welcome(heads_[head], packets[i])) {

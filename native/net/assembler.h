@@ -51,6 +51,7 @@ struct Counts {
     std::int64_t received = 0, placed = 0, late = 0, duplicate = 0, malformed = 0, foreign = 0, ring_full = 0;
     std::int64_t missing = 0;
     std::array<std::int64_t, kFaults> faults{};
+    std::int64_t lacking = -1;  // field that the last packet without an item (kItem) lacked; -1: there was none
     std::int64_t chunks = 0, voids = 0, resyncs = 0, first_loss = 0;  // first_loss: ns since 1970, 0 if none
     std::int64_t open = 0, ready = 0, taken = 0, free = 0;
 };
@@ -119,6 +120,7 @@ class Assembler : public Sink {
         std::uint64_t count;    // modulo the period
         std::uint32_t payload;  // byte of the packet at which its samples begin
         std::int32_t part;      // of a cell
+        std::int32_t field;     // that is wrong
         std::uint8_t fault;
     };
     struct Copy {

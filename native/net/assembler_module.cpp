@@ -102,7 +102,7 @@ nb::dict counts_of(const Assembler& assembler) {
         {"missing", c.missing},     {"ring_full", c.ring_full}, {"chunks", c.chunks},
         {"resyncs", c.resyncs},     {"open", c.open},           {"ready", c.ready},
         {"taken", c.taken},         {"free", c.free},           {"first_loss", c.first_loss},
-        {"voids", c.voids},
+        {"voids", c.voids},         {"lacking", c.lacking},
     };
     for (const auto& [name, value] : values) d[name] = value;
     d["faults"] = std::vector<std::int64_t>(c.faults.begin(), c.faults.end());

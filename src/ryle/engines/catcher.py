@@ -121,6 +121,7 @@ def catcher_engine(observation: Observation, writer: UVH5Writer, written: Callab
     m.gauge("pending", "", "what has arrived and was not yet used", lambda: entrance.pending)
     m.gauge("bytes", "B", "payload of these packets", lambda: placed() * o.network.packet_size, "counter")
     m.gauge("account", "", "what became of every packet", lambda: entrance.account().as_dict())
+    m.gauge("advice", "", "what to do about malformed packets", lambda: entrance.advice)
     m.gauge("position", "s", "signal up to which the file goes", lambda: write.position * seconds)
     m.gauge("integrations", "integrations", "integrations in the file", lambda: writer.integrations, "counter")
     return Engine([entrance], [write], m)

@@ -383,6 +383,7 @@ def _metrics(o: Observation, entrance: Inlet, channelize: Channelize, sender: Sp
     m.gauge("pending", "", "what has arrived and was not yet used", lambda: entrance.pending)
     m.gauge("bytes", "B", "payload of these packets", lambda: placed() * o.digitizer_heap_bytes, "counter")
     m.gauge("account", "", "what became of every packet", lambda: entrance.account().as_dict())
+    m.gauge("advice", "", "what to do about malformed packets", lambda: entrance.advice)
     m.gauge("position", "s", "signal that has been channelized", lambda: f.position / float(o.sample_rate))
     m.gauge("sent", "heaps", "F-heaps sent", lambda: sender.sent, "counter")
     m.gauge("withheld", "heaps", "F-heaps without a valid spectrum", lambda: sender.withheld, "counter")

@@ -266,6 +266,7 @@ def _metrics(
     m.gauge("pending", "", "what has arrived and was not yet used", lambda: entrance.pending)
     m.gauge("bytes", "B", "payload of these packets", lambda: placed() * packet_bytes, "counter")
     m.gauge("account", "", "what became of every packet", lambda: entrance.account().as_dict())
+    m.gauge("advice", "", "what to do about malformed packets", lambda: entrance.advice)
     m.gauge("position", "s", "signal that has been summed", lambda: correlate.position * seconds)
     m.gauge("sent", "integrations", "integrations sent", lambda: sender.sent, "counter")
     m.gauge("clamped", "values", "parts of -128 (-8) that were taken as -127 (-7)", lambda: x.clamped, "counter")

@@ -128,6 +128,8 @@ class Counts:
         Dropped because consumers held all memory.
     faults : dict of str to int
         Malformed packets by reason.
+    lacking : str
+        The field that the last packet without an item (fault "item") lacked; empty if there was none.
     chunks, voids, resyncs : int
         Chunks given out or ready to be: those with something in them, and void ones; times that a new epoch began.
     open, ready, taken, free : int
@@ -145,6 +147,7 @@ class Counts:
     missing: int
     ring_full: int
     faults: dict[str, int]
+    lacking: str
     chunks: int
     voids: int
     resyncs: int
@@ -418,6 +421,8 @@ class Assembler:
         faults = zip(FAULTS, values["faults"], strict=True)
         values["faults"] = {fault: n for fault, n in faults if fault not in ("valid", "control", "stop")}
         values["first_loss"] *= 1e-9
+        lacking = values["lacking"]
+        values["lacking"] = "" if lacking < 0 else self.plan.format.header.field[lacking].name
         return Counts(**values)
 
     def head_counts(self) -> HeadCounts:

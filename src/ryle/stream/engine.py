@@ -20,6 +20,7 @@ class Inlet(Protocol):
     """What packets come in by: an entrance, or whatever takes its place."""
 
     name: str
+    advice: str
 
     def start(self) -> None:
         """Begin to receive."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,8 @@ class Entrance(Readable):
         self._fetching = False
         self._stopping = threading.Lock()
         self._started = self._stopped = False
+        #: What to do about packets that are malformed because their senders leave an item out; empty if none are.
+        self.advice = ""
 
     def start(self) -> None:
         """Begin to receive."""
@@ -77,7 +80,7 @@ class Entrance(Readable):
         self.stop()
 
     def close(self) -> None:
-        """Receive no more; the sockets are closed with the threads that read them."""
+        """Receive no more; sockets are closed when nobody has the source any more."""
         self.stop()
 
     @property
@@ -102,6 +105,8 @@ class Entrance(Readable):
         self._changed.release()
         try:
             chunk = self.assembler.next(timeout)
+            if not self.advice:
+                self._advise()
             if chunk is None and self._started and not self.source.running:
                 self.stop()  # a file has been read; or receiving failed, which is raised here
             ended = chunk is None and self.assembler.ended
@@ -115,6 +120,17 @@ class Entrance(Readable):
         elif ended:
             self._ended = True
             self._changed.notify_all()
+
+    def _advise(self) -> None:
+        """Say once, on standard error too, what senders have to do about packets that lack an item."""
+        counts = self.assembler.counts()
+        if not counts.lacking:
+            return
+        field = self.assembler.plan.format.fields[counts.lacking]
+        remedy = f": {field.remedy}" if field.remedy else "; correct the sender, or describe its packets"
+        packets = "a packet is" if counts.faults["item"] == 1 else "packets are"
+        self.advice = f"{packets} malformed without item 0x{field.item or 0:04x}, {field.name}{remedy}"
+        print(f"{self.name}: {self.advice}", file=sys.stderr, flush=True)
 
     def _free(self, block: Block) -> None:
         self._chunks.pop(id(block)).release()
