@@ -80,7 +80,7 @@ uint64_t bits(const uint8_t* string, int64_t first, int64_t n) {
     return v;
 }
 
-// heaps: chunk memory of a SpectraReceiver, [antenna][heap][slot bytes]; present: [antenna][heap][groups + 1], the last
+// heaps: as they came, [antenna][heap][slot bytes]; present: [antenna][heap][groups + 1], the last
 // one for the tail with the validity bits; kind: [antenna][heap], 2 if the heap has such a tail, 1 if not.
 void to_kblocks(Array<const uint8_t, 3> heaps, Array<const uint8_t, 3> present, Array<const uint8_t, 2> kind,
                 int64_t spectra_per_heap, int64_t pols, int64_t value_bytes, Array<int8_t, 4> data,

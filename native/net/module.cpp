@@ -1,9 +1,8 @@
-// ryle.net._native: where received heaps go, the transposition of F-heaps to K-blocks, packets to chunks, the sender.
+// ryle.net._native: the transposition of F-heaps to K-blocks, packets to chunks, the senders.
 #include <nanobind/nanobind.h>
 
 namespace nb = nanobind;
 
-void bind_place(nb::module_& m);
 void bind_kblocks(nb::module_& m);
 void bind_assembler(nb::module_& m);
 void bind_sources(nb::module_& m);
@@ -13,8 +12,7 @@ void bind_send_rows(nb::module_& m);
 
 NB_MODULE(_native, m) {
     nb::set_leak_warnings(false);  // the interpreter frees nothing at exit
-    m.doc() = "Heap placement for spead2's chunk streams; F-heaps to K-blocks; packets to chunks; packet sender";
-    bind_place(m);
+    m.doc() = "F-heaps to K-blocks; packets to chunks; packet senders";
     bind_kblocks(m);
     bind_assembler(m);
     bind_sources(m);

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "window.h"
+#include "counter.h"
 
 namespace ryle {
 

@@ -1,13 +1,11 @@
 """Observations on free ports, and patience with machines that steal CPU time."""
 
 import socket
-import time
 
 import pytest
 
 from ports import free_ports
 from ryle.config import parse
-from ryle.net.pacing import LocalQueues
 
 FILE = """
 [observation]
@@ -90,20 +88,3 @@ def observe():
         return parse(text, "test")
 
     return make
-
-
-@pytest.fixture
-def settled():
-    """Wait until a receiver has read everything that was sent to its endpoints."""
-
-    def wait(receiver, *endpoints):
-        queues, before, since = LocalQueues(endpoints), -1, time.monotonic()
-        while time.monotonic() < since + 60:
-            time.sleep(0.05)
-            now = receiver._stream.stats.packets
-            if queues.fill() == 0 and now == before:
-                return
-            before = now
-        raise TimeoutError("packets still come")
-
-    return wait

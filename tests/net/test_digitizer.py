@@ -1,5 +1,7 @@
-"""Digitizer heaps: what is on the wire, what arrives, and what every packet is counted as."""
+"""Digitizer heaps: what is on the wire, what arrives in blocks of samples, and what every packet is counted as."""
 
+import gc
+import itertools
 import os
 import signal
 import socket
@@ -10,13 +12,15 @@ import time
 import numpy as np
 import pytest
 
-from faulty_link import FaultyLink
+import spead2_oracle
+from received import RecordedLink, samples
 from ryle.chunk import SampleChunk
 from ryle.config import changed
 from ryle.config.endpoints import read_ranges
 from ryle.config.simulation import FaultsTable
-from ryle.net.digitizer import DigitizerReceiver, DigitizerSender
+from ryle.net.digitizer import DigitizerSender
 from ryle.net.pacing import LocalQueues
+from ryle.receive.samples import SampleMap
 
 RATE = 20e6
 
@@ -57,10 +61,38 @@ def wire():
         yield s
 
 
-def assert_same(got, sent):
-    assert got.timestamp == sent.timestamp
-    assert np.array_equal(got.present, sent.present)
-    assert np.array_equal(got.data[got.present == 1], sent.data[sent.present == 1])
+def mapped(o, antennas=None, **kwargs):
+    """Which packets an F-engine of some antennas gets, in blocks of 2 ms."""
+    return SampleMap(o, range(len(o.antennas)) if antennas is None else antennas, 0, **kwargs)
+
+
+def joined(blocks):
+    """Timestamps [packet], presence and data [input][packet] of blocks that follow one another."""
+    for a, b in itertools.pairwise(blocks):
+        assert (b.epoch, b.start) == (a.epoch, a.start + a.span)  # within an epoch none is left out
+    present = np.concatenate([b.present for b in blocks], axis=1) == 1
+    data = np.concatenate([b.given[0] for b in blocks], axis=1)
+    assert not data[~present].any()
+    step = blocks[0].span // blocks[0].present.shape[1]
+    return np.arange(present.shape[1]) * step + blocks[0].start, present, data
+
+
+def assert_holds(blocks, sent):
+    """Blocks hold what chunks sent, each packet in its place, and nothing else."""
+    times, present, data = joined(blocks)
+    wanted = np.zeros_like(present)
+    for c in sent:
+        first = int(np.flatnonzero(times == c.timestamp)[0])
+        at = slice(first, first + c.data.shape[1])
+        wanted[:, at] = c.present
+        assert np.array_equal(data[:, at][c.present == 1], c.data[c.present == 1])
+    assert np.array_equal(present, wanted)
+    return present
+
+
+def between(present):
+    """Packets between each input's first and last that came."""
+    return sum(int(np.ptp(np.flatnonzero(row))) + 1 for row in present)
 
 
 def spread(o, ports):
@@ -77,27 +109,24 @@ def spread(o, ports):
 
 @pytest.mark.parametrize("how", [{}, {"multicast": True}, {"host": "[::1]"}, {"spread": True}], ids=str)
 def test_round_trip(observe, steady, rng, how, ports):
+    """Every packet in its place. Stop heaps are foreign: they end nothing."""
+
     def body():
         o = spread(observe(), ports(1)) if "spread" in how else observe(**how)
-        with DigitizerReceiver(o, chunk_packets=8, end_after=6) as r:
+        with samples(o, mapped(o)) as r:
             sender = slow(o)
             sent = [chunk(rng, o, 8 * k, present=(rng.random((6, 8)) > 0.2).astype(np.uint8)) for k in (7, 8, 9, 10)]
             sent.append(chunk(rng, o, 88))
             for c in sent:
                 sender.send(c, np.full((6, 8), 3))
             sender.end()
-            got = list(r)
-        account = r.account()
-        assert len(got) == len(sent)
-        for a, b in zip(got, sent, strict=True):
-            assert_same(a, b)
+            r.settle(*o.digitizer_endpoints(range(3)))
         there = sum(int(c.present.sum()) for c in sent)
-        assert (account.placed, sender.sent, r.saturated) == (there, there, 3 * there)
-        assert (account.late, account.duplicate, account.malformed, account.foreign) == (0, 0, 0, 6)  # the stop heaps
-        columns = np.concatenate([c.present.any(axis=0) for c in sent]).nonzero()[0]
-        assert account.expected == 6 * (columns[-1] - columns[0] + 1) == account.placed + account.missing
-        assert account.datagrams == there + 6
-        assert account.balanced()
+        present = assert_holds(r.blocks, sent)
+        counts = r.counts()
+        assert (counts.placed, sender.sent, sum(b.given[1] for b in r.blocks)) == (there, there, 3 * there)
+        assert (counts.late, counts.duplicate, counts.malformed, counts.foreign) == (0, 0, 0, 6)
+        assert (counts.datagrams, counts.expected) == (there + 6, between(present))
 
     steady(body)
 
@@ -122,107 +151,103 @@ def test_wire_is_meerkats(observe, rng):
         assert g == packet(stream, (3 + p) * 1024, c.data[i, p].tobytes(), heap, status=saturated << 32)
 
 
-def test_every_class_of_the_account(observe, settled, wire, steady, rng):
+def test_every_class_of_the_account(observe, wire, steady):
+    """One packet of each kind. Bytes behind a SPEAD payload make a packet malformed, as missing ones do."""
+
     def body():
         o = observe(antennas=1)
         size, n = o.digitizer_heap_bytes, o.digitizer.heap_samples
-        to = (o.digitizer_endpoints(0)[0].host, o.digitizer_endpoints(0)[0].port)
-        payload = bytes(size)
-        with DigitizerReceiver(o, chunk_packets=4, window=2) as r:
-            good = [packet(s, t * n, payload, heap=100 + 2 * t + s) for t in range(40, 52) for s in (0, 1)]
-            for d in good:
-                wire.sendto(d, to)
-            wire.sendto(good[-1], to)  # duplicate
-            wire.sendto(good[-1], to)
-            wire.sendto(packet(0, 43 * n, payload), to)  # late: chunk 10, open are 11 and 12
-            wire.sendto(packet(5, 50 * n, payload), to)  # foreign: no such stream
-            wire.sendto(packet(0, 50 * n, payload, control=0), to)  # foreign: stream control
-            bad = [
-                packet(0, 50 * n + 1, payload),  # timestamp between heaps
-                packet(0, 50 * n, payload[:-8]),  # wrong length
-                packet(0, 50 * n, payload, length=2 * size, heap=5),  # first part of a longer heap
-                packet(0, None, payload),
-                packet(None, 50 * n, payload),
-                packet(0, (1 << 40) * n // 1024 * 1024, payload),  # wildly wrong time
-                b"SP",
-                b"not SPEAD at all",
-                good[0][:-1],
-                good[0] + b"\0",
-                good[0][:4] + b"\xff\xff\xff\xff" + good[0][8:],
+        end = o.digitizer_endpoints(0)[0]
+        payload = bytes(range(256)) * (size // 256)
+        with samples(o, mapped(o)) as r:
+            good = [packet(s, t * n, payload, heap=100 + 2 * t + s) for t in range(160, 224) for s in (0, 1)]
+            others = [
+                good[-1],  # duplicate
+                good[-1],
+                packet(0, 163 * n, payload),  # late: its block closed when both streams were a block past its end
+                packet(5, 210 * n, payload),  # foreign: no such stream
+                packet(0, 210 * n, payload, control=0),  # foreign: stream control
             ]
-            for d in bad:
-                wire.sendto(d, to)
-            settled(r, *o.digitizer_endpoints(range(len(o.antennas))))
-            r.stop()
-            got = list(r)
-        account = r.account()
-        assert [c.timestamp for c in got] == [40 * n, 44 * n, 48 * n]
-        assert all(c.present.all() for c in got)
-        assert (account.placed, account.late, account.duplicate) == (24, 1, 2)
-        assert (account.malformed, account.foreign) == (len(bad), 2)
-        assert account.datagrams == 24 + 5 + len(bad)
-        assert (account.expected, account.missing) == (24, 0)
-        assert account.balanced()
+            bad = {
+                "off_step": [packet(0, 210 * n + 1, payload)],
+                "heap": [
+                    packet(0, 210 * n, payload[:-8]),  # a heap that cannot be
+                    packet(0, 210 * n, payload, length=2 * size, heap=5),  # first part of a longer heap
+                    packet(0, 210 * n, payload, length=1 << 39),
+                ],
+                "item": [packet(0, None, payload), packet(None, 210 * n, payload)],
+                "jump": [packet(0, 1 << 45, payload)],  # wildly wrong time
+                "short": [b"SP", b"", good[0][:4] + b"\xff\xff\xff\xff" + good[0][8:]],
+                "field": [b"not SPEAD at all", bytes(2000)],
+                "stated_length": [good[0][:-1], good[0] + b"\0"],
+            }
+            for d in [*good, *others, *(d for ds in bad.values() for d in ds)]:
+                wire.sendto(d, (end.host, end.port))
+            r.settle(end)
+        times, present, data = joined(r.blocks)
+        assert np.array_equal(times // n, np.arange(160, 224)) and present.all()
+        assert (data == np.frombuffer(payload, np.uint8)).all()
+        counts = r.counts()
+        assert (counts.placed, counts.late, counts.duplicate, counts.foreign) == (128, 1, 2, 2)
+        assert r.faults() == {fault: len(ds) for fault, ds in bad.items()}
+        assert (counts.expected, counts.missing) == (128, 0)
 
     steady(body)
 
 
-def test_whole_chunks_lost_and_sender_restarted(observe, settled, steady, rng):
+def test_blocks_lost_and_sender_restarted(observe, steady, rng):
+    """Blocks of which nothing came are void, none is left out; another sender of the same streams goes on."""
+
     def body():
         o = observe()
-        with DigitizerReceiver(o, antennas=[1, 2], chunk_packets=4, window=2) as r:
-            sent = [chunk(rng, o, p, packets=4, inputs=4) for p in (8, 12, 32, 36)]
-            sender = slow(o, [1, 2])
-            for c in sent[:2]:
-                sender.send(c)
-            del sender
-            ends = o.digitizer_endpoints(range(len(o.antennas)))
-            settled(r, *ends)  # or one antenna's packets of the other sender may be read first
-            sender = slow(o, [1, 2])
-            for c in sent[2:]:
-                sender.send(c)
-            settled(r, *ends)
-            r.stop()
-            got = list(r)
-        assert len(got) == 4
-        for a, b in zip(got, sent, strict=True):
-            assert_same(a, b)
-        account = r.account()
-        assert (account.expected, account.missing) == (4 * 32, 4 * 16)
-        assert account.balanced()
+        m = mapped(o, [1, 2])
+        per = m.plan.packets
+        with samples(o, m, [1, 2]) as r:
+            sent = [chunk(rng, o, k * per, packets=per, inputs=4) for k in (2, 3, 8, 9)]
+            ends = o.digitizer_endpoints([1, 2])
+            for two in (sent[:2], sent[2:]):
+                sender = slow(o, [1, 2])
+                for c in two:
+                    sender.send(c)
+                r.settle(*ends)  # or one antenna's packets of the other sender may be read first
+        assert_holds(r.blocks, sent)
+        assert [b.void for b in r.blocks] == [k in (4, 5, 6, 7) for k in range(2, 10)]
+        counts = r.counts()
+        assert (counts.expected, counts.missing, counts.voids) == (4 * 8 * per, 4 * 4 * per, 4)
 
     steady(body)
 
 
 @pytest.mark.parametrize("later", [100_000, -100_000])
-def test_far_jump_is_believed_when_confirmed(observe, settled, steady, rng, later):
-    """A sender that comes back at another time is followed; single packets with such times are not."""
+def test_far_jump_is_believed_when_confirmed(observe, steady, rng, later):
+    """Senders that come back at another time are followed, in a new epoch; single packets with such times are not."""
 
     def body():
         o = observe(antennas=1)
-        with DigitizerReceiver(o, chunk_packets=4, window=2) as r:
+        m = mapped(o)
+        per = m.plan.packets
+        with samples(o, m) as r:
             sender = slow(o)
-            before = chunk(rng, o, 400_000, packets=8, inputs=2)
-            after = chunk(rng, o, 400_000 + later, packets=16, inputs=2)
+            at = 400_000 // per * per
+            before = chunk(rng, o, at, packets=2 * per, inputs=2)
+            after = chunk(rng, o, at + later // per * per, packets=4 * per, inputs=2)
             sender.send(before)
             sender.send(after)
-            settled(r, *o.digitizer_endpoints(range(len(o.antennas))))
-            r.stop()
-            got = list(r)
-        account = r.account()
-        assert [c.timestamp // 1024 - 400_000 for c in got] == [0, 4] + [later + k for k in (0, 4, 8, 12)]
-        assert (account.malformed, account.late) == ((7, 0) if later > 0 else (0, 7))  # until the eighth that agrees
-        assert account.placed == 2 * 24 - 7
-        assert account.balanced()
-        joined = np.concatenate([c.data for c in got[2:]], axis=1)
-        there = np.concatenate([c.present for c in got[2:]], axis=1) == 1
-        assert np.array_equal(joined[there], after.data[there])
+            r.settle(*o.digitizer_endpoints(0))
+        counts = r.counts()
+        assert [b.epoch for b in r.blocks] == [0, 0, 1, 1, 1, 1] and counts.resyncs == 1
+        assert r.faults() == {"jump": 7}  # until the eighth that agrees, of both streams together
+        assert (counts.placed, counts.missing, counts.late) == (12 * per - 7, 0, 0)
+        assert_holds(r.blocks[:2], [before])
+        times, present, data = joined(r.blocks[2:])
+        assert times[0] == after.timestamp and np.flatnonzero(~present.all(axis=0)).tolist() == [0, 1, 2, 3]
+        assert np.array_equal(data[present], after.data[present])
 
     steady(body)
 
 
 def test_faulty_link(observe, ports, steady, rng):
-    """Loss, duplication, reordering and corruption: every packet where it belongs and in the right class."""
+    """Loss, duplication, disorder and corruption: every packet where it belongs and in the right class, as in spead2."""
 
     def body():
         o = observe(heap_samples=512)
@@ -232,121 +257,140 @@ def test_faulty_link(observe, ports, steady, rng):
         )
         routes = [(o.digitizer_endpoints(a)[0], there.digitizer_endpoints(a)[0]) for a in range(3)]
         sent = chunk(rng, o, 64, packets=256)
-        with DigitizerReceiver(there, chunk_packets=16, end_after=6) as r, FaultyLink(routes, faults) as link:
-            sender = slow(o, rate=8e6)
-            sender.send(sent)
-            sender.end()
-            got = list(r)
-        account, counts = r.account(), link.counts
-        assert min(counts[k] for k in ("lost", "corrupted", "duplicated", "delayed")) > 20
+        with samples(there, mapped(there)) as r:
+            with RecordedLink(routes, faults) as link:
+                sender = slow(o, rate=8e6)
+                sender.send(sent)
+                sender.end()
+            r.settle(*there.digitizer_endpoints(range(3)))
+        counts, done = r.counts(), link.counts
+        assert min(done[k] for k in ("lost", "corrupted", "duplicated", "delayed")) > 20
         gone = {(f.items[0x3101], f.items[0x1600]) for f in link.faults if f.kind in ("lost", "corrupted")}
-        assert (account.late, account.foreign) == (0, 6)
-        assert (account.duplicate, account.malformed) == (counts["duplicated"], counts["corrupted"])
-        assert account.placed == 6 * 256 - counts["lost"] - counts["corrupted"]
-        assert account.balanced()
-        data = np.concatenate([c.data for c in got], axis=1)
-        present = np.concatenate([c.present for c in got], axis=1)
-        times = np.concatenate([c.timestamp + 512 * np.arange(16) for c in got])
-        assert np.array_equal(times, sent.timestamp + 512 * np.arange(256))
+        assert (counts.late, counts.foreign) == (0, 6)
+        assert (counts.duplicate, counts.malformed) == (done["duplicated"], done["corrupted"])
+        assert counts.placed == 6 * 256 - done["lost"] - done["corrupted"]
+        times, present, data = joined(r.blocks)
         wanted = np.array([[(i, t) not in gone for t in times] for i in range(6)])
-        assert np.array_equal(present == 1, wanted)
-        assert np.array_equal(data[wanted], sent.data[wanted])
+        wanted &= (times >= sent.timestamp) & (times < sent.timestamp + 256 * 512)
+        assert np.array_equal(present, wanted) and counts.expected == between(present)
+        oracle = spead2_oracle.digitizer_heaps(link.sent)
+        assert oracle == {
+            (int(i), int(times[p])): data[i, p].tobytes() for i, p in zip(*np.nonzero(present), strict=True)
+        }
+        assert all(oracle[i, t] == sent.data[i, (t - sent.timestamp) // 512].tobytes() for i, t in oracle)
 
     steady(body)
 
 
-def test_late_beyond_the_window(observe, ports, settled, steady, rng):
+def test_late_beyond_the_window(observe, ports, steady, rng):
+    """What comes when its block was given is late and changes nothing."""
+
     def body():
         o = observe(antennas=1)
         there = changed(o, network={"digitizers": o.network.digitizers.model_copy(update={"port": ports(1)})})
         faults = FaultsTable(reorder=0.1, reorder_distance=200, seed=int(rng.integers(1 << 30)))
         routes = [(o.digitizer_endpoints(0)[0], there.digitizer_endpoints(0)[0])]
         sent = chunk(rng, o, 0, packets=256, inputs=2)
-        with DigitizerReceiver(there, chunk_packets=4, window=2) as r, FaultyLink(routes, faults) as link:
-            got = []
-            taking = threading.Thread(target=lambda: got.extend(r))
-            taking.start()
-            slow(o, rate=8e6).send(sent)
-            link.close()  # once it has passed on everything
-            settled(r, there.digitizer_endpoints(0)[0])
-            r.stop()
-            taking.join(60)
-        account = r.account()
-        assert link.counts["delayed"] > 10 and account.late > 0
-        assert account.datagrams == 512 == account.placed + account.late
-        assert account.missing == account.expected - 512 + account.late
-        assert account.balanced()
-        for c in got:
-            at = slice(c.timestamp // 1024, c.timestamp // 1024 + 4)
-            assert np.array_equal(c.data[c.present == 1], sent.data[:, at][c.present == 1])
+        with samples(there, mapped(there)) as r:
+            with RecordedLink(routes, faults) as link:
+                slow(o, rate=8e6).send(sent)
+            r.settle(there.digitizer_endpoints(0)[0])
+        counts = r.counts()
+        assert link.counts["delayed"] > 10 and counts.late > 0
+        assert counts.datagrams == 512 == counts.placed + counts.late
+        times, present, data = joined(r.blocks)
+        assert times[0] == 0 and present.shape == (2, 256) and present.sum() == counts.placed
+        assert np.array_equal(data[present], sent.data[present])
+        assert counts.expected == counts.placed + counts.missing <= 512
 
     steady(body)
 
 
-def test_memory_is_on_loan(observe, steady, rng):
-    """A chunk that is held is never written to, however much arrives meanwhile."""
+def test_blocks_are_on_loan(observe, steady, rng):
+    """Blocks that are held are not written to, however much comes meanwhile; what finds no memory is counted, and void."""
 
     def body():
         o = observe(antennas=1)
-        with DigitizerReceiver(o, chunk_packets=2, window=2, spare=3) as r:
-            sender = slow(o)
-            first = chunk(rng, o, 0, packets=2, inputs=2)
-            sender.send(first)
-            sender.send(chunk(rng, o, 2, packets=8, inputs=2))
-            held = r.poll(60)
-            part = held.data[1, :, 3:7]
-            del held
-            for k in range(20):
-                sender.send(chunk(rng, o, 10 + 2 * k, packets=2, inputs=2))
-                r.poll(0.05)
-            assert np.array_equal(part, first.data[1, :, 3:7])
+        m = mapped(o)
+        per, more = m.plan.packets, 6
+        sent = chunk(rng, o, 0, packets=(m.plan.chunks + more) * per, inputs=2)
+        r = samples(o, m)
+        reader, entrance = r._reader, r.entrance
+        entrance.start()
+        slow(o).send(sent)
+        r.settle(o.digitizer_endpoints(0)[0])
+        entrance.stop()
+        held = list(reader)
+        counts = r.counts()
+        assert [b.start for b in held] == [k * b.span for k, b in enumerate(held)]
+        assert len(held) == m.plan.chunks + more
+        for k, b in enumerate(held):
+            there = k < m.plan.chunks
+            assert (b.planes["present"] == there).all()
+            assert np.array_equal(b.data, sent.data[:, k * per : (k + 1) * per] * there)
+        assert (counts.ring_full, counts.missing, counts.placed) == (
+            2 * more * per,
+            2 * more * per,
+            2 * per * m.plan.chunks,
+        )
+        for b in held:
+            b.release()
+        assert entrance.assembler.counts().free == m.plan.chunks
 
     steady(body)
 
 
-def test_poll_stop_and_close(observe, settled, rng):
-    o = observe(antennas=1)
-    r = DigitizerReceiver(o, chunk_packets=4)
-    began = time.monotonic()
-    assert r.poll(0.1) is None and not r.ended
-    assert time.monotonic() - began >= 0.1
-    slow(o).send(chunk(rng, o, 5, packets=2, inputs=2))
-    settled(r, o.digitizer_endpoints(0)[0])
-    threading.Timer(0.2, r.stop).start()
-    (got,) = list(r)  # blocks until stopped, then yields the chunk that was being filled
-    assert got.timestamp == 4 * 1024
-    assert got.present.tolist() == [[0, 1, 1, 0]] * 2
-    assert r.ended and r.poll(0) is None
-    assert (r.account().expected, r.account().missing) == (4, 0)  # between the first and the last that arrived
-    r.stop()
-    r.close()
-    DigitizerReceiver(o).close()  # the ports are free again
+def test_get_stop_and_close(observe, steady, rng):
+    def body():
+        o = observe(antennas=1)
+        r = samples(o, mapped(o))
+        reader, entrance = r._reader, r.entrance
+        entrance.start()
+        began = time.monotonic()
+        assert reader.get(0.1) is None and not reader.ended
+        assert time.monotonic() - began >= 0.1
+        slow(o).send(chunk(rng, o, 5, packets=2, inputs=2))
+        r.settle(o.digitizer_endpoints(0)[0])
+        threading.Timer(0.2, entrance.stop).start()
+        (got,) = list(reader)  # waits until stopped, then gives the block that was being filled
+        assert got.start == 0
+        assert got.planes["present"].nonzero()[1].tolist() == [5, 6] * 2
+        assert reader.ended and reader.get(0) is None
+        assert (r.counts().expected, r.counts().missing) == (4, 0)  # between the first and the last that came
+        entrance.stop()
+        entrance.close()
+        del got, r, reader, entrance
+        gc.collect()
+        samples(o, mapped(o)).entrance.close()  # the ports are free again
+
+    steady(body)
 
 
 def test_stop_from_a_signal_handler(observe):
     o = observe(antennas=1)
-    with DigitizerReceiver(o) as r:
-        before = signal.signal(signal.SIGALRM, lambda *_: r.stop())
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 0.1)
-            assert list(r) == []
-        finally:
-            signal.signal(signal.SIGALRM, before)
+    r = samples(o, mapped(o))
+    r.entrance.start()
+    before = signal.signal(signal.SIGALRM, lambda *_: r.entrance.stop())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        assert list(r._reader) == []
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
-def test_early_stop_of_one_digitizer_ends_nothing(observe, wire, steady, rng):
+def test_stop_heaps_of_one_digitizer_end_nothing(observe, steady, rng):
     def body():
         o = observe()
-        with DigitizerReceiver(o, chunk_packets=4, end_after=6) as r:
+        with samples(o, mapped(o)) as r:
             slow(o, [0]).end()
             sender = slow(o)
             sent = chunk(rng, o, 8, packets=8)
             sender.send(sent)
-            got = [r.poll(0.5)]
-            assert not r.ended
             sender.end()
-            got = [c for c in (*got, *r) if c is not None]
-        assert np.array_equal(np.concatenate([c.data for c in got], axis=1), sent.data)
+            r.settle(*o.digitizer_endpoints(range(3)))
+            assert r.entrance.running
+        assert_holds(r.blocks, [sent])
+        assert r.counts().foreign == 2 + 6
 
     steady(body)
 
@@ -364,8 +408,8 @@ def test_bad_chunks_are_refused(observe, rng):
 
 def test_port_taken(observe):
     o = observe(antennas=1)
-    with DigitizerReceiver(o), pytest.raises(OSError, match=str(o.network.digitizers.port)):
-        DigitizerReceiver(o)
+    with samples(o, mapped(o)), pytest.raises(OSError, match=str(o.network.digitizers.port)):
+        samples(o, mapped(o))
 
 
 def test_nobody_listens(observe, rng):
@@ -378,15 +422,16 @@ def test_nobody_listens(observe, rng):
     sender.end()
 
 
-def test_fuzzed_packets_harm_nothing(observe, settled, wire, steady, rng):
-    """Random bytes anywhere in a packet: no crash, the equations hold, and the good packets arrive."""
+def test_fuzzed_packets_harm_nothing(observe, wire, steady, rng):
+    """Random bytes anywhere in a packet: no crash, the equations hold, and the good packets stay what they were."""
 
     def body():
         o = observe(antennas=1)
         e = o.digitizer_endpoints(0)[0]
         queues = LocalQueues([e])
-        with DigitizerReceiver(o, chunk_packets=32, window=2) as r:
-            good = [packet(s, t * 1024, bytes(1280), heap=2 * t + s) for t in range(64, 96) for s in (0, 1)]
+        with samples(o, mapped(o)) as r:
+            payload = bytes(range(256)) * 5
+            good = [packet(s, t * 1024, payload, heap=2 * t + s) for t in range(64, 96) for s in (0, 1)]
             for g in good:
                 wire.sendto(g, (e.host, e.port))
             for k in range(1500):
@@ -396,35 +441,29 @@ def test_fuzzed_packets_harm_nothing(observe, settled, wire, steady, rng):
                 wire.sendto(bad, (e.host, e.port))
                 if k % 20 == 19:
                     queues.wait()
-                    while r.poll(0) is not None:
-                        pass
-            settled(r, *o.digitizer_endpoints(range(len(o.antennas))))
-            r.stop()
-            for _ in r:
-                pass
-        account = r.account()
-        assert account.datagrams == 64 + 1500
-        assert account.placed >= 64 and account.balanced()
+            r.settle(e)
+        counts = r.counts()
+        assert counts.datagrams == 64 + 1500 and counts.placed >= 64 and counts.malformed > 100
+        held = {
+            (i, b.start // 1024 + p): b.given[0][i, p] for b in r.blocks for i, p in np.argwhere(b.present).tolist()
+        }
+        assert all(held[i, t].tobytes() == payload for i in (0, 1) for t in range(64, 96))
 
     steady(body)
 
 
-def test_full_speed_waits_for_the_receiver(observe, steady, rng):
-    """Without a rate of its own, a sender goes as fast as its receiver, here a slow one with a small socket buffer."""
+def test_full_speed_waits_for_the_entrance(observe, steady, rng):
+    """At full speed nothing is lost: a slow reader holds the entrance up, and its full socket the sender."""
 
     def body():
         o = changed(observe(antennas=1), network={"receive_buffer": 256 << 10})
-        sent = chunk(rng, o, 0, packets=1024, inputs=2)
-        with DigitizerReceiver(o, chunk_packets=64, window=2, spare=1, end_after=2) as r:
-            sender = DigitizerSender(o, speed=0)
-            sending = threading.Thread(target=lambda: (sender.send(sent), sender.end()))
-            sending.start()
-            got = []
-            for c in r:
-                got.append(c)
-                time.sleep(0.02)
-            sending.join()
-        assert r.account().missing == 0 and r.account().placed == 2048
-        assert np.array_equal(np.concatenate([c.data for c in got], axis=1), sent.data)
+        m = mapped(o, waits=True, timed=False)
+        sent = chunk(rng, o, 0, packets=64 * m.plan.packets, inputs=2)
+        with samples(o, m, slow=0.01) as r:
+            DigitizerSender(o, speed=0).send(sent)
+            r.settle(o.digitizer_endpoints(0)[0])
+        assert_holds(r.blocks, [sent])
+        counts = r.counts()
+        assert (counts.missing, counts.ring_full) == (0, 0) and counts.placed == sent.present.sum()
 
     steady(body)

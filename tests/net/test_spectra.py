@@ -1,19 +1,25 @@
 """F-heaps: what is on the wire, and the K-blocks that come of it, packets missing or not."""
 
+import itertools
 import math
 import socket
 import struct
-import threading
 
 import numpy as np
 import pytest
+import spead2
+import spead2.send
 
-from faulty_link import FaultyLink
+import received
+import spead2_oracle
+from received import RecordedLink
 from ryle.chunk import BLOCK, rows_from_parts
 from ryle.config import changed
 from ryle.config.simulation import FaultsTable
 from ryle.net._native import to_kblocks
-from ryle.net.spectra import SpectraReceiver, SpectraSender, packet_bytes
+from ryle.net.spectra import SpectraSender, packet_bytes
+from ryle.receive.heaps import HeapMap
+from ryle.wire import spead
 
 RATE = 20e6
 
@@ -56,39 +62,37 @@ def by_packet(o, valid, heaps):
     return np.repeat(v[:, :, None], o.groups, axis=2)
 
 
-def joined(chunks):
-    return np.concatenate([c.data for c in chunks], axis=1), np.concatenate([c.valid for c in chunks], axis=1)
+def joined(blocks):
+    """K-blocks and their validity, of blocks that follow one another."""
+    for a, b in itertools.pairwise(blocks):
+        assert (b.epoch, b.start) == (a.epoch, a.start + a.span)
+    first, *_ = blocks[0].given
+    assert [b.given[0] for b in blocks] == [first + k * blocks[0].given[1].shape[1] for k in range(len(blocks))]
+    return np.concatenate([b.given[1] for b in blocks], axis=1), np.concatenate([b.given[2] for b in blocks], axis=1)
 
 
-def poison(receiver):
-    """Fill memory that will be handed out with what must never be seen."""
-    for pool in (receiver._data, receiver._valid):
-        arrays = [pool.take() for _ in range(4)]
-        for a in arrays:
-            a.view(np.uint8)[...] = 0x5A
-        del arrays
+def mapped(o, substream, batches=1):
+    """Which heaps an X-engine gets; what its K-blocks lie in is full of what must never be seen."""
+    m = HeapMap(o, substream, batches)
+    for memory in (m._data, m._valid):
+        memory.view(np.uint8)[...] = 0x5A
+    return m
 
 
-def receive(o, sending, first_heap, heaps, **kwargs):
-    """All substreams' chunks and accounts, while `sending` runs in a thread."""
-    receivers = [SpectraReceiver(o, s, end_after=len(o.antennas), **kwargs) for s in range(o.substreams)]
-    thread = threading.Thread(target=sending)
-    got = [[] for _ in receivers]
-    takers = []
-    for r, g in zip(receivers, got, strict=True):
-        poison(r)
-        takers.append(threading.Thread(target=lambda r=r, g=g: g.extend(r)))
-    for t in (*takers, thread):
-        t.start()
-    for t in (thread, *takers):
-        t.join(60)
-    for r, g in zip(receivers, got, strict=True):
-        assert r.ended
-        r.close()
-        first = g[0].first_spectrum
-        assert [c.first_spectrum for c in g] == [first + i * g[0].spectra for i in range(len(g))]
-        assert first == first_heap * o.fengine.spectra_per_heap
-        assert sum(c.spectra for c in g) == heaps * o.fengine.spectra_per_heap
+def receive(o, sending, first_heap, heaps, batches=1):
+    """All substreams' blocks and receivers, while `sending` runs."""
+    receivers = [received.spectra(o, mapped(o, s, batches), s) for s in range(o.substreams)]
+    for r in receivers:
+        r.__enter__()
+    try:
+        sending()
+        for s, r in enumerate(receivers):
+            r.settle(o.spectra_endpoint(s))
+    finally:
+        got = [r.stop() for r in receivers]
+    for blocks in got:
+        assert blocks[0].start == first_heap * o.fengine.spectra_per_heap * o.step
+        assert sum(b.span for b in blocks) == heaps * o.fengine.spectra_per_heap * o.step
     return got, receivers
 
 
@@ -108,6 +112,8 @@ def receive(o, sending, first_heap, heaps, **kwargs):
     ids=str,
 )
 def test_round_trip(observe, steady, rng, what):
+    """K-blocks as sent, with and without tails; the stop heaps are foreign."""
+
     def body():
         o = observe(**what)
         spectra = o.fengine.spectra_per_heap
@@ -127,16 +133,15 @@ def test_round_trip(observe, steady, rng, what):
             sender.end()
 
         got, receivers = receive(o, sending, first_heap, heaps)
-        for s, chunks in enumerate(got):
-            d, v = joined(chunks)
+        for s, blocks in enumerate(got):
+            d, v = joined(blocks)
             wanted, words = reference(o, data, by_packet(o, valid, heaps), s)
             assert np.array_equal(v, words)
             assert np.array_equal(d, wanted)
-            account = receivers[s].account()
-            assert (account.missing, account.late, account.duplicate, account.malformed) == (0, 0, 0, 0)
-            assert account.foreign == len(o.antennas)
-            assert account.expected * o.substreams == sender.packets
-            assert account.balanced()
+            counts = receivers[s].counts()
+            assert (counts.missing, counts.late, counts.duplicate, counts.malformed) == (0, 0, 0, 0)
+            assert counts.foreign == len(o.antennas)
+            assert counts.expected * o.substreams == sender.packets
         assert sender.flagged > 0
 
     steady(body)
@@ -193,6 +198,8 @@ def test_wire_is_meerkats(observe, rng, bits):
 
 
 def test_nothing_valid_is_withheld(observe, steady, rng):
+    """A heap without a valid spectrum is not sent: its packets are missing."""
+
     def body():
         o = observe(sub=64)
         data = values(rng, o, 4)
@@ -200,138 +207,224 @@ def test_nothing_valid_is_withheld(observe, steady, rng):
         valid[2:4, 64:128] = False  # all of antenna 1's second heap
         valid[0, 128:192] = False  # one polarization: still sent
         sender = SpectraSender(o, rate=RATE)
-
-        def sending():
-            sender.send(data, valid, 0)
-            sender.end()
-
-        got, (r,) = receive(o, sending, 0, 4)
+        got, (r,) = receive(o, lambda: sender.send(data, valid, 0), 0, 4)
         d, v = joined(got[0])
         wanted, words = reference(o, data, by_packet(o, valid, 4), 0)
         assert np.array_equal(v, words) and np.array_equal(d, wanted)
         assert sender.withheld == 1
-        account = r.account()
-        assert account.missing == o.groups and account.balanced()
+        assert r.counts().missing == o.groups
 
     steady(body)
 
 
-def test_nothing_of_an_earlier_chunk(observe, steady, rng):
-    """Memory goes round many times; a heap that does not come shows nothing of the one that stood there before."""
+def test_nothing_of_an_earlier_block(observe, steady, rng):
+    """Memory goes round several times; what does not come shows nothing of what stood there before, void blocks neither."""
 
     def body():
-        o = observe(antennas=2, channels=32, sub=32)
-        heaps = 60
+        o = observe(antennas=3, channels=32, sub=32)
+        heaps = 2 * HeapMap(o, 0, 1).plan.chunks + 60
         data = values(rng, o, heaps)
-        valid = np.ones((4, heaps * 64), bool)
+        valid = np.ones((6, heaps * 64), bool)
         valid[:, 5::64] = False  # first every heap has a tail
-        valid[:, 64 * 30 :] = True
-        valid[2:, 64 * 30 :] = False  # then the second antenna is silent
-        sender = SpectraSender(o, rate=4e6)
+        valid[:, 64 * (heaps // 2) :] = True
+        silent = slice(heaps // 2, heaps - 10)
+        valid[2:4, 64 * silent.start : 64 * silent.stop] = False  # then the second antenna is silent
+        valid[:, 64 * (heaps - 20) : 64 * (heaps - 18)] = False  # and once all are
+        sender = SpectraSender(o, rate=RATE)
 
         def sending():
             for h in range(heaps):
                 sender.send(data[:, h : h + 1], valid[:, 64 * h : 64 * h + 64], 64 * h)
-            sender.end()
 
-        got, (r,) = receive(o, sending, 0, heaps, window=1, spare=1)
+        got, (r,) = receive(o, sending, 0, heaps)
         d, v = joined(got[0])
         wanted, words = reference(o, data, by_packet(o, valid, heaps), 0)
         assert np.array_equal(v, words) and np.array_equal(d, wanted)
-        account = r.account()
-        assert account.placed == sender.packets == 2 * 30 * (o.groups + 1) + 30 * o.groups
-        assert (account.missing, account.late) == (30 * o.groups, 0)
+        assert [k for k, b in enumerate(got[0]) if b.void] == [heaps - 20, heaps - 19]
+        counts = r.counts()
+        quiet = silent.stop - silent.start
+        assert counts.placed == sender.packets == 3 * (heaps // 2) + (3 * heaps - quiet - 4) * o.groups
+        assert (counts.missing, counts.late) == ((quiet + 4) * o.groups, 0)
 
     steady(body)
 
 
 def test_faulty_link(observe, ports, steady, rng):
-    """A lost packet costs its channel group; a lost tail costs its heap; nothing else is touched."""
+    """A lost packet costs its channel group; a lost tail costs its heap; nothing else. spead2 finds the same whole heaps."""
 
     def body():
         o = observe(channels=128, sub=128, packet=2048)
         there = changed(o, network={"spectra": o.network.spectra.model_copy(update={"port": ports(1)})})
-        heaps, antennas = 24, 3
+        heaps, antennas, first = 24, 3, 100
         data = values(rng, o, heaps)
         valid = np.ones((6, heaps * 64), bool)
         valid[:, 64 * 8 : 64 * 16] = rng.random((6, 64 * 8)) > 0.1
         faults = FaultsTable(
             loss=0.04, duplicate=0.05, reorder=0.1, reorder_distance=20, corrupt=0.05, seed=int(rng.integers(1 << 30))
         )
-        link = FaultyLink([(o.spectra_endpoint(0), there.spectra_endpoint(0))], faults)
         sender = SpectraSender(o, rate=5e6)
+        links = []
 
         def sending():
-            sender.send(data, valid, 64 * 100)
-            sender.end()
+            with RecordedLink([(o.spectra_endpoint(0), there.spectra_endpoint(0))], faults) as link:
+                links.append(link)
+                sender.send(data, valid, 64 * first)
+                sender.end()
 
-        with link:
-            got, (r,) = receive(there, sending, 100, heaps, batches=2)
-        account, counts = r.account(), link.counts
-        assert min(counts[k] for k in ("lost", "corrupted", "duplicated", "delayed")) > 5
-        arrived = by_packet(o, valid, heaps)
+        got, (r,) = receive(there, sending, first, heaps, batches=2)
+        (link,) = links
+        counts, done = r.counts(), link.counts
+        assert min(done[k] for k in ("lost", "corrupted", "duplicated", "delayed")) > 5
         flagged = ~np.array(valid.reshape(antennas, 2, heaps, 64)).all(axis=(1, 3))
+        here = np.ones((antennas, heaps, o.groups + 1), bool)
+        here[~flagged, o.groups] = False
         for f in link.faults:
             if f.kind in ("lost", "corrupted"):
-                a, h = f.items[0x4101], f.items[0x1600] // (256 * 64) - 100
-                group = f.items[3] // packet_bytes(o)
-                if group == o.groups:
-                    assert flagged[a, h]
-                    arrived[a, h] = False
-                else:
-                    arrived[a, h, group] = False
+                a, h, group = f.items[0x4101], f.items[0x1600] // (256 * 64) - first, f.items[3] // packet_bytes(o)
+                assert here[a, h, group]
+                here[a, h, group] = False
+        assert np.array_equal(np.concatenate([b.present for b in got[0]], axis=1) == 1, here)
+        told = here[..., :-1] & (here[..., -1] | ~flagged)[..., None]
         d, v = joined(got[0])
-        wanted, words = reference(o, data, arrived, 0)
+        wanted, words = reference(o, data, by_packet(o, valid, heaps) & told[..., None, None], 0)
         assert np.array_equal(v, words)
         assert np.array_equal(d, wanted)
-        gone = counts["lost"] + counts["corrupted"]
-        assert account.placed == sender.packets - gone
-        assert account.malformed == counts["corrupted"]
-        assert account.foreign == 3
-        assert account.unplaced == counts["corrupted"] + counts["duplicated"] + 3
-        assert account.late is None and account.duplicate is None  # spead2 does not tell them apart
-        assert account.balanced()
-        # A heap of which nothing arrived may have been one with a tail: it is expected as one without.
-        assert gone - 24 <= account.missing <= gone
+        # Every class is exact, also where heaps came in part.
+        assert counts.placed == here.sum() == sender.packets - done["lost"] - done["corrupted"]
+        assert (counts.malformed, counts.duplicate) == (done["corrupted"], done["duplicated"])
+        assert (counts.late, counts.foreign) == (0, 3)
+        # A heap is expected without a tail: nobody misses one that is lost.
+        spans = [np.flatnonzero(row.any(axis=1)) for row in here]
+        assert counts.missing == sum(
+            int((~row[s[0] : s[-1] + 1, :-1]).sum()) for row, s in zip(here, spans, strict=True)
+        )
+        oracle = spead2_oracle.f_heaps(link.sent)
+        complete = here[..., :-1].all(axis=2) & (here[..., -1] | ~flagged)
+        assert set(oracle) == {(int(a), 0, (first + int(h)) * 64 * 256) for a, h in np.argwhere(complete)}
+        for (a, _, timestamp), (raw, tail) in oracle.items():
+            h = timestamp // (64 * 256) - first
+            assert raw == data[a, h].tobytes()
+            bits = np.packbits(valid[2 * a : 2 * a + 2, 64 * h : 64 * h + 64], axis=1, bitorder="little").tobytes()
+            assert tail == (bits if flagged[a, h] else None)
+            word = np.frombuffer(bits, "<u8")
+            assert (v[:, h, 2 * a : 2 * a + 2] == word).all()
 
     steady(body)
 
 
-def test_foreign_and_malformed_heaps(observe, settled, steady, rng):
+def test_foreign_and_malformed_heaps(observe, steady, rng):
+    """What is not a heap of this receiver, counted packet by packet; what spead2 would allocate for is not believed."""
+
     def body():
         o = observe(antennas=2, sub=64)
         assert o.groups > 1
-        size, packet = o.spectra_heap_bytes, packet_bytes(o)
+        size, packet, n = o.spectra_heap_bytes, packet_bytes(o), o.groups
         payload = rng.bytes(size)
         e = o.spectra_endpoint(0)
-        with SpectraReceiver(o, 0, window=2) as r, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        t = 64 * 128
+        good = [p for h in range(10, 16) for a in (0, 1) for p in by_hand(h * 2 + a, h * t, a, 0, payload, packet)]
+        foreign = by_hand(101, 15 * t, 2, 0, payload, packet) + by_hand(102, 15 * t, 0, 32, payload, packet)
+        bad = {
+            "off_step": by_hand(103, 15 * t + 1, 0, 0, payload, packet),
+            "heap": by_hand(104, 15 * t, 0, 0, payload[:-8], packet) + huge(good[0]),
+            "part": by_hand(105, 15 * t, 0, 0, payload, packet // 2),  # cut otherwise
+            "item": [without(p, 0xC101) for p in good[-n:]],
+            "stated_length": [good[-1] + b"\0", good[-1][:-1]],
+        }
+        late = by_hand(106, 10 * t, 0, 0, payload, packet)
 
-            def send(*args, **kwargs):
-                packets = by_hand(*args, **kwargs)
-                for p in packets:
+        def sending():
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                for p in [*good, *foreign, *(p for ps in bad.values() for p in ps), *late, *good[-n:]]:
                     s.sendto(p, (e.host, e.port))
-                return len(packets)
 
-            t = 64 * 128
-            good = sum(send(h * 2 + a, h * t, a, 0, payload, packet) for h in range(10, 16) for a in (0, 1))
-            bad = send(101, 15 * t, 2, 0, payload, packet)  # no such antenna
-            bad += send(102, 15 * t, 0, 32, payload, packet)  # another substream
-            bad += send(103, 15 * t + 1, 0, 0, payload, packet)  # between heaps
-            bad += send(104, 15 * t, 0, 0, payload[:-8], packet)  # wrong length
-            bad += send(105, 15 * t, 0, 0, payload, packet // 2)  # other packets
-            bad += send(106, 10 * t, 0, 0, payload, packet)  # late
-            settled(r, e)
-            r.stop()
-            got = list(r)
-        d, v = joined(got)
-        assert len(got) == 6 and (v == 2**64 - 1).all()
+        got, (r,) = receive(o, sending, 10, 6)
+        d, v = joined(got[0])
+        assert len(got[0]) == 6 and (v == 2**64 - 1).all()
         wanted, _ = reference(o, np.frombuffer(payload * 12, np.int8).reshape(2, 6, 64, 64, 2, 2), whole(o, 6), 0)
         assert np.array_equal(d, wanted)
-        assert r.refused_heaps == {"late": 1, "malformed": 3, "foreign": 2}
-        account = r.account()
-        assert (account.placed, account.unplaced, account.missing) == (good, bad, 0)
-        assert (account.late, account.foreign, account.malformed) == (None, None, None)
-        assert account.balanced()
+        assert r.faults() == {fault: len(ps) for fault, ps in bad.items()}
+        counts = r.counts()
+        assert (counts.placed, counts.foreign, counts.late, counts.duplicate) == (12 * n, 2 * n, n, n)
+        assert counts.missing == 0
+
+    steady(body)
+
+
+def huge(packet):
+    """Copies of a packet that claim heaps of 2^39 and of 2^48 - 1 bytes."""
+    at = packet.index(b"\x80\x02")
+    return [packet[:at] + struct.pack(">Q", 0x8002 << 48 | n) + packet[at + 8 :] for n in (1 << 39, (1 << 48) - 1)]
+
+
+def without(packet, key):
+    """A packet without one of its items."""
+    items = struct.unpack_from(">H", packet, 6)[0]
+    kept = [w for w in (packet[8 + 8 * i : 16 + 8 * i] for i in range(items)) if int.from_bytes(w[:2], "big") != key]
+    return packet[:6] + struct.pack(">H", len(kept)) + b"".join(kept) + packet[8 + 8 * items :]
+
+
+def test_a_sender_that_does_not_repeat_items_is_told_what_to_do(observe, steady, rng, capsys):
+    """Its packets are malformed but for the first of a heap; that is said once, and the others' data are whole."""
+
+    def body():
+        o = observe(antennas=2, sub=64, packet=2048)
+        e, heaps = o.spectra_endpoint(0), 8
+        data, valid = values(rng, o, heaps), np.ones((2, heaps * 64), bool)
+        sender = SpectraSender(o, antennas=[0], rate=RATE)
+        other = spead2.send.UdpStream(
+            spead2.ThreadPool(), [(e.host, e.port)], spead2.send.StreamConfig(max_packet_size=2048, rate=RATE)
+        )
+
+        def sending():
+            sender.send(data[:1], valid, 0)
+            for h in range(heaps):
+                numbers = [(spead.TIMESTAMP, h * 64 * 128), (spead.FENG_ID, 1), (spead.FREQUENCY, 0)]
+                items = [spead.immediate(name, np.array(value, ">u8")) for name, value in numbers]
+                heap = spead.heap([*items, spead.array(spead.FENG_RAW, data[1, h])])
+                heap.repeat_pointers = False
+                other.send_heap(heap)
+
+        capsys.readouterr()
+        got, (r,) = receive(o, sending, 0, heaps)
+        d, v = joined(got[0])
+        wanted, _ = reference(o, data, whole(o, heaps), 0)
+        assert (v[..., :2] == 2**64 - 1).all() and np.array_equal(d[:, :, :2], wanted[:, :, :2])
+        assert r.faults()["item"] >= 8 * (o.groups - 1) and r.counts().lacking == "timestamp"
+        told = (
+            "without item 0x9600, timestamp: the sender puts it into the first packet of a heap only; with spead2, set "
+        )
+        assert told + "heap.repeat_pointers = True" in r.entrance.advice
+        assert capsys.readouterr().err == f"spectra: {r.entrance.advice}\n"
+
+    steady(body)
+
+
+@pytest.mark.parametrize("back", [-40_000, 40_000])
+def test_f_engines_that_start_again(observe, steady, rng, back):
+    """All at another time: a new epoch, of which at most the packets that it took to believe it are missing."""
+
+    def body():
+        o = observe(antennas=2, sub=64)
+        heaps = 4
+        data, valid = values(rng, o, heaps), np.ones((4, heaps * 64), bool)
+        sender = SpectraSender(o, rate=RATE)
+        r = received.spectra(o, mapped(o, 0), 0)
+        with r:
+            for first in (50_000, 50_000 + back):
+                sender.send(data, valid, 64 * first)
+            r.settle(o.spectra_endpoint(0))
+        wanted, _ = reference(o, data, whole(o, heaps), 0)
+        before, after = ([b for b in r.blocks if b.epoch == epoch] for epoch in (0, 1))
+        d, v = joined(before)
+        assert len(before) == 4 and (v == 2**64 - 1).all() and np.array_equal(d, wanted)
+        counts = r.counts()
+        assert counts.resyncs == 1 and counts.malformed == counts.faults["jump"] <= 8
+        d, v = joined(after)
+        here = np.repeat(v == 2**64 - 1, o.packet_channels, axis=0)
+        assert counts.placed + counts.malformed == sender.packets and here.any()
+        d, wanted = d[:, -4:], wanted[:, -d.shape[1] :]
+        assert np.array_equal(d[here], wanted[here]) and not d[~here].any()
 
     steady(body)
 
@@ -387,5 +480,3 @@ def test_bad_arguments(observe, rng):
         sender.send(data, valid[:, :-1], 0)
     with pytest.raises(ValueError, match="first_spectrum 5 must be a multiple of 64"):
         sender.send(data, valid, 5)
-    with pytest.raises(ValueError, match="substream 2 must be from 0 to 1"):
-        SpectraReceiver(o, 2)

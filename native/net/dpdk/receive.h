@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "../counter.h"
 #include "../sink.h"
-#include "../window.h"
 #include "port.h"
 #include "retire.h"
 #include "thread.h"

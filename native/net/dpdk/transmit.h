@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "../window.h"
+#include "../counter.h"
 #include "port.h"
 #include "stamp.h"
 #include "thread.h"

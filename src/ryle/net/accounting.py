@@ -11,15 +11,8 @@ A class that a source cannot see is None, unknown, never 0.
 from __future__ import annotations
 
 import json
-import logging
-import random
-import struct
-import threading
 from dataclasses import asdict, dataclass
 from typing import Any, Self
-
-import spead2
-import spead2.recv
 
 _CLASSES = ("placed", "late", "duplicate", "malformed", "foreign")
 
@@ -109,113 +102,3 @@ def _fits(total: int | None, parts: list[int | None]) -> bool:
     if total is None:
         return True
     return sum(known) == total if len(known) == len(parts) else sum(known) <= total
-
-
-#: How spead2 begins its report of a datagram that it could not decode; others had been counted as packets already.
-_UNDECODED = (
-    "packet rejected because too small",
-    "packet rejected because magic or version",
-    "packet rejected because flavour is invalid",
-    "packet rejected because flavour is not",
-    "packet rejected because the items overflow",
-    "packet rejected because it does not have required items",
-    "packet rejected because payload length overflows",
-    "packet rejected because payload would overflow",
-    "discarding packet due to size mismatch",
-    "dropped packet due to truncation",
-)
-
-
-class UndecodedPackets(logging.Filter):
-    """Counts datagrams that spead2 rejects before it counts them, from its log, and keeps those lines out of the log.
-
-    spead2 has no other sign of them. Its log does not name the stream, so the count belongs to a receiver only while
-    it is the only one of the process; lines can be dropped in a flood, or logging be turned off: then the number is
-    unknown.
-    """
-
-    def __init__(self, logger: str = "spead2") -> None:
-        super().__init__()
-        self._logger = logging.getLogger(logger)
-        self._lock = threading.Lock()
-        self._count = 0
-        self._lossy = 0
-        self._watchers: set[int] = set()
-        self._crowded: set[int] = set()
-        self._starts: dict[int, tuple[int, int]] = {}
-        self._level = logging.WARNING
-        self._installed = False
-        self._mark: str | None = None
-        self._marked = threading.Event()
-        self._settling = threading.Lock()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Count a record of spead2's logger; True if it should be seen."""
-        text = record.getMessage()
-        if text.startswith(_UNDECODED):
-            with self._lock:
-                if self._mark is not None and self._mark in text:
-                    self._marked.set()
-                    return False
-                self._count += 1
-            return False
-        if "messages were dropped" in text or "ringbuffer was full" in text:
-            with self._lock:
-                self._lossy += 1
-            return False
-        return record.levelno >= self._level
-
-    def watch(self, receiver: object) -> None:
-        """Begin to count for `receiver`."""
-        with self._lock:
-            if not self._installed:
-                self._level = self._logger.getEffectiveLevel()
-                self._logger.setLevel(min(logging.INFO, self._level))
-                self._logger.addFilter(self)
-                self._installed = True
-            self._watchers.add(id(receiver))
-            self._starts[id(receiver)] = (self._count, self._lossy)
-            if len(self._watchers) > 1:
-                self._crowded |= self._watchers
-
-    def count(self, receiver: object) -> int | None:
-        """Undecoded datagrams of `receiver` since `watch`; None if they cannot be told."""
-        with self._lock:
-            if not self._logger.isEnabledFor(logging.INFO):
-                return None
-            start, lossy = self._starts[id(receiver)]
-            if id(receiver) in self._crowded or self._lossy > lossy:
-                return None if self._count > start or self._lossy > lossy else 0
-            return self._count - start
-
-    def settle(self, patience: float = 5.0) -> None:
-        """Wait until every line that spead2 has written so far was counted: it hands them over in a thread of its own.
-
-        Lines keep their order, so a packet that claims an impossible length, put through spead2 here, marks the end.
-        """
-        with self._settling:
-            length = 1000 * random.randrange(1 << 35, 1 << 36)
-            with self._lock:
-                self._mark = str(length)[:-3]  # spead2 adds the header's length
-                self._marked.clear()
-            pointers = [1 << 63 | item << 48 | value for item, value in ((1, 1), (2, length), (3, 0), (4, length))]
-            stream = spead2.recv.Stream(spead2.ThreadPool())
-            stream.add_buffer_reader(struct.pack(">BBBBHH4Q", 0x53, 4, 2, 6, 0, 4, *pointers))
-            arrived = self._marked.wait(patience)
-            stream.stop()
-            with self._lock:
-                self._mark = None
-                if not arrived:
-                    self._lossy += 1
-
-    def unwatch(self, receiver: object) -> int | None:
-        """End counting for `receiver` and return the count."""
-        final = self.count(receiver)
-        with self._lock:
-            self._watchers.discard(id(receiver))
-            self._crowded.discard(id(receiver))
-            self._starts.pop(id(receiver))
-        return final
-
-
-undecoded = UndecodedPackets()

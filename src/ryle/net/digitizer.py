@@ -6,17 +6,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import spead2
-import spead2.recv
 import spead2.send
 from numpy.typing import NDArray
 
 from ..chunk import SampleChunk
 from ..config import Observation
 from ..wire import spead
-from ._native import DigitizerPlace
-from .accounting import Account
-from .chunks import ChunkReceiver, Span
 from .descriptors import Descriptors, digitizer_items
 from .pacing import LocalQueues
 from .sockets import Sender
@@ -147,124 +142,3 @@ class DigitizerSender(Sender):
         """Send a stop heap for every input."""
         for i, stream in enumerate(self._streams):
             self._out.send_heap(spead.end_heap(spead.DIGITISER_ID, stream), substream_index=self._ways[i][0])
-
-
-class DigitizerReceiver(ChunkReceiver[SampleChunk]):
-    """Receives the samples of some antennas as chunks in time order.
-
-    A chunk in which nothing arrived is not yielded, but its packets count as missing. Time goes back only if every
-    sender restarts with earlier timestamps.
-
-    Parameters
-    ----------
-    observation : Observation
-        Sizes, stream numbers and endpoints.
-    antennas : sequence of int, optional
-        Antennas to receive; all if absent. Inputs of the chunks follow this order.
-    chunk_packets : int, optional
-        Packets of one input in a chunk; about one batch of spectra if absent. Chunks begin at multiples of it.
-    window : int, optional
-        Chunks open at once: a packet may come this many chunks late, less one.
-    spare : int, optional
-        Chunks that may be held without being copied.
-    end_after : int, optional
-        End by itself when this many inputs have sent stop heaps; never if absent.
-
-    Raises
-    ------
-    OSError
-        If an endpoint cannot be opened.
-    """
-
-    _items = (
-        spead.HEAP_LENGTH,
-        spead.PAYLOAD_OFFSET,
-        spead.PAYLOAD_LENGTH,
-        spead.STREAM_CONTROL,
-        spead.TIMESTAMP,
-        spead.DIGITISER_ID,
-        spead.STATUS,
-    )
-
-    def __init__(
-        self,
-        observation: Observation,
-        antennas: Sequence[int] | None = None,
-        *,
-        chunk_packets: int | None = None,
-        window: int = 4,
-        spare: int = 4,
-        end_after: int | None = None,
-        name: str = "digitizer",
-    ) -> None:
-        o = observation
-        self.antennas = list(range(len(o.antennas)) if antennas is None else antennas)
-        self.packet_samples = o.digitizer.heap_samples
-        batch = round(o.batch_spectra * o.step / self.packet_samples)
-        self.chunk_packets = max(1, batch) if chunk_packets is None else chunk_packets
-        streams = [o.streams[a * o.pols + p].stream for a in self.antennas for p in range(o.pols)]
-        self._inputs = len(streams)
-        shape = (self._inputs, self.chunk_packets, o.digitizer_heap_bytes)
-        self._span = Span()
-        self._placed = 0
-        super().__init__(
-            name,
-            o.digitizer_endpoints(self.antennas),
-            interface=o.network.interface,
-            buffer_size=o.network.receive_buffer,
-            max_packet=o.digitizer_heap_bytes + 512,
-            place=DigitizerPlace(streams, self.packet_samples, o.digitizer_heap_bytes, self.chunk_packets, window),
-            make_chunk=lambda: spead2.recv.Chunk(
-                data=np.full(shape, 0xA5, np.uint8), present=np.zeros(shape[:2], np.uint8)
-            ),
-            window=window,
-            spare=spare,
-            stream_config=spead2.recv.StreamConfig(stop_on_stop_item=False),
-            end_after=end_after,
-        )
-
-    def _take(self, chunk: spead2.recv.Chunk) -> SampleChunk | None:
-        present = np.array(chunk.present)
-        columns = np.flatnonzero(present.any(axis=0))
-        if not columns.size:
-            self._stream.add_free_chunk(chunk)
-            return None
-        epoch, number = self._place.chunk(chunk.chunk_id)
-        first = number * self.chunk_packets
-        self._span.extend(epoch, first + int(columns[0]), first + int(columns[-1]))
-        self._placed += int(present.sum())
-        data = self._lend(chunk)
-        return SampleChunk(first * self.packet_samples, data, present, self.packet_samples)
-
-    @property
-    def saturated(self) -> int:
-        """Saturated samples that the digitizers reported in the packets received."""
-        return int(self._place.saturated)
-
-    def account(self) -> Account:
-        """Say what became of every packet so far; packets in chunks that were not yet taken are left out."""
-        p = self._place
-        undecoded = self.undecoded_packets
-        late, duplicate, foreign, malformed = p.late, p.duplicate, p.foreign, p.malformed
-        datagrams = self._placed + late + duplicate + foreign + malformed
-        if self._closed:  # spead2's own count; until then it runs ahead of ours by what is in open chunks
-            datagrams = self._stream.stats.packets
-            malformed += datagrams - p.heaps  # empty ones, and parts of heaps that should have been one packet
-            unseen = p.placed - self._placed
-            if self._ended:  # refused by spead2 after place(): an item that points beyond the heap
-                malformed += unseen
-            else:  # in chunks that nobody took
-                datagrams -= unseen
-        expected = self._span.slots * self._inputs
-        return Account(
-            self.name,
-            datagrams=None if undecoded is None else datagrams + undecoded,
-            placed=self._placed,
-            late=late,
-            duplicate=duplicate,
-            malformed=None if undecoded is None else malformed + undecoded,
-            foreign=foreign,
-            expected=expected,
-            missing=expected - self._placed,
-            kernel_drops=self.dropped_by_kernel,
-        )

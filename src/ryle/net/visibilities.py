@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections import deque
-from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import spead2
-import spead2.recv
-import spead2.send
 from numpy.typing import NDArray
 
 from ..chunk import Integration
 from ..config import Observation
 from ..wire import spead
-from .accounting import Account
-from .chunks import Span
 from .descriptors import Descriptors, visibility_items
 from .pacing import LocalQueues
-from .plausible import Plausible, limit_heaps
-from .receiver import Receiver
-from .sockets import Sender, receive_socket
+from .sockets import Sender
 
 #: Least rate of a paced sender in B/s: small heaps need not be stretched over an integration, but even the socket
 #: buffer of an untuned machine (some 200 kB) must hold what comes in the 20 ms that a busy one may take to look at it.
@@ -137,133 +127,3 @@ class VisibilitySender(Sender):
     def end(self) -> None:
         """Send a stop heap."""
         self._out.send_heap(spead.end_heap(spead.FREQUENCY, self._first_channel))
-
-
-class VisibilityReceiver(Receiver[Integration]):
-    """Receives the integrations of all substreams, in the order in which their heaps are complete.
-
-    The arrays of an integration belong to whoever takes it.
-
-    Parameters
-    ----------
-    observation : Observation
-        Sizes and endpoint.
-    end_after : int, optional
-        End by itself when this many substreams have sent stop heaps; never if absent.
-    skew : int
-        Integrations by which substreams may be apart; what is further ahead is believed as `Plausible` says.
-    """
-
-    def __init__(
-        self, observation: Observation, *, end_after: int | None = None, skew: int = 2, name: str = "visibilities"
-    ) -> None:
-        o = observation
-        network = o.network
-        incoming = receive_socket(network.visibilities, network.interface, network.receive_buffer)
-        # Stop heaps and descriptors are short, whatever the observation's size.
-        limit_heaps(incoming, max(8192, o.substream_channels * o.products * 16 + o.groups * o.products * 4))
-        super().__init__(name, [incoming], end_after)
-        self._plausible = Plausible[Integration | None](o.substreams, skew)
-        self._ready: deque[Integration] = deque()
-        self._stops: set[int] = set()
-        self._step, self._integration = o.step, o.integration_spectra
-        self._channels, self._products, self._groups = o.substream_channels, o.products, o.groups
-        self._substreams = o.substreams
-        self._span = Span()
-        self._counts = dict.fromkeys(("placed", "duplicate", "malformed", "foreign", "incomplete"), 0)
-        self._recent: dict[tuple[int, int], None] = {}
-        stream = spead2.recv.Stream(
-            spead2.ThreadPool(),
-            spead2.recv.StreamConfig(
-                stop_on_stop_item=False, substreams=o.substreams, max_heaps=2, allow_out_of_order=True
-            ),
-            spead2.recv.RingStreamConfig(heaps=2 * o.substreams + 2, contiguous_only=False),
-        )
-        self._listen(stream, stream, stream.fd, network.packet_size + 512)
-
-    @property
-    def stops(self) -> int:
-        """Substreams that have sent a stop heap and nothing since."""
-        return len(self._stops)
-
-    def _take(self, heap: spead2.recv.Heap | spead2.recv.IncompleteHeap) -> Integration | None:
-        if isinstance(heap, spead2.recv.IncompleteHeap):
-            self._counts["incomplete"] += 1
-            index, substream = divmod(heap.cnt, self._substreams)
-            self._believe(self._plausible.push(substream, index, None))  # a sign of time nevertheless
-            return None
-        items: dict[int, Any] = {item.id: item for item in heap.get_items()}
-
-        def number(item: int) -> int:
-            return int(items[item].immediate_value) if item in items and items[item].is_immediate else -1
-
-        first = number(spead.FREQUENCY)
-        if heap.is_end_of_stream():
-            self._stops.add(first)
-        if heap.is_end_of_stream() or not ({spead.XENG_SUMS, spead.XENG_COUNTS} & set(items)):
-            self._counts["foreign"] += 1
-            return None
-        timestamp, spectra = number(spead.TIMESTAMP), number(spead.SPECTRA)
-        sums = self._values(items, spead.XENG_SUMS, ">i8", (self._channels, self._products, 2))
-        counts = self._values(items, spead.XENG_COUNTS, ">u4", (self._groups, self._products))
-        whole = self._step * self._integration
-        if sums is None or counts is None or spectra != self._integration or timestamp < 0 or timestamp % whole:
-            self._counts["malformed"] += 1
-            return None
-        if first % self._channels or not 0 <= first < self._channels * self._substreams:
-            self._counts["foreign"] += 1
-            return None
-        key = (timestamp, first)
-        if key in self._recent:
-            self._counts["duplicate"] += 1
-            return None
-        self._recent[key] = None
-        while len(self._recent) > 8 * self._substreams:
-            del self._recent[next(iter(self._recent))]
-        self._stops.discard(first)
-        index = timestamp // whole
-        made = Integration(timestamp // self._step, spectra, first, sums.astype(np.int64), counts.astype(np.uint32))
-        self._believe(self._plausible.push(first // self._channels, index, made))
-        return None
-
-    def _believe(self, believed: Iterator[tuple[int, int, Integration | None]]) -> None:
-        for _, index, integration in believed:
-            if integration is not None:
-                self._counts["placed"] += 1
-                self._span.extend(0, index, index)
-                self._ready.append(integration)
-
-    def _more(self) -> Integration | None:
-        return self._ready.popleft() if self._ready else None
-
-    def _finish(self) -> None:
-        self._believe(self._plausible.finish())
-
-    def _values(self, items: dict[int, Any], item: int, dtype: str, shape: tuple[int, ...]) -> NDArray[Any] | None:
-        with contextlib.suppress(KeyError, ValueError, BufferError, TypeError):
-            return np.frombuffer(items[item], np.uint8).view(dtype).reshape(shape)
-        return None
-
-    def account(self) -> Account:
-        """Say what became of every heap so far; incomplete ones are missing, their packets are not in `datagrams`."""
-        expected = self._span.slots * self._substreams
-        c = self._counts | {"malformed": self._counts["malformed"] + self._plausible.refused}
-        undecoded = self.undecoded_packets or 0
-        c["malformed"] += undecoded
-        return Account(
-            self.name,
-            unit="heaps",
-            datagrams=c["placed"] + c["duplicate"] + c["malformed"] + c["foreign"],
-            placed=c["placed"],
-            duplicate=c["duplicate"],
-            malformed=c["malformed"],
-            foreign=c["foreign"],
-            expected=expected,
-            missing=expected - c["placed"],
-            kernel_drops=self.dropped_by_kernel,
-        )
-
-    @property
-    def incomplete(self) -> int:
-        """Heaps that lost packets."""
-        return self._counts["incomplete"]
