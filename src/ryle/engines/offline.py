@@ -26,18 +26,37 @@ from ryle.products.uvh5 import UVH5Writer
 from ryle.stream.engine import Engine
 from ryle.stream.step import Step
 
-#: An observation of one band, its file, and samples by which each input's samples were taken after their time stamps.
+# An observation of one band, its file, and samples by which each input's samples were taken after their time stamps.
 Band = tuple[Observation, Path, NDArray[np.float64] | None]
 
 
-def _correlate_samples(
+def correlate_samples(
     bands: Sequence[Band],
     chunks: Iterable[tuple[int, SampleChunk]],
     fraction: Callable[[int], float],
     console: Console,
     overwrite: bool,
 ) -> list[RunResult]:
-    """Correlate samples of some bands, with a progress bar; `fraction` says how far a sample count is."""
+    """Correlate samples that come in no packets, with a progress bar.
+
+    Parameters
+    ----------
+    bands : sequence of Band
+        What they are, and the files to write.
+    chunks : iterable of (int, SampleChunk)
+        Band, and samples of it in order of time; the bands take turns.
+    fraction : callable
+        Says how far a sample count is.
+    console : Console
+        Where the bar is shown.
+    overwrite : bool
+        Replace files that are there.
+
+    Returns
+    -------
+    list of RunResult
+        One a band.
+    """
     rings = [read_ring() for _ in bands]
     read = ReadSamples(chunks, rings)
     steps: list[Step] = [read]
@@ -92,7 +111,7 @@ def run_in_process(
     end = observation.end_sample
     chunks = ((0, chunk) for chunk in VoltageSimulator(observation, mount=observation.array.mount).chunks())
     band: Band = (observation, path, None)
-    return _correlate_samples([band], chunks, lambda at: at / end if end else 0.0, console, overwrite)[0]
+    return correlate_samples([band], chunks, lambda at: at / end if end else 0.0, console, overwrite)[0]
 
 
 def _output(observation: Observation, output: Path | None, console: Console, overwrite: bool) -> Path:
@@ -166,7 +185,7 @@ def _correlate_vdif(
         path = base if len(found) == 1 else base.with_name(f"{base.stem}.{name}{base.suffix}")
         bands.append((of_band, path, source.residuals[i]))
     length = source.stop - source.start
-    results = _correlate_samples(bands, source, lambda at: max(0, at - source.start) / length, console, overwrite)
+    results = correlate_samples(bands, source, lambda at: max(0, at - source.start) / length, console, overwrite)
     accounts = {n: asdict(a) | {"missing": a.missing} for n, a in zip(names, source.accounts, strict=True)}
     for name, a in zip(names, source.accounts, strict=True):
         console.print(

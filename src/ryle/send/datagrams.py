@@ -26,7 +26,7 @@ from ryle.wire.packets import compiled
 _BURST = 64 << 10  # bytes between two looks at receivers' sockets, or at the clock
 _ON_TIME = 1e-3  # seconds before which packets that are due are not waited for
 
-#: Bytes of datagrams one behind the other, lengths, and what each is marked with.
+# Bytes of datagrams one behind the other, lengths, and what each is marked with.
 Datagrams = tuple[NDArray[np.uint8], NDArray[np.uint32], NDArray[np.uint32]]
 
 
