@@ -1,5 +1,6 @@
 """Small observations on free ports, and a whole correlator in this process with real sockets between its parts."""
 
+import gc
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -280,6 +281,7 @@ def correlate_over_udp():
 
     def run(observation, chunk, *, digitizer_faults=None, spectra_faults=None, rate=12e6, chunk_packets=64):
         for attempt in range(5):
+            gc.collect()  # an entrance frees its ports with its source, which functions of an earlier chain still hold
             try:
                 return _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_packets)
             except HostLossError:
