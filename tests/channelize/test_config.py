@@ -66,7 +66,9 @@ def test_bad_arguments_are_named(cases, backend):
     refuses("delays.coarse is float64", delays=Delays(zero.fine, zero.fine, zero.phase))
     refuses("chunk.data has shape", chunk=SampleChunk(0, chunk.data[:1], chunk.present[:1], 64))
     refuses("chunk.present has shape", chunk=SampleChunk(0, chunk.data, chunk.present[:, 1:], 64))
-    refuses("the packets of an input contiguous", chunk=SampleChunk(0, np.asfortranarray(chunk.data), chunk.present, 64))
+    refuses(
+        "the packets of an input contiguous", chunk=SampleChunk(0, np.asfortranarray(chunk.data), chunk.present, 64)
+    )
     refuses(r"out is uint8 .* needs a C-contiguous int8 array of shape \(\d+, 1, 2, 128\)", out=np.zeros(3, np.uint8))
     with pytest.raises(ValueError, match=r"gains of shape \(3,\) do not fit"):
         channelizer.set_gains(np.ones(3))
