@@ -10,7 +10,7 @@ from typing import Any
 from ryle.chunk import Integration
 from ryle.config import FOREIGN_X_HEAPS, ConfigError, Observation, Problem
 from ryle.engines.control import DrainControl
-from ryle.engines.serving import serve_engine
+from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.summing import Summing
 from ryle.monitor.status import StatusReporter
 from ryle.net.casper import DumpReceiver
@@ -20,7 +20,6 @@ from ryle.receive.entrances import MappedEntrance
 from ryle.receive.sums import SumMap
 from ryle.stream.block import Block
 from ryle.stream.engine import Engine
-from ryle.stream.metrics import Registry
 from ryle.stream.ring import Reader
 from ryle.stream.step import EachBlock
 
@@ -111,17 +110,8 @@ def catcher_engine(observation: Observation, writer: UVH5Writer, written: Callab
     sums = SumMap(o, waits=o.at_full_speed, timed=not o.at_full_speed)
     entrance = MappedEntrance(o, "catcher", sums, [o.network.visibilities], name="visibilities")
     write = WriteFile(entrance.reader(), sums.given, lambda: writer, o.file_spectra, written)
-    m = Registry()
+    m = entrance_metrics(entrance, o.network.packet_size, "packets of visibilities")
     seconds = o.step / float(o.sample_rate)
-
-    def placed() -> int:
-        return entrance.account().placed or 0
-
-    m.gauge("received", "packets", "packets of visibilities that were placed", placed, "counter")
-    m.gauge("pending", "", "what has arrived and was not yet used", lambda: entrance.pending)
-    m.gauge("bytes", "B", "payload of these packets", lambda: placed() * o.network.packet_size, "counter")
-    m.gauge("account", "", "what became of every packet", lambda: entrance.account().as_dict())
-    m.gauge("advice", "", "what to do about malformed packets", lambda: entrance.advice)
     m.gauge("position", "s", "signal up to which the file goes", lambda: write.position * seconds)
     m.gauge("integrations", "integrations", "integrations in the file", lambda: writer.integrations, "counter")
     return Engine([entrance], [write], m)

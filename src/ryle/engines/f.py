@@ -16,7 +16,7 @@ from ryle.channelize.channelizer import output_shape
 from ryle.channelize.pipelined import Pipelined
 from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.config import Observation
-from ryle.engines.serving import serve_engine
+from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.window import SampleBuffer, WindowShape, f_batch
 from ryle.monitor.status import StatusReporter
 from ryle.net.spectra import SpectraSender
@@ -370,23 +370,16 @@ def f_engine(observation: Observation, index: int) -> tuple[Engine, FEngine]:
 
 
 def _metrics(o: Observation, entrance: Inlet, channelize: Channelize, sender: SpectraSender | RowSender) -> Registry:
-    m, f = Registry(), channelize.f
-
-    def placed() -> int:
-        return entrance.account().placed or 0
+    m, f = entrance_metrics(entrance, o.digitizer_heap_bytes, "packets of samples"), channelize.f
 
     def rms() -> list[float]:
         values: list[float] = np.sqrt(f.power / np.maximum(1, f.samples)).round(2).tolist()
         return values
 
-    m.gauge("received", "packets", "packets of samples that were placed", placed, "counter")
-    m.gauge("pending", "", "what has arrived and was not yet used", lambda: entrance.pending)
-    m.gauge("bytes", "B", "payload of these packets", lambda: placed() * o.digitizer_heap_bytes, "counter")
-    m.gauge("account", "", "what became of every packet", lambda: entrance.account().as_dict())
-    m.gauge("advice", "", "what to do about malformed packets", lambda: entrance.advice)
     m.gauge("position", "s", "signal that has been channelized", lambda: f.position / float(o.sample_rate))
-    m.gauge("sent", "heaps", "F-heaps sent", lambda: sender.sent, "counter")
-    m.gauge("withheld", "heaps", "F-heaps without a valid spectrum", lambda: sender.withheld, "counter")
+    unit = "packets" if isinstance(sender, RowSender) else "heaps"
+    m.gauge("sent", unit, "packets of rows, or F-heaps, sent", lambda: sender.sent, "counter")
+    m.gauge("withheld", unit, "of these, without a valid spectrum: not sent", lambda: sender.withheld, "counter")
     m.gauge(
         "saturated",
         "",

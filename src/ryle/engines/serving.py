@@ -8,9 +8,35 @@ from typing import Any
 from ryle.engines.control import DrainControl
 from ryle.monitor.controls import Control
 from ryle.monitor.status import StatusReporter
-from ryle.stream.engine import Engine
+from ryle.stream.engine import Engine, Inlet
+from ryle.stream.metrics import Registry
 
 _TURN = 0.1  # seconds between two looks at what state the engine is in
+
+
+def entrance_metrics(entrance: Inlet, payload_bytes: int, what: str) -> Registry:
+    """Begin an engine's metrics with those that every entrance has.
+
+    Parameters
+    ----------
+    entrance : Inlet
+        Where packets come in.
+    payload_bytes : int
+        Of a packet.
+    what : str
+        What the packets are, for people.
+    """
+    m = Registry()
+
+    def placed() -> int:
+        return entrance.account().placed or 0
+
+    m.gauge("received", "packets", f"{what} that were placed", placed, "counter")
+    m.gauge("pending", "", "what has arrived and was not yet used", lambda: entrance.pending)
+    m.gauge("bytes", "B", "payload of these packets", lambda: placed() * payload_bytes, "counter")
+    m.gauge("account", "", "what became of every packet", lambda: entrance.account().as_dict())
+    m.gauge("advice", "", "what to do about malformed packets", lambda: entrance.advice)
+    return m
 
 
 def serve_engine(

@@ -9,7 +9,7 @@ from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk
 from ryle.config import Observation
 from ryle.correlate import CorrelatorConfig, make_correlator
 from ryle.engines.catcher import WriteFile
-from ryle.engines.serving import serve_engine
+from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.window import f_batch
 from ryle.net.packets import packet_map
 from ryle.net.visibilities import VisibilitySender
@@ -256,17 +256,8 @@ def _touched(room: Integration) -> Integration:
 def _metrics(
     o: Observation, entrance: Inlet, correlate: Correlate, sender: VisibilitySender, packet_bytes: int
 ) -> Registry:
-    m, x = Registry(), correlate.x
+    m, x = entrance_metrics(entrance, packet_bytes, "packets of spectra"), correlate.x
     seconds = o.step / float(o.sample_rate)
-
-    def placed() -> int:
-        return entrance.account().placed or 0
-
-    m.gauge("received", "packets", "packets of spectra that were placed", placed, "counter")
-    m.gauge("pending", "", "what has arrived and was not yet used", lambda: entrance.pending)
-    m.gauge("bytes", "B", "payload of these packets", lambda: placed() * packet_bytes, "counter")
-    m.gauge("account", "", "what became of every packet", lambda: entrance.account().as_dict())
-    m.gauge("advice", "", "what to do about malformed packets", lambda: entrance.advice)
     m.gauge("position", "s", "signal that has been summed", lambda: correlate.position * seconds)
     m.gauge("sent", "integrations", "integrations sent", lambda: sender.sent, "counter")
     m.gauge("clamped", "values", "parts of -128 (-8) that were taken as -127 (-7)", lambda: x.clamped, "counter")

@@ -64,8 +64,6 @@ class Block:
         What a reader on a device has to wait for before it reads; None: it can be read at once.
     after : list of Event
         What a writer on a device has to wait for before it writes: readers' work that was under way at their release.
-    figures : dict
-        What the writer found out beside: sums over the block, for metrics.
     """
 
     data: Any
@@ -76,7 +74,6 @@ class Block:
     span: int = 0
     ready: Event | None = None
     after: list[Event] = field(default_factory=list)
-    figures: dict[str, Any] = field(default_factory=dict)
     _release: Callable[[Block, Event | None], None] | None = None
 
     @property
