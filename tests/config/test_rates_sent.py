@@ -12,6 +12,7 @@ from ryle.net.digitizer import DigitizerSender
 from ryle.net.spectra import SpectraSender
 from ryle.net.visibilities import VisibilitySender
 from ryle.send.rows import RowSender
+from ryle.send.samples import SampleSender
 
 
 def listen(stack):
@@ -47,6 +48,16 @@ def test_digitizer(observation):
     sender.send(SampleChunk(0, np.zeros((2, 1, 5120), np.uint8), np.ones((2, 1), np.uint8), 4096))
     expected = link(o, "digitizer stream")
     assert datagrams(sockets["digitizers"], 2) == [expected.datagram - 28] * 2
+
+
+def test_digitizer_of_another_format(observation):
+    o, sockets = observation
+    o = changed(o, digitizer={"packets": "alma_like", "bits": 8, "heap_samples": 8192}, simulate={"speed": 0.01})
+    heads, ways = [o.digitizer_head(i) for i in (0, 1)], [o.input_endpoints(i) for i in (0, 1)]
+    with SampleSender(o, o.digitizer_format, heads, ways, speed=0.01) as sender:
+        sender.send(SampleChunk(0, np.zeros((2, 1, 8192), np.uint8), np.ones((2, 1), np.uint8), 8192))
+    expected = link(o, "digitizer stream")
+    assert datagrams(sockets["digitizers"], 2) == [expected.datagram - 28] * 2 == [8192 + 14] * 2
 
 
 def test_rows(observation):

@@ -105,7 +105,7 @@ def _overview(o: Observation) -> Table:
 
 def _links(o: Observation) -> Table:
     ip = rates.overhead(o, 0) - rates.UDP - 8
-    spead = f"SPEAD {8 + 8 * rates.DIGITIZER_ITEMS} B a packet (X-engine out {8 + 8 * rates.VISIBILITY_ITEMS} B)"
+    spead = f"SPEAD {8 + 8 * rates.SPECTRA_ITEMS} B a packet (X-engine out {8 + 8 * rates.VISIBILITY_ITEMS} B)"
     if o.catcher.packets is not None:
         spead = f"header {rates.CASPER_HEADER} B a packet"
     elif o.sends_rows:
@@ -113,6 +113,8 @@ def _links(o: Observation) -> Table:
     elif o.packets is not None:
         header = o.packets.packet_bytes - o.packets.payload_bytes
         spead = f"header {header} B a packet (X-engine out SPEAD {8 + 8 * rates.VISIBILITY_ITEMS} B)"
+    if not (o.packets or o.catcher.packets) and (header := rates.digitizer_header(o)) != 8 + 8 * rates.SPECTRA_ITEMS:
+        spead = spead.replace(")", f", digitizer stream {header} B)")
     ethernet = f"Ethernet {rates.ETHERNET} B, preamble and gap included"
     caption = f"wire: payload + {spead} + UDP {rates.UDP} B + IP {ip} B + {ethernet}"
     table = Table(title="Each link", title_justify="left", caption=caption, caption_justify="left")

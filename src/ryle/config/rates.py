@@ -17,7 +17,7 @@ from .observation import SPARE_CHUNKS, Observation
 ETHERNET = 38
 UDP = 8
 #: Item pointers of a packet: heap counter, size, offset, payload length, and those of the heap's own items.
-DIGITIZER_ITEMS, SPECTRA_ITEMS, VISIBILITY_ITEMS = 8, 8, 9
+SPECTRA_ITEMS, VISIBILITY_ITEMS = 8, 9
 #: CASPER's visibility packets: six words of header, and samples.
 CASPER_HEADER, CASPER_PAYLOAD = 48, 4096
 #: Header of Ryle's packets of rows (wire/formats/ryle_rows.toml).
@@ -96,6 +96,14 @@ def overhead(o: Observation, items: int) -> int:
     return ip + UDP + 8 + 8 * items
 
 
+def digitizer_header(o: Observation) -> int:
+    """Bytes of a digitizer packet's header, with MeerKAT's status word if the format has one."""
+    from ryle.wire.laid_out import laid_out
+
+    format = o.digitizer_format
+    return laid_out(format, ("status",) if "status" in format.fields else ()).header.bytes
+
+
 def links(o: Observation) -> list[Link]:
     """Every kind of link, in the order of the signal path."""
     antennas = len(o.f_engine_antennas(0))
@@ -111,7 +119,7 @@ def links(o: Observation) -> list[Link]:
 
     def samples(name: str, count: int, streams: int) -> Link:
         size = o.digitizer_heap_bytes
-        return _link(o, name, count, size, size, streams * digitized, DIGITIZER_ITEMS)
+        return _link(o, name, count, size, size, streams * digitized, None, digitizer_header(o))
 
     return [
         samples("digitizer stream", o.n_inputs, 1),
