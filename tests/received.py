@@ -123,6 +123,17 @@ def spectra(o, mapped, substream, **kwargs):
 def visibilities(o, mapped, **kwargs):
     """Receive integrations."""
     entrance = MappedEntrance(o, "catcher", mapped, [o.network.visibilities], name="visibilities")
+
+    def copy(block):
+        (integration,) = mapped.given(block)
+        return integration
+
+    return Receiving(entrance, copy, **kwargs)
+
+
+def dumps(o, mapped, **kwargs):
+    """Receive others' integrations: a list of those of each block."""
+    entrance = MappedEntrance(o, "catcher", mapped, [o.network.visibilities], name="visibilities")
     return Receiving(entrance, mapped.given, **kwargs)
 
 

@@ -207,7 +207,7 @@ std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* pa
             refuse(kTimestamp);
         } else {
             const std::int64_t number = floor_div(since, plan_.step);
-            if (number * plan_.step != since) {
+            if (plan_.any_phase ? !in_phase(heads_[head], since, number) : number * plan_.step != since) {
                 refuse(kOffStep);
             } else {
                 const Fate fate = place(packets[i], parsed[i], notes + i * plan_.notes.size(), head, number, out);
@@ -251,6 +251,10 @@ Assembler::Fate Assembler::place(const Arrival& packet, const Parsed& parsed, co
     Head& h = heads_[head];
     const std::int64_t chunk = floor_div(number, plan_.packets);
     if (!started_ || quiet_ || chunk < base_) enter(chunk);
+    if (number < h.phase_from && chunk >= base_) {  // its place may hold packets of another phase
+        ++counts_.late, ++h.counts.late;
+        return Fate::refused;
+    }
     if (waits_ && chunk >= base_ + rows_ && in_step(h, number))  // its memory is needed
         while (chunk >= base_ + rows_ && base_ <= top_) close_first(false);
     if (chunk < base_ || chunk >= base_ + rows_) {

@@ -97,6 +97,7 @@ class Assembler : public Sink {
     std::int64_t open_most() const { return width_; }
 
   private:
+    static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();  // no packet has this number
     struct Head {
         std::int64_t newest, first, charged;  // packet numbers of this epoch; charged: up to which packets are expected
         std::int64_t peak;                    // newest that was placed, believed or not
@@ -105,6 +106,10 @@ class Assembler : public Sink {
         std::int64_t last_home = 0;           // datagrams that had been received when it last belonged
         std::int64_t heard = 0;               // when that was, ns
         bool live = true;                     // heard lately, or not yet given up: others wait for it
+        std::int64_t phase = -1;              // any_phase: by how much its timestamps are off the steps,
+        std::int64_t other_phase = -1;        // those of the last packets that are not,
+        std::int64_t out_of_phase = 0;        // how many these were in a row,
+        std::int64_t phase_from = -kNever;    // and the first number that the phase holds for
         std::uint64_t sender = 0;             // who may send, and when he last did
         std::int64_t sender_heard = 0;
         HeadCounts counts;
@@ -143,7 +148,6 @@ class Assembler : public Sink {
     static constexpr std::int64_t kGivenUp =
         1'000'000'000;  // ns of silence after which another may send a head's packets
     static constexpr std::int64_t kSetBack = 10'000'000'000;  // ns by which times are not out of order but set back
-    static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();  // no packet has this number
 
     void read(const Arrival& packet, std::uint64_t* values, Parsed& out, std::uint64_t* notes) const;
     std::int32_t find(Key key) const;
@@ -173,6 +177,7 @@ class Assembler : public Sink {
         return head.newest != -kNever && number <= head.newest + leap_;
     }
     void enter(std::int64_t chunk);
+    bool in_phase(Head& head, std::int64_t since, std::int64_t number) const;
     bool leapt(Head& head, std::int64_t number);
     bool stray(Head& head, std::int64_t number);
     bool moved(std::int64_t number, bool far, std::int64_t& low) const;

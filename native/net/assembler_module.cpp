@@ -158,6 +158,7 @@ void bind_assembler(nb::module_& m) {
         .def_rw("notes", &Plan::notes)
         .def_rw("step", &Plan::step)
         .def_rw("origin", &Plan::origin)
+        .def_rw("any_phase", &Plan::any_phase)
         .def_rw("packets", &Plan::packets)
         .def_rw("window", &Plan::window)
         .def_rw("skew", &Plan::skew)

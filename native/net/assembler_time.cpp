@@ -39,7 +39,7 @@ void Assembler::begin(std::int64_t chunk) {
     first_ = kNever;
     ++epoch_;
     for (Head& h : heads_) {
-        h.newest = h.peak = -kNever;
+        h.newest = h.peak = h.phase_from = -kNever;
         h.first = kNever;
         h.charged = -kNever;
         h.away = 0;

@@ -5,6 +5,21 @@
 
 namespace ryle {
 
+// Whether a packet of a head that may begin at any time has the phase of the others. That of a head that nobody waits
+// for is believed at once, else after some packets in a row.
+bool Assembler::in_phase(Head& h, std::int64_t since, std::int64_t number) const {
+    const std::int64_t phase = since - number * plan_.step;
+    const bool same = phase == h.phase;
+    h.out_of_phase = same ? 0 : phase == h.other_phase ? h.out_of_phase + 1 : 1;
+    h.other_phase = phase;
+    if (same) return true;
+    if (h.phase >= 0 && h.live && h.out_of_phase < kVotes) return false;
+    h.phase = phase;
+    h.out_of_phase = 0;
+    h.phase_from = h.peak == -kNever ? -kNever : h.peak + 1;
+    return true;
+}
+
 // A packet of an open chunk that is ahead of its head's time by more than packets are out of order. True if the head is
 // now believed to be there.
 bool Assembler::leapt(Head& h, std::int64_t number) {

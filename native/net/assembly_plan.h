@@ -37,6 +37,7 @@ struct Plan {
     std::vector<Part> parts;                        // of a cell, in order of offset
     std::int64_t run_bytes = 0;                     // that stay together in a payload, and the loops over runs
     std::vector<Loop> loops;
+    bool any_phase = false;                        // a head's packets come every step, from any time on
     bool pointers = false;                         // keep addresses of payloads instead of copying
     std::vector<std::uint64_t> senders;            // that may send (sender_key()); all if empty
     bool one_sender = false;                       // of each head: the first that is heard, until it falls silent

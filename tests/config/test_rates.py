@@ -71,7 +71,10 @@ def test_casper_visibilities():
     (caught,) = rates.links(changed(o, xengine={"integration": "10.73741824 s"}))
     assert (caught.heap, caught.packet, caught.datagram) == (4259840, 4096, 4096 + 48 + 28)
     assert caught.packets == pytest.approx(16 * 1040 / 10.73741824)
-    assert [m.name for m in rates.memory(o)] == ["catcher, one integration"]
+    assert [m.name for m in rates.memory(o)] == [
+        "catcher receive ring, 8 integrations",
+        "catcher, one integration",
+    ]
 
 
 def test_visibility_heap():

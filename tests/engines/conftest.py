@@ -248,7 +248,7 @@ def _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_pac
             for block in readers[-1]:
                 with block:
                     if block.planes["present"].any():
-                        result.integrations.append(sums.given(block))
+                        result.integrations += sums.given(block)
 
         with ThreadPoolExecutor(3 + o.substreams) as pool:
             caught = pool.submit(catch)

@@ -3,7 +3,6 @@
 import io
 import socket
 import struct
-import threading
 import time
 from fractions import Fraction
 
@@ -13,11 +12,14 @@ from pyuvdata import UVData
 from rich.console import Console
 
 from ports import free_ports
+from received import dumps
 from ryle.config import changed, load
 from ryle.correlate import product_inputs
 from ryle.engines.offline import correlate
-from ryle.net.casper import DumpAssembler, DumpReceiver, baseline_order, dump_products
+from ryle.net.assembly import Assembler
 from ryle.net.pcap_write import PcapWriter
+from ryle.receive.dumps import DumpMap, baseline_order, dump_products
+from ryle.stream.entrance import block_of
 
 CHANNELS, ENGINES, SPECTRA = 32, 4, 4096
 SCALE = 256
@@ -55,6 +57,7 @@ integration = "{SPECTRA * 2 * CHANNELS / 1e6} s"
 channels_per_substream = {CHANNELS // ENGINES}
 [catcher]
 packets = "casper"
+packet_payload = 2048
 stamp_samples = 16
 [network]
 visibilities = "127.0.0.1:{free_ports(1)}"
@@ -141,6 +144,25 @@ def wanted(o, sums):
     return sums[:, :, i, j]
 
 
+def assembled(o, packets):
+    """Integrations of packets that come one behind the other, and what became of the packets."""
+    mapped = DumpMap(o)
+    assembler = Assembler(mapped.plan)
+    given = []
+
+    def take():
+        while (chunk := assembler.next(0.0)) is not None:
+            with chunk:
+                given.extend(mapped.given(block_of(chunk, mapped.plan)))
+
+    for p in packets:
+        assembler.take([p])
+        take()
+    assembler.finish()
+    take()
+    return given, assembler.counts()
+
+
 @pytest.mark.parametrize(("antennas", "pols"), [(6, ("x", "y")), (5, ("x", "y")), (4, ("x",))])
 def test_dumps(tmp_path, rng, antennas, pols):
     """Shuffled inputs, lost and late packets, another instrument's, the 48-bit time's wrap."""
@@ -148,26 +170,21 @@ def test_dumps(tmp_path, rng, antennas, pols):
     first = ((1 << 48) * 16 // o.step) - 2 * SPECTRA - 123 * 64  # the time wraps in the third dump
     sums = voltages(rng, o, 4)
     made = packets_of(o, sums, first)
-    lost = {n for n in range(len(made)) if rng.random() < 0.1 and 3 < n < len(made) - 3}
+    # None of the last dump: where a stream ends that loses its last packets, nobody can know.
+    lost = {n for n, (d, *_) in enumerate(made) if rng.random() < 0.1 and 3 < n and d < 3}
     kept = [p for n, (*_, p) in enumerate(made) if n not in lost]
-    assembler = DumpAssembler(o)
-    given = []
+    nothing = np.zeros(min(512, 2 * o.substream_channels * o.products))
     strange = [
-        packet(0, 0, 0, np.zeros(8), instrument=3),
-        packet(o.substreams, 0, 0, np.zeros(8)),
-        struct.pack(">4HQ", 0x5453, 3, 0, 1, 12345),  # the catcher's time lock
+        packet(0, 0, 0, nothing, instrument=3),
+        packet(o.substreams, 0, 0, nothing),
+        struct.pack(">4HQ", 0x5453, 3, 0, 1, 12345),  # the catcher's time lock: not of the format
         kept[3][:-1],
         kept[3][:30],
         b"",
-        packet(0, 1, 0, np.zeros(8)),  # a time between spectra
-        packet(0, made[0][3][24:32] and 1 << 40, 1 << 40, np.zeros(8)),
+        packet(0, 1, 0, nothing),  # a time between spectra
+        packet(0, made[0][3][24:32] and 1 << 40, 1 << 40, nothing),
     ]
-    for n, p in enumerate(kept):
-        given += assembler.take(p)
-        if n == 0:
-            given += [i for s in (*strange, p) for i in assembler.take(s)]
-    given += assembler.flush()
-    given += assembler.take(kept[0])
+    given, counts = assembled(o, [kept[0], *strange, *kept, kept[0]])
     truth = wanted(o, sums)
     assert [g.first_spectrum for g in given] == [first + d * SPECTRA for d in range(4)]
     there = np.ones((4, o.substreams, o.substream_channels * o.products * 2), bool)
@@ -185,9 +202,9 @@ def test_dumps(tmp_path, rng, antennas, pols):
         np.testing.assert_array_equal(integration.visibilities[..., 0], truth[d].real * present)
         np.testing.assert_array_equal(integration.visibilities[..., 1], truth[d].imag * present)
         assert integration.spectra == SPECTRA
-    account = assembler.account()
-    assert account.balanced() and account.missing == len(lost) and account.placed == len(kept)
-    assert (account.late, account.duplicate, account.foreign, account.malformed) == (1, 1, 3, 5)
+    assert counts.missing == len(lost) and counts.placed == len(kept)
+    # The last comes when its dump may still be open.
+    assert (counts.late + counts.duplicate, counts.foreign, counts.malformed) == (2, 2, 6)
 
 
 def test_capture_to_file(tmp_path, rng):
@@ -227,27 +244,114 @@ def test_capture_to_file(tmp_path, rng):
     assert result.accounts["capture"]["missing"] == 1
 
 
+def moved(packets, samples, engines=range(99)):
+    """Packets of some X-engines, so many samples later."""
+    out = []
+    for d, engine, at, p in packets:
+        words = list(struct.unpack_from(">5Q", p, 8))
+        for n, word in enumerate(words):
+            if word >> 48 == 0x0003 and engine in engines:
+                words[n] = word + samples // 16
+        out.append((d, engine, at, p[:8] + struct.pack(">5Q", *words) + p[48:]))
+    return out
+
+
+def sent_as(o, sums, firsts):
+    """What integrations must be, of the X-engines that began at each of some spectra."""
+    truth, share = wanted(o, sums), o.substream_channels
+    for d in range(len(sums)):
+        for first, engines in firsts.items():
+            values, counts = np.zeros(truth.shape[1:], complex), np.zeros(truth.shape[1:], np.uint32)
+            for e in engines:
+                channels = slice(e * share, (e + 1) * share)
+                values[channels], counts[channels] = truth[d, channels], SPECTRA
+            yield first + d * SPECTRA, values, counts
+
+
+def assert_same(given, wanted):
+    """Integrations are those, in this order."""
+    wanted = list(wanted)
+    assert [g.first_spectrum for g in given] == [first for first, _, _ in wanted]
+    for found, (_, values, counts) in zip(given, wanted, strict=True):
+        np.testing.assert_array_equal(found.counts, counts)
+        np.testing.assert_array_equal(found.visibilities @ [1, 1j], values)
+
+
+def test_x_engines_that_began_at_different_times(tmp_path, rng):
+    """Each integration holds what is of its time, and of no other."""
+    o = observation(tmp_path, rng)
+    sums = voltages(rng, o, 3)
+    first, later = 8 * SPECTRA + 100, 900  # not a multiple of an integration since sync
+    made = moved(packets_of(o, sums, first), later * o.step, engines=(1, 3))
+    given, counts = assembled(o, [p for *_, p in made])
+    assert_same(given, sent_as(o, sums, {first: (0, 2), first + later: (1, 3)}))
+    assert counts.placed == len(made) and not counts.malformed and not counts.missing
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_x_engines_that_begin_again(tmp_path, rng, silent):
+    """At other times than before: after a silence all of it is there; without one, from eight packets on."""
+    o = changed(observation(tmp_path, rng), catcher={"packet_payload": 256})
+    sums = voltages(rng, o, 3)
+    first, again = 8 * SPECTRA + 100, 11 * SPECTRA + 1234
+    before, after = packets_of(o, sums, first, 64), packets_of(o, sums, again, 64)
+    mapped = DumpMap(o)
+    assembler, given, now = Assembler(mapped.plan), [], 10**18
+    for packets in (before, after):
+        for *_, p in packets:
+            assembler.take([p], times=now)
+            now += 10**5
+            if (chunk := assembler.next(0.0)) is not None:
+                with chunk:
+                    given += mapped.given(block_of(chunk, mapped.plan))
+        if silent:
+            now += 10**10
+    assembler.finish()
+    while (chunk := assembler.next(0.0)) is not None:
+        with chunk:
+            given += mapped.given(block_of(chunk, mapped.plan))
+    everything = [*sent_as(o, sums, {first: range(4)}), *sent_as(o, sums, {again: range(4)})]
+    counts = assembler.counts()
+    if silent:
+        assert_same(given, everything)
+        assert counts.malformed == 0 and counts.placed == len(before) + len(after)
+        return
+    assert counts.faults["off_step"] == counts.malformed == 7 * o.substreams
+    assert_same(given[:3] + given[4:], everything[:3] + everything[4:])
+    broken, (first, values, whole) = given[3], everything[3]
+    assert broken.first_spectrum == first and 0 < (broken.counts < whole).sum()
+    np.testing.assert_array_equal(broken.visibilities @ [1, 1j], np.where(broken.counts, values, 0))
+
+
+def test_a_forged_time_costs_nothing(tmp_path, rng):
+    """Packets of another time now and then are malformed, and nobody else's data suffers."""
+    o = observation(tmp_path, rng)
+    sums = voltages(rng, o, 3)
+    made = packets_of(o, sums, 8 * SPECTRA)
+    forged = [p for *_, p in moved(made, 77 * o.step)]
+    packets = [q for n, (*_, p) in enumerate(made) for q in ([p, forged[n]] if n % 3 == 1 else [p])]
+    given, counts = assembled(o, packets)
+    assert_same(given, sent_as(o, sums, {8 * SPECTRA: range(4)}))
+    assert counts.faults["off_step"] == counts.malformed == len(packets) - len(made)
+
+
 def test_live(tmp_path, rng, steady):
     """By UDP the same comes as out of the packets themselves; what waits at the end is still taken."""
     o = observation(tmp_path, rng)
     packets = [p for *_, p in packets_of(o, voltages(rng, o, 3), 8 * SPECTRA)]
-    assembler = DumpAssembler(o)
-    direct = [i for p in packets for i in assembler.take(p)]
+    direct, _ = assembled(o, packets)
 
     def body():
-        got = []
-        with DumpReceiver(o) as receiver:
-            thread = threading.Thread(target=lambda: got.extend(receiver))
-            thread.start()
+        with dumps(o, DumpMap(o)) as receiving:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
                 for n, p in enumerate(packets):
                     sender.sendto(p, ("127.0.0.1", o.network.visibilities.port))
                     if n % 20 == 0:
                         time.sleep(0.002)
-            receiver.stop()
-            thread.join(60)
-            account = receiver.account()
-        assert account.placed == len(packets) and account.missing == 0 and account.balanced()
+            receiving.settle(o.network.visibilities)
+            got = [i for block in receiving.stop() for i in block.given]
+            counts = receiving.counts()
+        assert counts.placed == len(packets) and counts.missing == 0
         assert [g.first_spectrum for g in got] == [d.first_spectrum for d in direct]
         for a, b in zip(got, direct, strict=True):
             np.testing.assert_array_equal(a.visibilities, b.visibilities)

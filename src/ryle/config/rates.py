@@ -18,8 +18,8 @@ ETHERNET = 38
 UDP = 8
 #: Item pointers of a packet: heap counter, size, offset, payload length, and those of the heap's own items.
 SPECTRA_ITEMS, VISIBILITY_ITEMS = 8, 9
-#: CASPER's visibility packets: six words of header, and samples.
-CASPER_HEADER, CASPER_PAYLOAD = 48, 4096
+#: Header of CASPER's visibility packets: six words. Integrations that the catcher has memory for as they come.
+CASPER_HEADER, DUMPS = 48, 8
 #: Header of Ryle's packets of rows (wire/formats/ryle_rows.toml).
 ROWS_HEADER = 64
 #: Chunks of a receiver as `ryle.net` makes it: two windows of 4 that are filling, and 4 that are being processed.
@@ -143,7 +143,7 @@ def _others_links(o: Observation) -> list[Link]:
     if o.packets is None:
         heap = o.substream_channels * o.products * 8
         dumps = o.substreams / o.integration_time
-        return [_link(o, "catcher in", 1, heap, CASPER_PAYLOAD, dumps, None, CASPER_HEADER)]
+        return [_link(o, "catcher in", 1, heap, min(heap, o.catcher.packet_payload), dumps, None, CASPER_HEADER)]
     layout = o.packets
     packets = o.packet_senders * o.groups * float(o.sample_rate / (o.step * layout.spectra))
     size, header = layout.payload_bytes, layout.packet_bytes - layout.payload_bytes
@@ -197,7 +197,8 @@ def memory(o: Observation) -> list[Memory]:
     sums = visibility_heap_bytes(o)
     whole = Memory("catcher, one integration", sums * o.substreams, 1 if o.catcher.integration is None else 2)
     if o.catcher.packets is not None:
-        return [whole]
+        dump = 8 * o.substreams * o.substream_channels * o.products
+        return [Memory(f"catcher receive ring, {DUMPS} integrations", DUMPS * dump, 1), whole]
     ring, chunk = RING, received
     if o.packets is not None or o.sends_rows:
         ring = o.skew_chunks() + SPARE_CHUNKS

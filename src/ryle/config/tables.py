@@ -316,6 +316,13 @@ class CatcherTable(Table):
     packets: Literal["casper"] | None = Field(
         None, description="X-engines are others', which send CASPER's 0x4b52 packets, as PAPER's did"
     )
+    packet_payload: int = Field(
+        4096,
+        ge=8,
+        le=65000,
+        multiple_of=8,
+        description="bytes of visibilities in others' packets; the last of an integration may hold fewer",
+    )
     scale: float = Field(256.0, gt=0, description="of others' visibilities; PAPER's X-engine takes samples times 16")
     stamp_samples: int = Field(
         256, ge=1, le=1 << 20, description="ADC samples that one count of others' timestamps stands for"

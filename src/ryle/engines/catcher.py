@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from ryle.chunk import Integration
 from ryle.config import FOREIGN_X_HEAPS, ConfigError, Observation, Problem
-from ryle.engines.control import DrainControl
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.summing import Summing
 from ryle.monitor.status import StatusReporter
-from ryle.net.casper import DumpReceiver
 from ryle.products.observed import kept_note, metadata, output_file
 from ryle.products.uvh5 import UVH5Writer
+from ryle.receive.dumps import DumpMap
 from ryle.receive.entrances import MappedEntrance
 from ryle.receive.sums import SumMap
 from ryle.stream.block import Block
@@ -31,8 +29,8 @@ class WriteFile(EachBlock):
     ----------
     source : Reader
         Of blocks of integrations.
-    integration : callable
-        Gives a block's integration.
+    integrations : callable
+        Gives a block's integrations.
     open_file : callable
         Opens the file, when there is something to write; closed with the step.
     spectra : int
@@ -46,7 +44,7 @@ class WriteFile(EachBlock):
     def __init__(
         self,
         source: Reader,
-        integration: Callable[[Block], Integration],
+        integrations: Callable[[Block], Iterable[Integration]],
         open_file: Callable[[], UVH5Writer],
         spectra: int,
         written: Callable[[int, Integration], None] = lambda number, integration: None,
@@ -55,18 +53,19 @@ class WriteFile(EachBlock):
         super().__init__("write", source)
         self._open_file = open_file
         self._writer: UVH5Writer | None = None
-        self._integration, self._summing = integration, Summing(spectra)
+        self._integrations, self._summing = integrations, Summing(spectra)
         self._written, self._at_end = written, at_end
         #: Spectra since sync up to which the file goes.
         self.position = 0
 
     def use(self, block: Block) -> None:
-        """Sum a block's integration; write what that completes. A block without a packet leaves a gap."""
+        """Sum a block's integrations; write what that completes. A block without a packet leaves a gap."""
         with block:
             present = block.planes.get("present")
             if present is None or present.any():
-                for whole in self._summing.push(self._integration(block)):
-                    self._write(whole)
+                for integration in self._integrations(block):
+                    for whole in self._summing.push(integration):
+                        self._write(whole)
 
     def finish(self) -> None:
         """Write what is open."""
@@ -107,10 +106,11 @@ def catcher_engine(observation: Observation, writer: UVH5Writer, written: Callab
         If it cannot receive.
     """
     o = observation
-    sums = SumMap(o, waits=o.at_full_speed, timed=not o.at_full_speed)
+    sums = DumpMap(o) if o.catcher.packets else SumMap(o, waits=o.at_full_speed, timed=not o.at_full_speed)
     entrance = MappedEntrance(o, "catcher", sums, [o.network.visibilities], name="visibilities")
     write = WriteFile(entrance.reader(), sums.given, lambda: writer, o.file_spectra, written)
-    m = entrance_metrics(entrance, o.network.packet_size, "packets of visibilities")
+    packet = o.catcher.packet_payload if o.catcher.packets else o.network.packet_size
+    m = entrance_metrics(entrance, packet, "packets of visibilities")
     seconds = o.step / float(o.sample_rate)
     m.gauge("position", "s", "signal up to which the file goes", lambda: write.position * seconds)
     m.gauge("integrations", "integrations", "integrations in the file", lambda: writer.integrations, "counter")
@@ -149,9 +149,6 @@ def serve(
     path.parent.mkdir(parents=True, exist_ok=True)
     identity = {"role": "catcher", "index": 0}
     with UVH5Writer(path, metadata(o), overwrite=overwrite) as writer:
-        if o.catcher.packets is not None:
-            _serve_dumps(o, writer, identity, supervised)
-            return
         reporter: StatusReporter
 
         def written(number: int, integration: Integration) -> None:
@@ -160,38 +157,3 @@ def serve(
         engine = catcher_engine(o, writer, written)
         reporter = StatusReporter(identity, engine.metrics.values)
         serve_engine(engine, identity, supervised, reporter)
-
-
-def _serve_dumps(o: Observation, writer: UVH5Writer, identity: dict[str, Any], supervised: bool) -> None:
-    """Write the visibilities of others' X-engines."""
-    with DumpReceiver(o) as receiver:
-        position = 0.0
-
-        def status() -> dict[str, Any]:
-            account = receiver.account()
-            return {
-                "received": account.datagrams,
-                "pending": receiver.pending,
-                "bytes": (account.datagrams or 0) * o.substream_channels * o.products * 16,
-                "account": account.as_dict(),
-                "position": position,
-                "integrations": writer.integrations,
-            }
-
-        with StatusReporter(identity, status) as reporter:
-            summing = Summing(o.file_spectra)
-
-            def write(integration: Integration) -> None:
-                nonlocal position
-                written = writer.append(integration)
-                position = (integration.first_spectrum + integration.spectra) * o.step / float(o.sample_rate)
-                reporter.event("written", integration=written, first_spectrum=integration.first_spectrum)
-
-            control = DrainControl(receiver.stop, supervised)
-            reporter.set_state("ready")
-            for part in receiver:
-                reporter.state = "draining" if control.draining.is_set() else "running"
-                for integration in summing.push(part):
-                    write(integration)
-            for integration in summing.flush():
-                write(integration)

@@ -130,5 +130,5 @@ def fx_steps(
     return [
         Channelize(source, f, samples, spectra),
         CorrelateBlocks(spectra.reader(), x, chunk, sums),
-        WriteFile(sums.reader(), lambda block: block.data, open_file, o.file_spectra, at_end=record),
+        WriteFile(sums.reader(), lambda block: [block.data], open_file, o.file_spectra, at_end=record),
     ]

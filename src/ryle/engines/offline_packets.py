@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
@@ -14,16 +14,15 @@ from ryle.engines.catcher import WriteFile
 from ryle.engines.f import sample_map
 from ryle.engines.fx import fx_steps
 from ryle.engines.run import RunResult
-from ryle.engines.summing import Summing
-from ryle.engines.watching import interruptible, progress_bar, tell_account, watched
+from ryle.engines.watching import tell_account, watched
 from ryle.engines.x import x_steps
 from ryle.net.assembly import Assembler
-from ryle.net.casper import DumpCapture
 from ryle.net.packets import packet_map
 from ryle.net.pcap import PcapFile
 from ryle.net.replay import PcapSource
 from ryle.products.observed import metadata
 from ryle.products.uvh5 import UVH5Writer
+from ryle.receive.dumps import DumpMap
 from ryle.receive.entrances import MappedEntrance
 from ryle.stream.engine import Engine
 from ryle.stream.entrance import Entrance
@@ -58,8 +57,6 @@ def correlate_packets(
         remedy = "files, of which the first is a packet capture; give one capture at a time (mergecap joins several)"
         raise ConfigError("--input", [Problem("input", len(recordings), remedy)])
     o, file = observation, recordings[0]
-    if o.catcher.packets is not None:
-        return _collect_dumps(o, file, path, console, overwrite)
     sources: list[PcapSource] = []
 
     def source(sink: Assembler) -> PcapSource:
@@ -72,7 +69,12 @@ def correlate_packets(
 
     entrance: Entrance
     steps: list[Step]
-    if o.packets is not None:
+    if o.catcher.packets is not None:
+        dumps = DumpMap(o, waits=True)
+        entrance = MappedEntrance(o, "catcher", dumps, [], source=source, name="capture")
+        format, fields = dumps.plan.format, "catcher.packets"
+        steps = [WriteFile(entrance.reader(), dumps.given, open_file, o.file_spectra)]
+    elif o.packets is not None:
         packets = packet_map(o, range(o.substreams), waits=True)
         entrance = MappedEntrance(o, "x", packets, [], source=source, name="capture")
         format, fields = o.packets.format, str(o.fengine.packets)
@@ -92,11 +94,12 @@ def correlate_packets(
         watched(engine, engine.drain, lambda: read.bytes_done / max(1, read.bytes_total), text, console)
         account = entrance.account()
         if not account.placed:
-            size = entrance.assembler.plan.payload_bytes
+            plan = entrance.assembler.plan
+            size = plan.parts[0].bytes if plan.parts else plan.payload_bytes
             wanted = (
                 f"packets of {size} B of samples as {fields} describes, with ({', '.join(format.timestamp.stream)}) of "
             )
-            heads = entrance.assembler.plan.heads
+            heads = plan.heads
             wanted += f"{listed(_head(h) for h in heads[:4])}{' …' if len(heads) > 4 else ''}"
             remedy = _nothing_found(file, format, account.malformed or 0, account.foreign or 0, wanted)
             raise ConfigError(str(file), [Problem("input", file.name, remedy)])
@@ -127,40 +130,3 @@ def _nothing_found(file: Path, format: Format, malformed: int, foreign: int, wan
         f"foreign. Wanted are {wanted}{seen}: see `ryle wire check {format.name} --pcap FILE`, and correct the "
         "observation file"
     )
-
-
-def _collect_dumps(o: Observation, file: Path, path: Path, console: Console, overwrite: bool) -> RunResult:
-    """Write what others' X-engines sent, with a progress bar; Ctrl-C ends it in good order."""
-    capture, summing = DumpCapture(o, str(file)), Summing(o.file_spectra)
-    dumps = iter(capture)
-    first = next(dumps, None)
-    if first is None:
-        account = capture.account()
-        remedy = (
-            f"holds none of the observation's packets: of {capture.file.account.datagrams} UDP datagrams "
-            f"{account.malformed} are malformed and {account.foreign} foreign. Wanted are 0x4b52 packets of X-engines "
-            f"0 to {o.substreams - 1}: correct [xengine] channels_per_substream, and stamp_samples and stamp_offset "
-            "of [catcher]"
-        )
-        raise ConfigError(str(file), [Problem("input", file.name, remedy)])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        UVH5Writer(path, metadata(o), overwrite=overwrite) as writer,
-        progress_bar(console) as progress,
-        interruptible(progress.console) as asked,
-    ):
-        task = progress.add_task("", total=1.0, text="")
-        for dump in chain([first], dumps):
-            for whole in summing.push(dump):
-                writer.append(whole)
-            rate = show(8 * capture.file.bytes_done / (progress.tasks[0].elapsed or 1e-9), "b/s")
-            text = f"{writer.integrations} integrations · {rate}"
-            progress.update(task, completed=capture.file.bytes_done / capture.file.bytes_total, text=text)
-            if asked.is_set():
-                break
-        for whole in summing.flush():
-            writer.append(whole)
-    console.print(f"{writer.integrations} integrations → {path}", highlight=False, soft_wrap=True)
-    account = capture.account()
-    tell_account(console, account, capture.file.account, file.name)
-    return RunResult(path, writer.integrations, {"capture": account.as_dict()})

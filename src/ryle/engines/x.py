@@ -209,7 +209,7 @@ def x_steps(
     sums = Ring("integrations", lambda: Block(_touched(x.room())), _SUMS)
     return [
         Correlate(source, x, chunk, sums),
-        WriteFile(sums.reader(), lambda block: block.data, open_file, o.file_spectra),
+        WriteFile(sums.reader(), lambda block: [block.data], open_file, o.file_spectra),
     ]
 
 

@@ -53,6 +53,7 @@ class Plan:
     notes: list[int]
     step: int
     origin: int
+    any_phase: bool
     packets: int
     window: int
     skew: int

@@ -16,6 +16,10 @@ in a row agree. The first packet of a head in an epoch, or after it was given up
 ``window + skew`` keep open. The assembler reads no clock of its own: packets carry times of arrival, and sources say
 what time it is when nothing comes (`Assembler.idle`); it does not matter how often. Without times nobody falls silent.
 
+**Phases.** Timestamps off the steps are malformed (``off_step``), unless streams may begin at any time
+(`Plan.any_phase`): then a head's first packet says by how much its own are off, and others are malformed. It has moved
+when 8 packets in a row agree on it, or one of a head that is not live; places up to its newest are then late.
+
 **Closing.** Chunks close in order of time. A chunk closes when the clocks of all *live* heads are later than its end by
 ``window``, or those of more than half of the live heads that were heard, by ``window + skew``: never by the newest
 alone, and not by half. Heads are live that were heard within the last ``silence`` seconds, at first all of them; one

@@ -122,6 +122,9 @@ class Plan:
         chunks if not given.
     origin : int
         Timestamp at which a chunk begins.
+    any_phase : bool
+        Whether each head's timestamps may be off the steps by any amount, always the same. Packet ``number`` is then
+        the one within the step that begins at ``origin + number · step``; a note of its timestamp says when exactly.
     linger : float
         Seconds without packets, by their times of arrival, after which open chunks close; 0: they wait.
     sizes : mapping of str to int
@@ -157,6 +160,7 @@ class Plan:
     skew: int | None = 0
     outage: int | None = None
     origin: int = 0
+    any_phase: bool = False
     linger: float = 1.0
     sizes: Mapping[str, int] = field(default_factory=dict)
     by_port: bool = False
@@ -287,6 +291,7 @@ class Plan:
             raise ValueError(f"notes = {', '.join(sorted(unknown))}: {f.name} has the fields {', '.join(names)}")
         plan.notes = [names.index(name) for name in self.notes]
         plan.step, plan.origin, plan.packets = self.step, self.origin, self.packets
+        plan.any_phase = self.any_phase
         plan.window, plan.skew = self.window, -1 if self.skew is None else self.skew
         plan.waits, plan.silence = self.waits, self.silence
         if self.senders == "first":

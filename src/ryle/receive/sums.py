@@ -72,8 +72,8 @@ class SumMap:
             silence=max(1.0, 2.5 * o.integration_time) if timed else 0.0,
         )
 
-    def given(self, block: Block) -> Integration:
-        """Give the integration of the whole band; what did not come counts nothing.
+    def given(self, block: Block) -> list[Integration]:
+        """Give the integration of the whole band, one; what did not come counts nothing.
 
         Its arrays are new. If packets of sums are missing, counts are of each channel in place of each group.
         """
@@ -85,7 +85,7 @@ class SumMap:
         counts = counts.reshape(self._substreams * self._groups, self._products)
         if not present.all():
             sums, counts = self._without_lost(sums, counts, present)
-        return Integration(block.start // self._step, self._spectra, 0, sums, counts)
+        return [Integration(block.start // self._step, self._spectra, 0, sums, counts)]
 
     def _without_lost(
         self, sums: NDArray[np.int64], counts: NDArray[np.uint32], present: NDArray[np.bool_]
