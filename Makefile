@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS)
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.cmake')
 
 FUZZ   := build/fuzz/assembly
-FUZZED := native/fuzz/assembly.cpp native/fuzz/items.cpp native/wire/packets.cpp $(addprefix native/net/,assembly_plan.cpp assembler.cpp \
+FUZZED := native/fuzz/assembly.cpp native/fuzz/items.cpp native/wire/packets.cpp $(addprefix native/receive/,assembly_plan.cpp assembler.cpp \
           assembler_time.cpp assembler_votes.cpp assembler_chunks.cpp ring_memory.cpp)
 
 .PHONY: help setup demo test test-long kernels lint docs bench fuzz soak soak-net paper hdl-setup hdl-test hdl-soak hdl-demo clean
@@ -59,9 +59,9 @@ docs: $(VENV)/dev.stamp  ## build the documentation site (docs/_build/html)
 bench: setup  ## time the CPU forms against their baselines
 	$(BIN)/ryle bench cpu
 
-$(FUZZ): $(FUZZED) $(wildcard native/fuzz/*.h native/net/*.h native/wire/*.h)
+$(FUZZ): $(FUZZED) $(wildcard native/fuzz/*.h native/receive/*.h native/wire/*.h)
 	@mkdir -p $(dir $@)
-	$(CXX) -std=c++20 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -pthread $(FUZZED) -o $@
+	$(CXX) -std=c++20 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -pthread -Inative $(FUZZED) -o $@
 
 fuzz: $(FUZZ)  ## build the fuzz target of packet parser and assembler (FUZZ=file says where)
 

@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 
-from ryle.net.assembly import Plan, grid
+from ryle.receive.assembly import Plan, grid
 from ryle.wire.description import Format
 
 STEP, BYTES = 4, 48

@@ -1,4 +1,4 @@
-"""The rules of `ryle.net.assembly`, packet by packet and without a thought for speed: what the assembler must do."""
+"""The rules of `ryle.receive.assembly`, packet by packet and without a thought for speed: what the assembler must do."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field

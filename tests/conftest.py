@@ -19,11 +19,14 @@ settings.load_profile("ryle")
 
 
 #: Tests of what a machine has once: ports, buffers of the kernel, namespaces, shared memory, DPDK, real time.
-TAKE_TURNS = ("net/", "engines/", "cli/test_send.py", "bench/test_traffic.py", "bench/test_transport.py", "operator/")
+TAKE_TURNS = (
+    *("receive/", "send/", "store/", "engines/", "operator/"),
+    *("cli/test_send.py", "bench/test_traffic.py", "bench/test_transport.py"),
+)
 #: What needs none of that though it lies there; and tests of a file that share nothing.
 EACH_FILE = (
-    *("net/test_assembly", "net/test_fuzz.py", "net/test_pcap.py", "net/test_vdif_files.py"),
-    *("net/test_send_sanitized.py", "net/test_recorder_sanitized.py"),
+    *("receive/test_assembly", "receive/test_fuzz.py", "receive/test_pcap.py", "store/test_vdif_files.py"),
+    *("send/test_send_sanitized.py", "store/test_recorder_sanitized.py", "engines/test_devices.py"),
 )
 EACH_TEST = ("gpu/test_compile.py::test_every_kernel",)
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from ryle.net import dpdk
-from ryle.net.assembly import grid
+from ryle.receive import dpdk
+from ryle.receive.assembly import grid
 from ryle.wire.description import Format
 from ryle.wire.packets import build
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ryle.config.simulation import FaultsTable
 from ryle.config.tables import Endpoint
-from ryle.net.sockets import interface_index, receive_socket
+from ryle.receive.sockets import interface_index, receive_socket
 from ryle.wire import spead
 
 _IDLE = 0.05  # s without a datagram after which those held back go on

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from faulty_link import FaultyLink
-from ryle.net.pacing import LocalQueues
 from ryle.receive.entrances import MappedEntrance
+from ryle.send.pacing import LocalQueues
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What a sender puts into payloads, in plain integers: native/net/send_payload.h says the rule."""
+"""What a sender puts into payloads, in plain integers: native/send/payload.h says the rule."""
 
 import struct
 

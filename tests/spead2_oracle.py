@@ -10,7 +10,7 @@ import numpy as np
 import spead2
 import spead2.recv
 
-from ryle.net.pcap_write import PcapWriter
+from ryle.store.pcap_write import PcapWriter
 
 TIMESTAMP, DIGITISER_ID, FENG_ID, FREQUENCY, SPECTRA = 0x1600, 0x3101, 0x4101, 0x4103, 0x4104
 ADC_SAMPLES, FENG_RAW, FENG_VALID, XENG_SUMS, XENG_COUNTS = 0x3300, 0x4300, 0x4301, 0x1801, 0x1802

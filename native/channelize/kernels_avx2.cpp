@@ -17,7 +17,7 @@ typedef uint64_t Wide __attribute__((vector_size(32)));
 #define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
 
-#include "channelize/kernels_body.h"
+#include "kernels_body.h"
 
 namespace ryle {
 const ChannelizeKernels channelize_avx2 = {"avx2", fir, dither, tile};

@@ -20,7 +20,7 @@ typedef uint64_t Wide __attribute__((vector_size(64)));
 #define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 #define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
 
-#include "channelize/kernels_body.h"
+#include "kernels_body.h"
 
 namespace ryle {
 const ChannelizeKernels channelize_avx512 = {"avx512", fir, dither, tile};

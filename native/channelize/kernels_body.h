@@ -7,7 +7,7 @@
 // Everything here has internal linkage, so that no function compiled for one instruction set can stand in for another.
 #include <cstring>
 
-#include "channelize/kernels.h"
+#include "kernels.h"
 
 namespace ryle {
 namespace {

@@ -25,7 +25,7 @@ inline void store(float* to, Vector vector) { std::memcpy(to, &vector, sizeof ve
 #define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
 
-#include "channelize/kernels_body.h"
+#include "kernels_body.h"
 
 namespace ryle {
 const ChannelizeKernels channelize_portable = {"portable", fir, dither, tile};

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "channelize/kernels.h"
+#include "kernels.h"
 
 namespace nb = nanobind;
 

@@ -1,4 +1,4 @@
-#include "correlate/accumulate.h"
+#include "accumulate.h"
 
 #include <algorithm>
 #include <cassert>

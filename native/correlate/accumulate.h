@@ -9,7 +9,7 @@
 #include <new>
 #include <vector>
 
-#include "correlate/kernel.h"
+#include "kernel.h"
 
 namespace ryle::correlate {
 

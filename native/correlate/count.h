@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "correlate/kernel.h"
+#include "kernel.h"
 
 namespace ryle::correlate {
 namespace {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #endif
 
-#include "correlate/kernel.h"
+#include "kernel.h"
 
 namespace ryle::correlate {
 namespace {

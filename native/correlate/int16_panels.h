@@ -9,7 +9,7 @@
 #include <bit>
 #include <cstring>
 
-#include "correlate/kernel.h"
+#include "kernel.h"
 
 namespace ryle::correlate {
 namespace {

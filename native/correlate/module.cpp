@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "correlate/accumulate.h"
-#include "correlate/packets.h"
+#include "accumulate.h"
+#include "packets.h"
 
 namespace nb = nanobind;
 using ryle::correlate::Accumulator;

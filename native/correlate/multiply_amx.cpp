@@ -9,8 +9,8 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-#include "correlate/kernel.h"
-#include "correlate/rows_avx512.h"
+#include "kernel.h"
+#include "rows_avx512.h"
 
 namespace ryle::correlate {
 namespace {

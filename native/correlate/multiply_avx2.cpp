@@ -1,8 +1,8 @@
 // The kernel for AVX2: vpmaddwd on int16, three products for a complex one, 2 x 2 inputs in twelve registers.
 #include <immintrin.h>
 
-#include "correlate/count.h"
-#include "correlate/int16_panels.h"
+#include "count.h"
+#include "int16_panels.h"
 
 namespace ryle::correlate {
 namespace {

@@ -1,5 +1,5 @@
 // Packets of others' F-engines to K-blocks (chunk.h), with validity: the CPU form of packets.cu.
-#include "correlate/packets.h"
+#include "packets.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,6 @@
 // The kernel for any CPU: plain loops that compilers turn into 16-bit multiply-adds of pairs.
-#include "correlate/count.h"
-#include "correlate/int16_panels.h"
+#include "count.h"
+#include "int16_panels.h"
 
 namespace ryle::correlate {
 namespace {

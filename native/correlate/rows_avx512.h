@@ -4,7 +4,7 @@
 
 #include <immintrin.h>
 
-#include "correlate/kernel.h"
+#include "kernel.h"
 
 namespace ryle::correlate {
 namespace {

@@ -20,8 +20,8 @@
 #include <thread>
 #include <vector>
 
-#include "../net/assembler.h"
-#include "../net/datagram.h"
+#include "receive/assembler.h"
+#include "receive/datagram.h"
 #include "draw.h"
 
 namespace {

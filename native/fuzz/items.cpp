@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "../wire/packets.h"
+#include "wire/packets.h"
 #include "draw.h"
 
 namespace ryle {

@@ -1,5 +1,5 @@
 // Packed big-endian samples to numbers and back.
-#include "wire/samples.h"
+#include "samples.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

@@ -2,7 +2,7 @@
 // shift.
 #include <immintrin.h>
 
-#include "wire/samples.h"
+#include "samples.h"
 
 namespace ryle {
 namespace {

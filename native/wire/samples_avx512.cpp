@@ -4,7 +4,7 @@
 #endif
 #include <immintrin.h>
 
-#include "wire/samples.h"
+#include "samples.h"
 
 namespace ryle {
 namespace {

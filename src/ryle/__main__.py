@@ -1,5 +1,5 @@
 """``python -m ryle``."""
 
-from .cli import main
+from ryle.cli import main
 
 main()

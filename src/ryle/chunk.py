@@ -67,6 +67,33 @@ def parts_from_rows(rows: NDArray[Any]) -> NDArray[Any]:
     return grouped.swapaxes(-1, -2).reshape(*rows.shape[:-1], BLOCK, 2)
 
 
+def valid_words(valid: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Pack (input, spectrum) into words (input, block): bit ``s``, LSB first, is spectrum ``64 · block + s``."""
+    inputs, spectra = valid.shape
+    bits = np.packbits(valid.reshape(inputs, spectra // BLOCK, BLOCK), axis=-1, bitorder="little")
+    return bits.view("<u8").astype(np.uint64)[..., 0]
+
+
+def product_inputs(antennas: int, polarizations: int) -> NDArray[np.int64]:
+    """List the inputs of each product, in the order of the X-engine's output.
+
+    Parameters
+    ----------
+    antennas, polarizations : int
+        Numbers of antennas and of polarizations of each.
+
+    Returns
+    -------
+    ndarray of int64, shape (product, 2)
+        Inputs ``(i, j)`` of the product ``x_i · conj(x_j)``: with ``p`` polarizations, product
+        ``p² · (a2(a2+1)/2 + a1) + p1 + p · p2`` has ``i = p · a1 + p1`` and ``j = p · a2 + p2``, ``a1 <= a2``.
+    """
+    a2, a1 = np.tril_indices(antennas)
+    p = polarizations
+    p2, p1 = np.divmod(np.arange(p * p), p)
+    return np.stack([np.add.outer(p * a1, p1).ravel(), np.add.outer(p * a2, p2).ravel()], axis=1).astype(np.int64)
+
+
 @dataclass(slots=True)
 class SampleChunk:
     """Packed digitizer samples of several inputs, contiguous in time.

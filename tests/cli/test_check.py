@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from observations import own_paper
 from ryle.cli.check import check, mistakes, report
-from ryle.config import ConfigError, changed, example, gpu, load, parse
+from ryle.config import ConfigError, changed, example, load, parse
+from ryle.engines import devices as gpu
 
 SMALL = Path(__file__).parents[1] / "small.toml"
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from ryle.cli.arguments import numbers, pair, settings
 from ryle.cli.send import send
-from ryle.net.addresses import endpoints, senders
+from ryle.config.addresses import endpoints, senders
 
 app = typer.Typer()
 app.command()(send)

@@ -26,15 +26,6 @@ def sound():
 REMOTE = "10.0.0.1:7148"
 
 
-def test_backends_on_gpus(sound, monkeypatch):
-    on_gpu = changed(sound, xengine={"backend": "cuda"})
-    monkeypatch.setattr("ryle.config.gpu._opened", lambda: (None, "no driver; install it"))
-    assert [str(p.key) for p in cautions(on_gpu)] == ["xengine.backend"]
-    assert "no driver; install it" in cautions(on_gpu)[0].remedy
-    monkeypatch.setattr("ryle.config.gpu._opened", lambda: (object(), None))
-    assert cautions(on_gpu) == []
-
-
 @pytest.mark.parametrize(
     ("changes", "key", "advice"),
     [

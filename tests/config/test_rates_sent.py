@@ -8,11 +8,11 @@ import pytest
 
 from ryle.chunk import Integration, SampleChunk
 from ryle.config import changed, example, load, rates
-from ryle.net.digitizer import DigitizerSender
-from ryle.net.spectra import SpectraSender
-from ryle.net.visibilities import VisibilitySender
+from ryle.send.digitizer import DigitizerSender
 from ryle.send.rows import RowSender
 from ryle.send.samples import SampleSender
+from ryle.send.spectra import SpectraSender
+from ryle.send.visibilities import VisibilitySender
 
 
 def listen(stack):

@@ -10,7 +10,7 @@ from ryle.correlate import CorrelatorConfig
 from ryle.correlate.cuda import CudaCorrelator
 from ryle.correlate.forms import Forms
 from ryle.gpu import gpu_problem, open_gpu
-from ryle.net.visibilities import meerkat_values
+from ryle.send.visibilities import meerkat_values
 
 
 @pytest.fixture(params=["emulated", "cuda"])

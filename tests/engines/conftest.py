@@ -19,14 +19,14 @@ from ryle.config import changed, parse
 from ryle.config.simulation import FaultsTable
 from ryle.engines.f import FEngine
 from ryle.engines.x import XEngine
-from ryle.net.digitizer import DigitizerSender
-from ryle.net.sockets import kernel_drops
-from ryle.net.spectra import SpectraSender
-from ryle.net.visibilities import VisibilitySender
 from ryle.receive.entrances import MappedEntrance
 from ryle.receive.heaps import HeapMap
 from ryle.receive.samples import SampleMap
+from ryle.receive.sockets import kernel_drops
 from ryle.receive.sums import SumMap
+from ryle.send.digitizer import DigitizerSender
+from ryle.send.spectra import SpectraSender
+from ryle.send.visibilities import VisibilitySender
 
 FILE = """
 [observation]

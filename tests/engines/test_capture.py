@@ -11,12 +11,13 @@ import pytest
 
 from ryle.config.tables import Endpoint
 from ryle.monitor.page import clean_pages, read_pages
-from ryle.net.pcap import PcapFile
-from ryle.net.ring import RingReader
-from ryle.net.send import Sender
-from ryle.net.sending import InjectedFaults, Sending
-from ryle.net.stored import ChunkFile
-from ryle.net.verify import Filling, PayloadRule, Verified, verify
+from ryle.receive.pcap import PcapFile
+from ryle.send.account import account
+from ryle.send.sender import Sender
+from ryle.send.sending import InjectedFaults, Sending
+from ryle.store.chunk_file import ChunkFile
+from ryle.store.ring_file import RingReader
+from ryle.store.verify import Filling, PayloadRule, Verified, verify
 from ryle.wire.description import Format
 from ryle.wire.packets import Parser
 
@@ -98,7 +99,7 @@ def send(port, **settings):
     with Sender(sending(port, **settings)) as sender:
         sender.start()
         sender.join()
-        return sender.summary()
+        return account(sender)
 
 
 # Without turned header bits: such packets are placed where others belong, and only --verify can tell.
@@ -185,7 +186,7 @@ def whole(chunks):
 
 
 def _plan_of(layout):
-    from ryle.net.assembly import Plan
+    from ryle.receive.assembly import Plan
 
     return Plan(FORMAT, layout.heads, layout.packets)
 

@@ -23,12 +23,12 @@ from ryle.config import ConfigError, changed, parse
 from ryle.engines.f import sample_map
 from ryle.engines.offline import correlate, run_in_process
 from ryle.engines.simulator import record
-from ryle.net.pcap import PcapFile
-from ryle.net.pcap_write import PcapWriter
-from ryle.net.replay import PcapSource
 from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.entrances import MappedEntrance
+from ryle.receive.pcap import PcapFile
+from ryle.receive.replay import PcapSource
 from ryle.simulate import VoltageSimulator
+from ryle.store.pcap_write import PcapWriter
 from ryle.wire.vdif import TWO_BIT_THRESHOLD, Header
 from ryle.wire.vdif_write import Writer
 

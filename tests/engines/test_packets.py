@@ -25,12 +25,12 @@ from ryle.engines.run import run_processes
 from ryle.engines.simulator import record
 from ryle.engines.summing import Summing
 from ryle.engines.x import XEngine
-from ryle.net.packet_send import PacketMaker
-from ryle.net.packets import PacketMap, packet_map
-from ryle.net.pcap_write import PcapWriter
-from ryle.net.replay import PcapSource
 from ryle.products.deliver import deliver
 from ryle.receive.entrances import MappedEntrance
+from ryle.receive.packets import PacketMap, packet_map
+from ryle.receive.replay import PcapSource
+from ryle.send.packets import PacketMaker
+from ryle.store.pcap_write import PcapWriter
 from ryle.wire.packets import Parser, build
 
 TIMES, CHANNELS, INPUTS = 16, 8, 4  # of a packet

@@ -15,12 +15,12 @@ from ryle.config import changed
 from ryle.correlate import reference
 from ryle.engines.f import FEngine
 from ryle.engines.x import XEngine
-from ryle.net.assembly import Assembler
-from ryle.net.packets import packet_map
-from ryle.net.rows import RowMap
+from ryle.receive.assembly import Assembler
+from ryle.receive.entrance import block_of
 from ryle.receive.entrances import MappedEntrance
+from ryle.receive.packets import packet_map
+from ryle.receive.rows import RowMap
 from ryle.send.rows import RowSender
-from ryle.stream.entrance import block_of
 from ryle.wire.description import Format
 from ryle.wire.packets import build
 

@@ -5,10 +5,10 @@ import collections
 import numpy as np
 import pytest
 
+from ryle.config.addresses import endpoints
 from ryle.config.simulation import FaultsTable
-from ryle.net.addresses import endpoints
-from ryle.net.sending import InjectedFaults, Sending, plan
 from ryle.send.datagrams import Injector
+from ryle.send.sending import InjectedFaults, Sending, plan
 from ryle.wire.description import Format
 from ryle.wire.packets import Parser, build
 

@@ -9,7 +9,7 @@ import pytest
 
 from observations import observe_rows
 from ryle.chunk import BLOCK
-from ryle.net.sockets import receive_socket
+from ryle.receive.sockets import receive_socket
 from ryle.send.rows import HEADER, RowSender
 from ryle.wire.description import Format
 from ryle.wire.packets import Parser

@@ -9,7 +9,7 @@ import pytest
 from ports import free_ports
 from ryle.chunk import SampleChunk
 from ryle.config import Endpoint, parse
-from ryle.net.pcap import PcapFile
+from ryle.receive.pcap import PcapFile
 from ryle.send.samples import SampleMaker, SampleSender
 from ryle.simulate import VoltageSimulator
 from ryle.wire import spead

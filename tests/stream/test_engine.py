@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from ryle.net.accounting import Account
+from ryle.stream.account import Account
 from ryle.stream.block import Block
 from ryle.stream.engine import Engine
 from ryle.stream.metrics import Registry

@@ -15,7 +15,7 @@ from ryle.fpga.generate import Generate, Stream
 from ryle.fpga.pattern import counter_packet
 from ryle.fpga.simulator import Network, SimulatedFpga
 from ryle.fpga.transport import FpgaError
-from ryle.net.pcap import PcapFile
+from ryle.receive.pcap import PcapFile
 
 WIDTH = 64
 

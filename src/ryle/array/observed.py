@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..config import Observation
-from .direction import Direction, Sidereal
-from .geometry import Location
-from .time import SyncTime
-from .tracking import Antennas, PhaseTracker
+from ryle.array.direction import Direction, Sidereal
+from ryle.array.geometry import Location
+from ryle.array.time import SyncTime
+from ryle.array.tracking import Antennas, PhaseTracker
+from ryle.config import Observation
 
 
 def sync_time(observation: Observation) -> SyncTime:

@@ -19,20 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from ..array.delays import Delays
-from ..channelize import ChannelizerConfig
-from ..chunk import BLOCK
-from ..gpu.interface import DeviceArray, Gpu
-from ..gpu.power import EnergyMeter
-from .ahead import compile_ahead
-from .cufft import KINDS, Cufft, Plan, cufft_problem
-from .cufftdx import DxPlan, compiled_sizes
-from .gpu_timing import Budget, Times, interleave, record, sustain
-from .harness import ratios
-from .measured import CHANNELS, KEPT, Case, Measured, Prepared, forms, long_launch, matrix
-from .memory import copy_times, random_bytes
-from .results import Row, as_json, machine, table
-from .three_kernels import SOURCE, ThreeKernels, Tuning, defines, tuning_of
+from ryle.array.delays import Delays
+from ryle.bench.ahead import compile_ahead
+from ryle.bench.cufft import KINDS, Cufft, Plan, cufft_problem
+from ryle.bench.cufftdx import DxPlan, compiled_sizes
+from ryle.bench.gpu_timing import Budget, Times, interleave, record, sustain
+from ryle.bench.harness import ratios
+from ryle.bench.measured import CHANNELS, KEPT, Case, Measured, Prepared, forms, long_launch, matrix
+from ryle.bench.memory import copy_times, random_bytes
+from ryle.bench.results import Row, as_json, machine, table
+from ryle.bench.three_kernels import SOURCE, ThreeKernels, Tuning, defines, tuning_of
+from ryle.channelize import ChannelizerConfig
+from ryle.chunk import BLOCK
+from ryle.gpu.interface import DeviceArray, Gpu
+from ryle.gpu.power import EnergyMeter
 
 BASELINE = "three kernels"
 #: Rates of the three kernels that show them well written: Gsample/s on one H200 at 10 bit and 16 taps.
@@ -352,7 +352,7 @@ def bench_channelize(
     GpuUnavailable
         If there is no GPU.
     """
-    from ..gpu import open_gpu
+    from ryle.gpu import open_gpu
 
     gpu = open_gpu()
     console = Console()

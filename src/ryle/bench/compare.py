@@ -32,9 +32,9 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from ..config import Observation, changed, load
-from ..gpu import GpuUnavailable
-from ..products.metadata import AIPS_POLARIZATIONS
+from ryle.config import Observation, changed, load
+from ryle.gpu import GpuUnavailable
+from ryle.products.metadata import AIPS_POLARIZATIONS
 
 _CHANCE = 1e-9  # that agreeing files are said to differ
 
@@ -119,8 +119,8 @@ def backends(observation: Observation, engine: str, folder: Path, console: Conso
     GpuUnavailable
         If there is no GPU.
     """
-    from ..engines.offline import correlate
-    from ..engines.simulator import record
+    from ryle.engines.offline import correlate
+    from ryle.engines.simulator import record
 
     folder.mkdir(parents=True, exist_ok=True)
     capture = folder / "capture.pcap"

@@ -19,17 +19,16 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..chunk import BLOCK
-from ..correlate.correlator import product_inputs
-from ..correlate.multiply import kernel_for
-from ..gpu import Gpu, GpuUnavailable, open_gpu
-from .ahead import compile_ahead
-from .correlations import Case, Work, all_cases, check, headline_cases
-from .cublaslt import MatrixProduct
-from .gpu_timing import Launch, Sustained, sustain
-from .harness import ratios, take_turns
-from .memory import copies, random_bytes
-from .results import as_json, machine
+from ryle.bench.ahead import compile_ahead
+from ryle.bench.correlations import Case, Work, all_cases, check, headline_cases
+from ryle.bench.cublaslt import MatrixProduct
+from ryle.bench.gpu_timing import Launch, Sustained, sustain
+from ryle.bench.harness import ratios, take_turns
+from ryle.bench.memory import copies, random_bytes
+from ryle.bench.results import as_json, machine
+from ryle.chunk import BLOCK, product_inputs
+from ryle.correlate.multiply import kernel_for
+from ryle.gpu import Gpu, GpuUnavailable, open_gpu
 
 GEMM, COPY = "int8 matrix product (cuBLASLt)", "HBM copy"
 _GEMM_SIZE = 8192

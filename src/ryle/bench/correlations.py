@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..chunk import BLOCK, rows_from_parts
-from ..correlate.correlator import CorrelatorConfig, product_inputs
-from ..correlate.foreign import Foreign, Order
-from ..correlate.multiply import HopperMultiply, Multiply, PortableMultiply, make_multiply
-from ..correlate.samples import SAMPLES, SamplesMultiply
-from ..gpu import Gpu, Stream
-from ..gpu.interface import DeviceArray
-from .gpu_timing import Launch
+from ryle.bench.gpu_timing import Launch
+from ryle.chunk import BLOCK, product_inputs, rows_from_parts
+from ryle.correlate.correlator import CorrelatorConfig
+from ryle.correlate.foreign import Foreign, Order
+from ryle.correlate.multiply import HopperMultiply, Multiply, PortableMultiply, make_multiply
+from ryle.correlate.samples import SAMPLES, SamplesMultiply
+from ryle.gpu import Gpu, Stream
+from ryle.gpu.interface import DeviceArray
 
 INPUTS = (64, 128, 144, 160, 256, 512, 1024)
 TIMES = 4096

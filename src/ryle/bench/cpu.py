@@ -17,13 +17,13 @@ import scipy
 from rich.console import Console
 from rich.table import Table
 
-from .. import __version__
-from ..channelize.cpu import instruction_sets
-from ..correlate.cpu import available_kernels
-from . import fengine, fx, xengine
-from .harness import in_child
-from .results import commit
-from .timing import Figure
+from ryle import __version__
+from ryle.bench import fengine, fx, xengine
+from ryle.bench.harness import in_child
+from ryle.bench.results import commit
+from ryle.bench.timing import Figure
+from ryle.channelize.cpu import instruction_sets
+from ryle.correlate.cpu import available_kernels
 
 #: What is measured, each in a process of its own.
 PARTS: dict[str, Callable[[], list[Figure]]] = {

@@ -26,8 +26,9 @@ import numpy as np
 
 from ryle.bench.cpu import machine
 from ryle.bench.harness import Child, say, serve
-from ryle.net import dpdk
-from ryle.net.assembly import Assembler, Plan, grid
+from ryle.receive import dpdk
+from ryle.receive.assembly import Assembler, Plan, grid
+from ryle.send.dpdk import Emulation, Generator
 from ryle.wire.description import Format
 from ryle.wire.packets import build
 
@@ -148,7 +149,7 @@ def bench_ring(cores: list[int], seconds: float) -> dict[str, Any]:
     for _ in range(
         max(2, round(seconds / 2))
     ):  # in turns: other processes and machines take some of the memory's speed
-        generator = dpdk.Generator(
+        generator = Generator(
             device, pool, HEADER, stamps(assembler.counts().received // ANTENNAS + 1), BYTES, core=cores[1]
         )
         with source:
@@ -174,7 +175,7 @@ def bench_null(cores: list[int], seconds: float, split: bool) -> dict[str, Any]:
     pool = dpdk.Pool(buffers, BYTES if split else BYTES + 64, memory="host", payload_at=0 if split else 56, split=split)
     first = dpdk.Pool(4096, 128) if split else pool
     device = dpdk.Device("net_null1" if split else "net_null0", [first], descriptors=512)
-    emulation = dpdk.Emulation(device, HEADER, stamps(), BYTES, payloads=pool if split else None)
+    emulation = Emulation(device, HEADER, stamps(), BYTES, payloads=pool if split else None)
     source = dpdk.DpdkSource(assembler, device, [PORT], cores=[cores[0]], payload_pools=[pool])
     windows = Windows(assembler, source)
     with source:
@@ -210,7 +211,7 @@ def sender(core: int, name: str) -> None:
     def send(asked: dict[str, Any]) -> dict[str, Any]:
         rate = asked["rate"]
         count = int(rate * asked["seconds"]) // ANTENNAS * ANTENNAS
-        made = dpdk.Generator(
+        made = Generator(
             device, pool, HEADER, stamps(asked["first"]), BYTES, core=core, rate=rate, count=count, wait=False
         )
         began = time.perf_counter()

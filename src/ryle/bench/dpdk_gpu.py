@@ -29,8 +29,9 @@ from ryle.channelize import Blocks, ChannelizerConfig, Delays
 from ryle.channelize.cuda import CudaChannelizer
 from ryle.chunk import SampleChunk
 from ryle.gpu import open_gpu
-from ryle.net import dpdk
-from ryle.net.assembly import Assembler
+from ryle.receive import dpdk
+from ryle.receive.assembly import Assembler
+from ryle.send.dpdk import Emulation
 
 INPUTS, CHANNELS, HISTORY = base.ANTENNAS, 4096, 64  # packets of the block before that a block's windows reach into
 BYTES = base.BYTES
@@ -142,9 +143,7 @@ def run(gbps: float, seconds: float, beside: bool, blocks: TwoBlocks, pool: dpdk
     assembler = Assembler(base.plan(blocks.packets, chunks, True))
     headers = dpdk.Pool(4096, 128)
     device = dpdk.Device(f"net_null{number}", [headers], descriptors=512)
-    made = dpdk.Emulation(
-        device, base.HEADER, base.stamps(4 * blocks.packets), BYTES, payloads=pool, rate=gbps / base.GBPS
-    )
+    made = Emulation(device, base.HEADER, base.stamps(4 * blocks.packets), BYTES, payloads=pool, rate=gbps / base.GBPS)
     source = dpdk.DpdkSource(assembler, device, [base.PORT], cores=[core], payload_pools=[pool])
     stop, written = threading.Event(), [0]
     copier = threading.Thread(target=copy_beside, args=(blocks.gpu, stop, written, piece))

@@ -16,8 +16,8 @@ import time
 from typing import Any
 
 from ryle.gpu import open_gpu
-from ryle.net import dpdk
-from ryle.net.assembly import PORT, Assembler, Plan, grid
+from ryle.receive import dpdk
+from ryle.receive.assembly import PORT, Assembler, Plan, grid
 from ryle.wire.description import Format
 
 

@@ -15,13 +15,13 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-from ..channelize import Blocks, ChannelizerConfig, Delays
-from ..channelize import _native as native
-from ..channelize.cpu import CpuChannelizer, instruction_sets
-from ..chunk import SampleChunk
-from ..wire import _native as wire_native
-from ..wire.samples import pack, sum_squares
-from .timing import Figure, compare, interleave
+from ryle.bench.timing import Figure, compare, interleave
+from ryle.channelize import Blocks, ChannelizerConfig, Delays
+from ryle.channelize import _native as native
+from ryle.channelize.cpu import CpuChannelizer, instruction_sets
+from ryle.chunk import SampleChunk
+from ryle.wire import _native as wire_native
+from ryle.wire.samples import pack, sum_squares
 
 BITS, TAPS, PACKET = 10, 16, 4096
 BASELINE = "scipy.fft.rfft float32"

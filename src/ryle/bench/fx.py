@@ -12,17 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
+from ryle.bench.fengine import BITS, PACKET, TAPS, noise_chunk, transform_baseline
+from ryle.bench.timing import Figure, compare, interleave
+from ryle.bench.xengine import product_baseline, random_voltages
 from ryle.channelize import Blocks, Spectra
-from ryle.chunk import Integration
+from ryle.chunk import Integration, SampleChunk
+from ryle.config import Observation, example, load, parse
 from ryle.engines.f import FEngine
 from ryle.engines.x import XEngine
-
-from ..chunk import SampleChunk
-from ..config import Observation, example, load, parse
-from ..wire.samples import pack
-from .fengine import BITS, PACKET, TAPS, noise_chunk, transform_baseline
-from .timing import Figure, compare, interleave
-from .xengine import product_baseline, random_voltages
+from ryle.wire.samples import pack
 
 BASELINE = "scipy.fft.rfft float32 + complex64 matrix products"
 CHANNELS = 4096

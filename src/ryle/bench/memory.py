@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ryle.bench.gpu_timing import Launch, Times, interleave, record
 from ryle.gpu.interface import DeviceArray, Gpu, Stream
-
-from .gpu_timing import Launch, Times, interleave, record
 
 SOURCE = Path(__file__).with_name("memory.cu")
 COPY_BYTES = 1 << 30

@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from ..array.delays import Delays
-from ..channelize import ChannelizerConfig, make_channelizer
-from ..channelize.channelizer import Channelizer
-from ..chunk import SampleChunk
-from ..gpu.interface import Gpu
-from ..wire.samples import pack
-from .cufft import Plan, cufft_problem
-from .results import commit
+from ryle.array.delays import Delays
+from ryle.bench.cufft import Plan, cufft_problem
+from ryle.bench.results import commit
+from ryle.channelize import ChannelizerConfig, make_channelizer
+from ryle.channelize.channelizer import Channelizer
+from ryle.chunk import SampleChunk
+from ryle.gpu.interface import Gpu
+from ryle.wire.samples import pack
 
 #: What makes a channelizer; `ryle.channelize.make_channelizer` with a backend is one.
 Maker = Callable[[ChannelizerConfig], Channelizer]
@@ -362,7 +362,7 @@ def bench_precision(backend: str = "cpu", bits: int = 16, path: Path | None = No
     console = Console()
     transforms = dict(TRANSFORMS)
     if backend == "cuda":
-        from ..gpu import open_gpu
+        from ryle.gpu import open_gpu
 
         gpu = open_gpu()
         where = f"{gpu.name}, {gpu.driver}"
@@ -371,7 +371,7 @@ def bench_precision(backend: str = "cpu", bits: int = 16, path: Path | None = No
         else:
             transforms |= {f"cuFFT, {name} precision": library_transform(gpu, kind) for name, kind in LIBRARY.items()}
     else:
-        from .cpu import cpu_model
+        from ryle.bench.cpu import cpu_model
 
         where = cpu_model()
     begin = time.monotonic()

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from .. import __version__
-from ..gpu.interface import Gpu
+from ryle import __version__
+from ryle.gpu.interface import Gpu
 
 
 @dataclass(slots=True)

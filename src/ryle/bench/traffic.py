@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from .harness import Child
-from .traffic_account import CLASSES, Account, Second, Setting
-from .transport_link import free_ports
+from ryle.bench.harness import Child
+from ryle.bench.traffic_account import CLASSES, Account, Second, Setting
+from ryle.bench.transport_link import free_ports
 
 _CLOSING = 64  # packets of each sender after a trial, slowly: what was lost at its end is known once they are there
 _AHEAD = 0.05  # s between the telling and the beginning

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .lossless import Trial
+from ryle.bench.lossless import Trial
 
 #: What is counted of what came, besides the packets that were placed.
 CLASSES = ("late", "duplicate", "malformed", "foreign", "ring_full")

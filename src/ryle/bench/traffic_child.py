@@ -13,17 +13,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..config.tables import Endpoint
-from ..engines.capture import Capture, CaptureOptions, To
-from ..gpu import Gpu, open_gpu
-from ..net import dpdk
-from ..net.assembly import PORT, Plan, grid
-from ..net.send import Sender
-from ..net.sending import Sending
-from ..net.sources import Source, Together, UdpSource
-from ..net.verify import Filling, PayloadRule
-from ..wire.description import Format
-from .harness import Answers, emulated_gpu, say, serve
+from ryle.bench.harness import Answers, emulated_gpu, say, serve
+from ryle.config.tables import Endpoint
+from ryle.engines.capture import Capture, CaptureOptions, To
+from ryle.gpu import Gpu, open_gpu
+from ryle.receive import dpdk
+from ryle.receive.assembly import PORT, Plan, grid
+from ryle.receive.sources import Source, Together, UdpSource
+from ryle.send.dpdk import way_out
+from ryle.send.sender import Sender
+from ryle.send.sending import Sending
+from ryle.store.verify import Filling, PayloadRule
+from ryle.wire.description import Format
 
 _MEMIF_PACKETS = 13  # of a ring of shared memory: two to the power of it
 
@@ -181,7 +182,7 @@ def _memif_sender(told: dict[str, Any], format: Format) -> Callable[..., Any]:
     device.begin()
     while not device.up:
         time.sleep(0.01)
-    return dpdk.way_out(device, pool)
+    return way_out(device, pool)
 
 
 def _memif_source(told: dict[str, Any], plan: Plan, sink: Any) -> Source:

@@ -22,16 +22,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .. import __version__
-from ..engines.capture import To
-from ..gpu import Gpu, GpuUnavailable, open_gpu
-from ..wire.description import Format
-from . import dpdk
-from .bandwidth import host_and_gpus, host_memory
-from .harness import in_child
-from .lossless import Search, Trial, highest_lossless
-from .results import commit
-from .transport_link import WAYS, Link, Way
+from ryle import __version__
+from ryle.bench import dpdk
+from ryle.bench.bandwidth import host_and_gpus, host_memory
+from ryle.bench.harness import in_child
+from ryle.bench.lossless import Search, Trial, highest_lossless
+from ryle.bench.results import commit
+from ryle.bench.transport_link import WAYS, Link, Way
+from ryle.engines.capture import To
+from ryle.gpu import Gpu, GpuUnavailable, open_gpu
+from ryle.wire.description import Format
 
 SCHOLLAR, LIU = "Schollar 2012", "Liu et al. 2024"
 _START = 4.0  # Gb/s at which a search begins

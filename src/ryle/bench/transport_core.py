@@ -29,9 +29,10 @@ from rich.table import Table
 from ryle.bench.harness import Child, serve, take_turns
 from ryle.bench.traffic import stolen_seconds
 from ryle.config.tables import Endpoint
-from ryle.net.assembly import Assembler, Plan, grid
-from ryle.net.send import Sender, Sending
-from ryle.net.sources import Discard, RingSource, Source, UdpSource
+from ryle.receive.assembly import Assembler, Plan, grid
+from ryle.receive.sources import Discard, RingSource, Source, UdpSource
+from ryle.send.sender import Sender
+from ryle.send.sending import Sending
 from ryle.wire.description import Format
 
 PACKET = 8192

@@ -14,12 +14,12 @@ from ryle.bench.harness import emulated_gpu
 from ryle.config.tables import Endpoint
 from ryle.engines.capture import Capture, CaptureOptions, To
 from ryle.gpu import open_gpu
-from ryle.net import _native
-from ryle.net.assembly import PORT, Assembler, Plan, grid
-from ryle.net.sources import UdpSource
-from ryle.net.stored import Layout, StoredChunk
-from ryle.net.to_gpu import ChunkVerifier, GpuSink
-from ryle.net.verify import Filling, PayloadRule, Verified, verify
+from ryle.gpu.verify import ChunkVerifier, GpuSink
+from ryle.receive import _native
+from ryle.receive.assembly import PORT, Assembler, Plan, grid
+from ryle.receive.sources import UdpSource
+from ryle.store.chunk_file import Layout, StoredChunk
+from ryle.store.verify import Filling, PayloadRule, Verified, verify
 from ryle.wire.description import Format
 from ryle.wire.packets import build
 

@@ -9,16 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ryle.bench.lossless import Trial, taken_seconds
+from ryle.config.tables import Endpoint
+from ryle.engines.capture import Capture, CaptureOptions, To
 from ryle.gpu import Gpu, open_gpu
-
-from ..config.tables import Endpoint
-from ..engines.capture import Capture, CaptureOptions, To
-from ..net.assembly import Plan, grid
-from ..net.send import Sender
-from ..net.sending import Sending
-from ..net.sources import Discard, RingSource, Source, UdpSource
-from ..wire.description import Format
-from .lossless import Trial, taken_seconds
+from ryle.receive.assembly import Plan, grid
+from ryle.receive.sources import Discard, RingSource, Source, UdpSource
+from ryle.send.sender import Sender
+from ryle.send.sending import Sending
+from ryle.wire.description import Format
 
 _CHUNK_BYTES = 4 << 20
 _CHUNKS = 12

@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import cherk
 
-from ..chunk import BLOCK, SpectraChunk
-from ..correlate import CorrelatorConfig
-from ..correlate.cpu import CpuCorrelator, available_kernels
-from .timing import Figure, compare, interleave
+from ryle.bench.timing import Figure, compare, interleave
+from ryle.chunk import BLOCK, SpectraChunk
+from ryle.correlate import CorrelatorConfig
+from ryle.correlate.cpu import CpuCorrelator, available_kernels
 
 INPUTS, CHANNELS, BLOCKS = 64, 16, 64
 BASELINE = "complex64 matrix products (BLAS)"

@@ -27,8 +27,8 @@ from ryle.channelize.channelizer import (
     Layout,
     Rows,
     Spectra,
-    make_channelizer,
 )
+from ryle.channelize.registry import make_channelizer
 
 __all__ = [
     "Blocks",

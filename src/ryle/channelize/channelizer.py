@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ryle.array.delays import Delays
 from ryle.channelize.pfb import normalized, pfb_weights
-from ryle.chunk import BLOCK, SampleChunk, SampleWindow, SpectraChunk
+from ryle.chunk import BLOCK, SampleChunk, SampleWindow, SpectraChunk, valid_words
 from ryle.wire.samples import check_bits, packed_bytes
 
 
@@ -216,13 +215,6 @@ class Spectra:
         raise ValueError("these spectra are laid out as heaps; ask process() for layout=Blocks() or Rows()")
 
 
-def valid_words(valid: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Pack (input, spectrum) into words (input, block): bit ``s``, LSB first, is spectrum ``64 · block + s``."""
-    inputs, spectra = valid.shape
-    bits = np.packbits(valid.reshape(inputs, spectra // BLOCK, BLOCK), axis=-1, bitorder="little")
-    return bits.view("<u8").astype(np.uint64)[..., 0]
-
-
 class Channelizer(Protocol):
     """The operation, whatever carries it out. It remembers nothing between calls but the gains."""
 
@@ -361,38 +353,3 @@ def checked_gains(config: ChannelizerConfig, gains: ArrayLike) -> NDArray[np.com
     if not np.all(np.isfinite(full)):
         raise ValueError("gains must be finite")
     return full
-
-
-def _cpu(config: ChannelizerConfig) -> Channelizer:
-    from ryle.channelize.cpu import CpuChannelizer
-
-    return CpuChannelizer(config)
-
-
-def _reference(config: ChannelizerConfig) -> Channelizer:
-    from ryle.channelize.reference import ReferenceChannelizer
-
-    return ReferenceChannelizer(config)
-
-
-def _cuda(config: ChannelizerConfig) -> Channelizer:
-    from ryle.channelize.cuda import CudaChannelizer
-
-    return CudaChannelizer(config)
-
-
-#: Constructor of each form, by name.
-BACKENDS: dict[str, Callable[[ChannelizerConfig], Channelizer]] = {"cpu": _cpu, "cuda": _cuda, "reference": _reference}
-
-
-def make_channelizer(config: ChannelizerConfig, backend: str = "cpu") -> Channelizer:
-    """Make the form of the channelizer called `backend`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such form; the message lists those there are.
-    """
-    if backend not in BACKENDS:
-        raise ValueError(f"channelizer backend {backend!r} is unknown; use one of {', '.join(BACKENDS)}")
-    return BACKENDS[backend](config)

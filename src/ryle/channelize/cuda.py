@@ -13,7 +13,6 @@ stream cut into chunks gives the same bits as the whole.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,6 +42,7 @@ from ryle.channelize.cuda_tables import (
     point_turns,
     radix_turns,
 )
+from ryle.channelize.cuda_work import Work
 from ryle.channelize.payloads import Payloads
 from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.gpu import DeviceArray, Gpu, Kernel, Stream, open_gpu
@@ -50,42 +50,6 @@ from ryle.wire.samples import packed_bytes
 
 _ALIGN = 16  # spectra: groups begin at its multiples since sync
 _INTERMEDIATE = 1 << 30  # bytes of the intermediate array at most
-
-
-@dataclass(slots=True)
-class Work:
-    """Buffers on the device for one shape of call, with what they hold.
-
-    Parameters
-    ----------
-    samples : DeviceArray
-        uint8 (input, stride), packets one after the other; or uint64 (input, packet), addresses of payloads.
-    packets, packet_samples : int
-        Packets of an input, samples in one.
-    first_spectrum, spectra : int
-        Which spectra are made.
-    timestamp : int
-        ADC sample count of the first sample.
-    """
-
-    samples: DeviceArray
-    packets: int
-    packet_samples: int
-    timestamp: int
-    first_spectrum: int
-    spectra: int
-    groups: int
-    present: DeviceArray
-    coarse: DeviceArray
-    fine: DeviceArray
-    phase: DeviceArray
-    turns: DeviceArray
-    segment: DeviceArray
-    passes: DeviceArray
-    intermediate: DeviceArray
-    out: DeviceArray
-    counters: DeviceArray
-    output_power: DeviceArray
 
 
 class CudaChannelizer:

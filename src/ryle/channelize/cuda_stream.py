@@ -13,18 +13,16 @@ import math
 import weakref
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ryle.array.delays import Delays
 from ryle.channelize.channelizer import Layout
+from ryle.channelize.cuda_work import Launcher, Work
 from ryle.chunk import SampleChunk, SampleWindow
 from ryle.gpu import Event, Gpu
-
-if TYPE_CHECKING:
-    from ryle.channelize.cuda import CudaChannelizer, Work
 
 UNDER_WAY = 2  # calls at most
 _SPARE = 2  # packets: windows of a stream cover one more or less, as they fall
@@ -102,13 +100,13 @@ class CallQueue:
 
     Parameters
     ----------
-    channelizer : CudaChannelizer
+    channelizer : Launcher
         Whose kernels are launched.
     align : int
         Multiple since sync that groups of spectra begin at.
     """
 
-    def __init__(self, channelizer: CudaChannelizer, align: int) -> None:
+    def __init__(self, channelizer: Launcher, align: int) -> None:
         self._channelizer, self._gpu, self._align = channelizer, channelizer.gpu, align
         self._lanes: list[_Lane] = []
         self._running: deque[_Lane] = deque()
@@ -130,7 +128,7 @@ class CallQueue:
         *,
         dithered: bool = True,
     ) -> None:
-        """Enqueue a call with checked arguments; see `CudaChannelizer.launch`.
+        """Enqueue a call with checked arguments; see `ryle.channelize.cuda.CudaChannelizer.launch`.
 
         Raises
         ------

@@ -12,7 +12,7 @@ from ryle.channelize.channelizer import ChannelizerConfig
 from ryle.wire.samples import packed_bytes
 
 if TYPE_CHECKING:
-    from ryle.net.assembly import Chunk, Plan
+    from ryle.receive.assembly import Chunk, Plan
 
 ALIGNMENT = 16  # bytes: what a thread of the GPU fetches at once
 

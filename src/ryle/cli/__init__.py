@@ -19,7 +19,7 @@ app = typer.Typer(
 
 
 def _register() -> None:
-    from . import (
+    from ryle.cli import (
         bench,
         capture,
         check,
@@ -58,7 +58,7 @@ def _register() -> None:
 @app.callback(invoke_without_command=True)
 def _options(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
     if version:
-        from .. import __version__
+        from ryle import __version__
 
         typer.echo(f"ryle {__version__}")
         raise typer.Exit
@@ -68,13 +68,13 @@ def main() -> None:
     """Run the command line; mistakes of the user end with a message, not with a traceback."""
     from rich.console import Console
 
-    from ..config import ConfigError
-    from ..engines.supervisor import RunError
-    from ..fpga.transport import FpgaError
-    from ..fpga.verilate import BuildError
-    from ..gpu import GpuError, GpuUnavailable
-    from ..gpu.compile import CompileError
-    from ..monitor.controls import StatusError
+    from ryle.config import ConfigError
+    from ryle.engines.supervisor import RunError
+    from ryle.fpga.transport import FpgaError
+    from ryle.fpga.verilate import BuildError
+    from ryle.gpu import GpuError, GpuUnavailable
+    from ryle.gpu.compile import CompileError
+    from ryle.monitor.controls import StatusError
 
     _register()
     plain = (ConfigError, RunError, StatusError, GpuUnavailable, FpgaError, BuildError)

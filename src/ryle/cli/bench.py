@@ -51,22 +51,22 @@ def bench(
     other programs for speeds that mean something.
     """
     if what is What.CHANNELIZE:
-        from ..bench.channelize import bench_channelize
+        from ryle.bench.channelize import bench_channelize
 
         bench_channelize(seconds, full, json, cufftdx, quick)
     elif what is What.CORRELATE:
-        from ..bench.correlate import bench_correlate
+        from ryle.bench.correlate import bench_correlate
 
         bench_correlate(json, runs or (2 if quick else 3), seconds, quick)
     elif what is What.PRECISION:
-        from ..bench.precision import bench_precision
+        from ryle.bench.precision import bench_precision
 
         bench_precision(backend, bits, json)
     elif what is What.TRANSPORT:
-        from ..bench.transport import TransportOptions, bench_transport
+        from ryle.bench.transport import TransportOptions, bench_transport
 
         bench_transport(report, TransportOptions(confirm, seconds or 2.0, most, quick))
     else:
-        from ..bench.cpu import bench_cpu
+        from ryle.bench.cpu import bench_cpu
 
         bench_cpu(runs or 5, json)

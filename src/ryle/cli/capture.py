@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..engines.capture import To
-from .arguments import Payload, numbers
+from ryle.cli.arguments import Payload, numbers
+from ryle.engines.capture import To
 
 _WHAT, _WHERE, _TIME, _WAY = "What arrives", "Where it goes", "How long", "The way in"
 
@@ -94,10 +94,10 @@ def capture(
     dump` copies one out. Ends after --seconds or --idle, on Ctrl-C or SIGTERM; files are whole then, and whole but for
     the last chunk or packet after kill -9.
     """
-    from ..engines.capture import Capture
-    from ..engines.capture_plan import CaptureRequest, planned
-    from ..engines.capture_status import run_with_status
-    from ..net.recording import unused_stem
+    from ryle.engines.capture import Capture
+    from ryle.engines.capture_plan import CaptureRequest, planned
+    from ryle.engines.capture_status import run_with_status
+    from ryle.store.recording import unused_stem
 
     if files and to in (To.CHUNKS, To.PCAP):
         asked, files = files, unused_stem(files, overwrite=overwrite)

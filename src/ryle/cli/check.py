@@ -12,9 +12,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..config import ConfigError, Observation, Problem, gpu, load, rates, show
-from ..config.cautions import cautions
-from ..config.problems import toml
+from ryle.config import ConfigError, Observation, Problem, load, rates, show
+from ryle.config.cautions import cautions
+from ryle.engines import devices as gpu
+from ryle.problems import toml
 
 
 def check(
@@ -31,7 +32,7 @@ def check(
             Console(stderr=True).print(mistakes(error))
         raise typer.Exit(1) from None
     if as_json:
-        found = rates.summary(observation) | {"cautions": _plain(cautions(observation))}
+        found = rates.summary(observation) | {"cautions": _plain(_cautions(observation))}
         typer.echo(json.dumps(found, indent=2))
     else:
         Console().print(report(observation))
@@ -39,7 +40,7 @@ def check(
 
 def report(observation: Observation) -> RenderableType:
     """Lay out everything derived from an observation as tables."""
-    return Group(_overview(observation), _links(observation), _resources(observation), _notes(cautions(observation)))
+    return Group(_overview(observation), _links(observation), _resources(observation), _notes(_cautions(observation)))
 
 
 def mistakes(error: ConfigError) -> RenderableType:
@@ -59,6 +60,10 @@ def _listed(problems: list[Problem], style: str) -> list[RenderableType]:
 
 def _plain(problems: list[Problem]) -> list[dict[str, Any]]:
     return [{"key": p.key, "value": None if p.value is None else str(p.value), "remedy": p.remedy} for p in problems]
+
+
+def _cautions(observation: Observation) -> list[Problem]:
+    return [*gpu.gpu_cautions(observation), *cautions(observation)]
 
 
 def _overview(o: Observation) -> Table:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import ObservationFile, OutputDirectory, Overwrite
+from ryle.cli.arguments import ObservationFile, OutputDirectory, Overwrite
 
 
 def correlate(
@@ -23,9 +23,9 @@ def correlate(
     """Correlate recordings: VDIF files, mapped to antennas by the [vdif] table, or captures of packets."""
     from rich.console import Console
 
-    from ..config import load
-    from ..engines.offline import correlate as run
-    from ..products.deliver import deliver
+    from ryle.config import load
+    from ryle.engines.offline import correlate as run
+    from ryle.products.deliver import deliver
 
     observation, console = load(file), Console(stderr=True)
     for result in run(observation, [*inputs, *(more or [])], output, console, overwrite=overwrite):

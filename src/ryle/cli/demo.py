@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import Overwrite
+from ryle.cli.arguments import Overwrite
 
 
 def demo(
@@ -17,6 +17,6 @@ def demo(
     overwrite: Overwrite = False,
 ) -> None:
     """Observe a simulated sky with ten antennas over real UDP packets; compare what was found with what is there."""
-    from ..engines.demo import run_demo
+    from ryle.engines.demo import run_demo
 
     raise typer.Exit(0 if run_demo(output, overwrite=overwrite) else 1)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import ObservationFile, OutputDirectory, Overwrite
+from ryle.cli.arguments import ObservationFile, OutputDirectory, Overwrite
 
 app = typer.Typer(help="One engine process; prints status lines as JSON.", no_args_is_help=True)
 Index = Annotated[int, typer.Option(min=0, help="Which one, counted from 0.")]
@@ -19,8 +19,8 @@ Live = Annotated[bool, typer.Option("--live", help="An array sends, whatever [si
 @app.command()
 def f(file: ObservationFile, index: Index = 0, live: Live = False, supervised: Supervised = False) -> None:
     """Channelize some antennas: digitizer heaps in, F-heaps out."""
-    from ..config import load
-    from ..engines.f import serve
+    from ryle.config import load
+    from ryle.engines.f import serve
 
     observation = load(file)
     serve(observation.live if live else observation, index, supervised)
@@ -29,8 +29,8 @@ def f(file: ObservationFile, index: Index = 0, live: Live = False, supervised: S
 @app.command()
 def x(file: ObservationFile, index: Index = 0, live: Live = False, supervised: Supervised = False) -> None:
     """Correlate one substream: F-heaps, or others' packets, of all antennas in, visibilities out."""
-    from ..config import load
-    from ..engines.x import serve
+    from ryle.config import load
+    from ryle.engines.x import serve
 
     observation = load(file)
     serve(observation.live if live else observation, index, supervised)
@@ -45,7 +45,7 @@ def catcher(
     supervised: Supervised = False,
 ) -> None:
     """Collect visibilities of all substreams into a file."""
-    from ..config import load
-    from ..engines.catcher import serve
+    from ryle.config import load
+    from ryle.engines.catcher import serve
 
     serve(load(file), output, supervised, file=into, overwrite=overwrite)

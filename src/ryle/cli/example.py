@@ -18,7 +18,7 @@ def example(
 
     Some read a table of antennas from a file beside them: with --output both are written.
     """
-    from ..config import example, example_files, example_names
+    from ryle.config import example, example_files, example_names
 
     if not name:
         typer.echo("\n".join(example_names()))

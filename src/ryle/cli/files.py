@@ -45,8 +45,8 @@ def export(
     split: Annotated[bool, typer.Option("--split-polarizations", help="One output for each of xx, yy, …")] = False,
 ) -> None:
     """Write a visibility file as MeasurementSet, UVFITS or MIRIAD."""
-    from ..products.export import SUFFIXES, polarizations
-    from ..products.export import export as write
+    from ryle.products.export import SUFFIXES, polarizations
+    from ryle.products.export import export as write
 
     for form in to:
         for product in polarizations(file) if split else (None,):
@@ -59,7 +59,7 @@ def export(
 
 def recover(file: VisibilityFile) -> None:
     """Mend a visibility file whose writer was killed; it keeps every integration that was reported written."""
-    from ..products.uvh5 import recover as mend
+    from ryle.products.uvh5 import recover as mend
 
     typer.echo(mend(file))
 
@@ -69,7 +69,7 @@ def plot(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Directory; beside FILE if absent.")] = None,
 ) -> None:
     """Draw bandpasses, waterfalls, fringes, lags, closure phases, losses and ADC levels as PNG."""
-    from ..products.plots import plot_all
+    from ryle.products.plots import plot_all
 
     for picture in plot_all(file, output or file.parent):
         typer.echo(picture)
@@ -85,9 +85,9 @@ def image(
     robust: Annotated[float, typer.Option(help="Briggs' parameter, with robust weighting.")] = 0.0,
 ) -> None:
     """Make a dirty image of a phase-tracked field, with true right ascension and declination axes."""
-    from ..products.clean import clean, find_sources
-    from ..products.image import make_image
-    from ..products.plots.coverage import sky_image
+    from ryle.products.clean import clean, find_sources
+    from ryle.products.image import make_image
+    from ryle.products.plots.coverage import sky_image
 
     target = output or file.with_suffix(".png")
     made = make_image(file, parameter=stokes.value, weighting=weighting.value, robust=robust)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ..fpga.core import Core
+    from ryle.fpga.core import Core
 
 app = typer.Typer(help="Ryle's FPGA Ethernet core: registers, addresses, packet generator, counters, simulation.")
 arp = typer.Typer(help="The core's ARP table.")
@@ -30,7 +30,7 @@ _SAMPLES = "Samples, with --digitizer"
 
 @contextmanager
 def _opened(at: str) -> Iterator[Core]:
-    from ..fpga.core import Core
+    from ryle.fpga.core import Core
 
     with Core(at) as core:
         yield core
@@ -45,7 +45,7 @@ def status(
     all_: Annotated[bool, typer.Option("--all", help="Counters that are 0 too.")] = False,
 ) -> None:
     """Print link, addresses, rates and counters of a core."""
-    from ..fpga.view import show
+    from ryle.fpga.view import show
 
     with _opened(at) as core:
         show(core, interval=interval if watch else None, json=json, everything=all_)
@@ -123,8 +123,8 @@ def registers_() -> None:
     """List the register map."""
     from rich.console import Console
 
-    from ..fpga.registers import load
-    from ..fpga.view import register_table
+    from ryle.fpga.registers import load
+    from ryle.fpga.view import register_table
 
     Console().print(register_table(load()))
 
@@ -192,10 +192,10 @@ def generator_start(
     seed: Annotated[int, typer.Option(help="Of the noise.", min=0, rich_help_panel=_SAMPLES)] = 1,
 ) -> None:
     """Start the packet generator."""
-    from ..fpga.generate import Generate, Stream
-    from ..fpga.pattern import OFF, Pattern
-    from ..net.addresses import endpoints
-    from .arguments import numbers
+    from ryle.cli.arguments import numbers
+    from ryle.config.addresses import endpoints
+    from ryle.fpga.generate import Generate, Stream
+    from ryle.fpga.pattern import OFF, Pattern
 
     ends = endpoints(to)
     lags = [int(d) for d in numbers(delays, "--delays")] or [0] * len(ends)
@@ -243,7 +243,7 @@ def simulate(
 
     The first time it is built, which takes a minute.
     """
-    from ..fpga.simulator import Network, SimulatedFpga
+    from ryle.fpga.simulator import Network, SimulatedFpga
 
     if width not in (64, 128, 256, 512, 1024):
         raise typer.BadParameter(f"--width {width}: 64, 128, 256, 512 or 1024")
@@ -264,7 +264,7 @@ def demo(
     """Let a simulated FPGA's packets be captured, and correlated to visibilities; say whether all is as it was sent."""
     from rich.console import Console
 
-    from ..fpga.demo import run
+    from ryle.fpga.demo import run
 
     if not run(output, width, Console()):
         raise typer.Exit(1)

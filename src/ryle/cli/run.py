@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import ObservationFile, OutputDirectory, Overwrite
+from ryle.cli.arguments import ObservationFile, OutputDirectory, Overwrite
 
 
 def run(
@@ -27,17 +27,17 @@ def run(
     """
     from rich.console import Console
 
-    from ..config import load
-    from ..products.deliver import deliver
+    from ryle.config import load
+    from ryle.products.deliver import deliver
 
     observation = load(file)
     console = Console(stderr=True)
     if in_process:
-        from ..engines.offline import run_in_process
+        from ryle.engines.offline import run_in_process
 
         result = run_in_process(observation, output, console, overwrite=overwrite)
     else:
-        from ..engines.run import run_processes
+        from ryle.engines.run import run_processes
 
         result = run_processes(observation, output, simulate=simulate, console=console, overwrite=overwrite)
     if result.integrations:

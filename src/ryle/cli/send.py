@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import Payload, numbers, pair, settings
+from ryle.cli.arguments import Payload, numbers, pair, settings
 
 _RATE, _WHAT, _FAULTS, _WAY = "Rate and length", "What is sent", "Faults to inject", "The way out"
 
@@ -98,11 +98,11 @@ def send(
     """
     from rich.console import Console
 
-    from ..net.addresses import endpoints, senders
-    from ..net.send import send
-    from ..net.send_account import write_summary
-    from ..net.sending import InjectedFaults, Sending
-    from ..wire.description import Format
+    from ryle.config.addresses import endpoints, senders
+    from ryle.engines.send import send
+    from ryle.send.account import write_summary
+    from ryle.send.sending import InjectedFaults, Sending
+    from ryle.wire.description import Format
 
     jump_at, jump_by = pair(jump, "--jump") if jump else (None, 0)
     faults = InjectedFaults(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import ObservationFile
+from ryle.cli.arguments import ObservationFile
 
 
 def simulate(
@@ -22,7 +22,7 @@ def simulate(
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> None:
     """Send the packets of a simulated array, of its digitizers or of others' F-engines, as [simulate] has it."""
-    from ..engines.simulator import overridden, record, serve
+    from ryle.engines.simulator import overridden, record, serve
 
     faults = {"loss": loss, "duplicate": duplicate, "reorder": reorder, "corrupt": corrupt, "seed": fault_seed}
     observation = overridden(file, speed, duration, {k: v for k, v in faults.items() if v is not None})

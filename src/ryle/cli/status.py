@@ -28,10 +28,10 @@ def status(
     """
     if context.invoked_subcommand is not None:
         return
-    from ..monitor.controls import StatusError
-    from ..monitor.page import read_pages
-    from ..monitor.view import PagesView
-    from ..monitor.view import watch as watch_pages
+    from ryle.monitor.controls import StatusError
+    from ryle.monitor.page import read_pages
+    from ryle.monitor.view import PagesView
+    from ryle.monitor.view import watch as watch_pages
 
     pages = read_pages(page)
     if page is not None and not pages:
@@ -49,7 +49,7 @@ def _print_json(page: str | None, interval: float | None) -> None:
     import json
     import time
 
-    from ..monitor.page import read_pages
+    from ryle.monitor.page import read_pages
 
     if interval is None:
         typer.echo(json.dumps([p.as_dict() for p in read_pages(page)], indent=1))
@@ -67,7 +67,7 @@ def set_(
     page: PageName = None,
 ) -> None:
     """Set a control of a running process; says what is allowed if it cannot be."""
-    from ..monitor.page import set_control
+    from ryle.monitor.page import set_control
 
     found = set_control(key, value, page)
     typer.echo(f"{found.name}: {key} = {found.values[key]}")
@@ -83,10 +83,10 @@ def dump(
 
     Of a capture that was killed, what its ring still holds can be copied too.
     """
-    from ..monitor.controls import StatusError
-    from ..monitor.page import read_pages
-    from ..net.ring import RingReader
-    from ..net.stored import write_chunk
+    from ryle.monitor.controls import StatusError
+    from ryle.monitor.page import read_pages
+    from ryle.store.chunk_file import write_chunk
+    from ryle.store.ring_file import RingReader
 
     having = [p for p in read_pages(page) if (p.path / "ring").exists()]
     if len(having) != 1:
@@ -109,7 +109,7 @@ def dump(
 @app.command()
 def clean() -> None:
     """Remove the pages and rings of processes that are gone."""
-    from ..monitor.page import clean_pages
+    from ryle.monitor.page import clean_pages
 
     removed = clean_pages()
     typer.echo("\n".join(f"removed {name}" for name in removed) or "nothing to remove")

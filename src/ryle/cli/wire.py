@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from ..net.packet_check import Explained, PacketCheck
-    from ..wire.description import Format, HeaderField, Total
+    from ryle.receive.packet_check import Explained, PacketCheck
+    from ryle.wire.description import Format, HeaderField, Total
 
 app = typer.Typer(help="Packet formats: list, show, and check a capture against one.", no_args_is_help=True)
 
@@ -31,7 +31,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @app.command("list")
 def formats(as_json: AsJson = False) -> None:
     """List the shipped packet formats."""
-    from ..wire.description import Format, names
+    from ryle.wire.description import Format, names
 
     if as_json:
         return _print([{"name": name, "title": Format.load(name).title} for name in names()])
@@ -46,7 +46,7 @@ def formats(as_json: AsJson = False) -> None:
 @app.command()
 def show(format: FormatName, as_json: AsJson = False) -> None:
     """Show a packet format: header fields, payload, timestamp; a format of one's own is checked."""
-    from ..wire.description import Format
+    from ryle.wire.description import Format
 
     if as_json:
         f = Format.load(format)
@@ -69,8 +69,8 @@ def check(
 
     Ends with status 1 unless all packets are valid and none is missing, late or duplicate.
     """
-    from ..net.packet_check import PacketCheck
-    from ..wire.description import Format
+    from ryle.receive.packet_check import PacketCheck
+    from ryle.wire.description import Format
 
     found = PacketCheck(Format.load(format), pcap, port)
     if as_json:
@@ -134,7 +134,7 @@ def _summary(found: PacketCheck) -> RenderableType:
 
 
 def _total(total: Total) -> str:
-    from ..wire.description import terms
+    from ryle.wire.description import terms
 
     parts = [name if factor == 1 else f"{factor} {name}" for name, factor in terms(total).items()]
     text = " + ".join([*parts, *([str(total["add"])] if total.get("add") else [])])

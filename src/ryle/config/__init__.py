@@ -1,11 +1,12 @@
 """The observation file: TOML in, one checked object out."""
 
-from .cautions import FOREIGN_X_HEAPS
-from .observation import Observation, changed, recorded, simulated
-from .problems import ConfigError, Problem
-from .reading import example, example_files, example_names, load, parse
-from .tables import Endpoint
-from .units import show
+from ryle.config.cautions import FOREIGN_X_HEAPS
+from ryle.config.changes import changed, recorded, simulated
+from ryle.config.observation import Observation
+from ryle.config.reading import example, example_files, example_names, load, parse
+from ryle.config.tables import Endpoint
+from ryle.config.units import show
+from ryle.problems import ConfigError, Problem
 
 __all__ = [
     "FOREIGN_X_HEAPS",

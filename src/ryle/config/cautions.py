@@ -9,13 +9,12 @@ from collections.abc import Iterator
 import erfa
 import numpy as np
 
-from . import rates
-from .endpoints import run_of
-from .gpu import gpu_cautions
-from .network_checks import digitizer_runs
-from .observation import Observation
-from .problems import Problem
-from .units import show
+from ryle.config import rates
+from ryle.config.endpoints import run_of
+from ryle.config.network_checks import digitizer_runs
+from ryle.config.observation import Observation
+from ryle.config.units import show
+from ryle.problems import Problem
 
 _C = 299792458.0
 #: Of X-heaps in MeerKAT's layout.
@@ -24,8 +23,11 @@ _EPHEMERAL = range(32768, 61000)  # Linux's default range of ports for outgoing 
 
 
 def cautions(o: Observation) -> list[Problem]:
-    """Find what works but is probably not meant; each with key, value and what to think of."""
-    finders = (gpu_cautions, _delays, _levels, _headroom, _packets, _ports, _buffers, _integration, _summed, _ends)
+    """Find what works but is probably not meant; each with key, value and what to think of.
+
+    What this computer lacks is for `ryle.engines.devices.gpu_cautions` to say.
+    """
+    finders = (_delays, _levels, _headroom, _packets, _ports, _buffers, _integration, _summed, _ends)
     return [caution for find in (*finders, _foreign_heaps) for caution in find(o)]
 
 

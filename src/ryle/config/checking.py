@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .problems import Problem
+from ryle.problems import Problem
 
 if TYPE_CHECKING:
-    from .observation import Observation
+    from ryle.config.observation import Observation
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import network_checks  # noqa: F401 (registers its checks)
-from .checking import CHECKS, reads
-from .problems import ConfigError, Problem, did_you_mean, listed
+from ryle.config import network_checks  # noqa: F401 (registers its checks)
+from ryle.config.checking import CHECKS, reads
+from ryle.problems import ConfigError, Problem, did_you_mean, listed
 
 if TYPE_CHECKING:
-    from .observation import Observation
+    from ryle.config.observation import Observation
 
 
-#: What the CUDA channelizer does; on which GPU is another matter (see `ryle.config.gpu`).
+#: What the CUDA channelizer does; on which GPU is another matter (see `ryle.engines.devices`).
 GPU_CHANNELS = tuple(1 << k for k in range(6, 17))
 
 

@@ -6,12 +6,12 @@ import ipaddress
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .checking import reads
-from .endpoints import Endpoint, Run, own_runs, run_of
-from .problems import Problem, listed
+from ryle.config.checking import reads
+from ryle.config.endpoints import Endpoint, Run, own_runs, run_of
+from ryle.problems import Problem, listed
 
 if TYPE_CHECKING:
-    from .observation import Engine, Observation
+    from ryle.config.observation import Engine, Observation
 
 
 def digitizer_runs(o: Observation) -> list[Run]:

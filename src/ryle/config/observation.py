@@ -7,7 +7,7 @@ sizes, integration length, channel frequencies, endpoints) is derived here, once
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr
 
-from ..chunk import BLOCK
-from . import checks, tables
-from .problems import ConfigError, explain
-from .simulation import SimulateTable
-from .tables import (
+from ryle.chunk import BLOCK
+from ryle.config import tables
+from ryle.config.simulation import SimulateTable
+from ryle.config.tables import (
     AntennaTable,
     ArrayTable,
     BandTable,
@@ -40,8 +39,8 @@ from .tables import (
 )
 
 if TYPE_CHECKING:
-    from ..wire.description import Format
-    from ..wire.spectra import SpectraLayout
+    from ryle.wire.description import Format
+    from ryle.wire.spectra import SpectraLayout
 
 _CHUNK_BYTES = 4 << 20  # what X-engines work on at a time
 #: Chunks of others' packets that an X-engine has room for besides those that F-engines may be apart.
@@ -144,8 +143,8 @@ class Observation(tables.Table):
         """
         if self.fengine.packets is None:
             return None
-        from ..wire.description import Format
-        from ..wire.spectra import SpectraLayout
+        from ryle.wire.description import Format
+        from ryle.wire.spectra import SpectraLayout
 
         beside = Path(self._source).parent / self.fengine.packets
         return SpectraLayout.of(Format.load(beside if beside.is_file() else self.fengine.packets))
@@ -159,7 +158,7 @@ class Observation(tables.Table):
         ConfigError
             If there is no such format, or it has mistakes, or does not hold such samples.
         """
-        from ..wire.description import Format
+        from ryle.wire.description import Format
 
         d = self.digitizer
         beside = Path(self._source).parent / d.packets
@@ -180,7 +179,7 @@ class Observation(tables.Table):
         ValueError
             If the format's placement has no packet of this input's stream.
         """
-        from ..wire.spectra import solved
+        from ryle.wire.spectra import solved
 
         f, stream = self.digitizer_format, self.streams[index].stream
         names = f.timestamp.stream
@@ -436,69 +435,3 @@ class Observation(tables.Table):
         if self.fengine.gains_file is not None:
             gains *= np.load(Path(self._source).parent / self.fengine.gains_file)
         return gains
-
-
-def changed(observation: Observation, /, **changes: Mapping[str, Any]) -> Observation:
-    """Copy with some tables' keys changed: ``changed(o, xengine={"integration": Fraction(1)})``.
-
-    Parameters
-    ----------
-    observation : Observation
-        Stays as it is.
-    **changes : mapping
-        New values by key, by table, in base units or as text with units; a table that was absent is made of them.
-
-    Raises
-    ------
-    ConfigError
-        If a value is not allowed or the tables no longer agree.
-    """
-    values = {name: getattr(observation, name) for name in Observation.model_fields}
-    for name, change in changes.items():
-        values[name] = dict(values.get(name) or ()) | dict(change)
-    try:
-        copy = Observation.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError(observation.source, explain(error, Observation, values)) from None
-    copy._source, copy._text = observation._source, observation._text
-    if problems := checks.run(copy):
-        raise ConfigError(copy.source, problems)
-    return copy
-
-
-def recorded(
-    observation: Observation, /, *, lo: Fraction, sideband: str, complex_samples: bool, packet_samples: int
-) -> Observation:
-    """One band of an observation as it comes from a recording: 32-bit float samples in packets that cross no network.
-
-    Parameters
-    ----------
-    observation : Observation
-        Stays as it is.
-    lo, sideband
-        Of the band, as in ``[band]``.
-    complex_samples : bool
-        Whether the recording's samples are complex.
-    packet_samples : int
-        Samples of one packet of the chunks that hold it.
-    """
-    band = observation.band.model_copy(update={"lo": lo, "sideband": sideband})
-    changes = {"bits": 32, "complex": complex_samples, "heap_samples": packet_samples}
-    digitizer = observation.digitizer.model_copy(update=changes)
-    return _derived_anew(observation.model_copy(update={"band": band, "digitizer": digitizer}))
-
-
-def simulated(observation: Observation) -> Observation:
-    """Give the observation that a simulator makes: Ryle's own F-engines stand in for others', inputs in their order."""
-    if observation.fengine.packets is None:
-        return observation
-    own = {"packets": None, "spectra_per_heap": observation.batch_spectra}
-    fengine = observation.fengine.model_copy(update=own)
-    return _derived_anew(observation.model_copy(update={"fengine": fengine, "inputs": []}))
-
-
-def _derived_anew(copy: Observation) -> Observation:
-    for name, value in vars(Observation).items():
-        if isinstance(value, cached_property):
-            copy.__dict__.pop(name, None)  # derived from what has just changed
-    return copy

@@ -10,8 +10,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..chunk import BLOCK
-from .observation import SPARE_CHUNKS, Observation
+from ryle.chunk import BLOCK
+from ryle.config.observation import SPARE_CHUNKS, Observation
 
 #: Bytes on the wire around one IP packet: preamble 7 + delimiter 1, header 14, check sequence 4, gap 12 (IEEE 802.3).
 ETHERNET = 38
@@ -22,7 +22,7 @@ SPECTRA_ITEMS, VISIBILITY_ITEMS = 8, 9
 CASPER_HEADER, DUMPS = 48, 8
 #: Header of Ryle's packets of rows (wire/formats/ryle_rows.toml).
 ROWS_HEADER = 64
-#: Chunks of a receiver as `ryle.net` makes it: two windows of 4 that are filling, and 4 that are being processed.
+#: Chunks of a receiver as `ryle.receive` makes it: two windows of 4 that are filling, and 4 that are being processed.
 RING = 12
 #: Bytes of one visibility in a UVH5 file: complex64, flag, nsamples as float32; the last two before compression.
 FILE_VALUE = 8 + 1 + 4

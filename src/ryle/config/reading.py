@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from . import checks
-from .observation import Observation
-from .problems import ConfigError, Problem, did_you_mean, explain, file_order
-from .units import FROM_FILE
+from ryle.config import checks
+from ryle.config.observation import Observation
+from ryle.config.units import FROM_FILE
+from ryle.problems import ConfigError, Problem, did_you_mean, explain, file_order
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 

@@ -13,9 +13,9 @@ from pydantic import BaseModel, WithJsonSchema
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from . import tables
-from .observation import Observation
-from .problems import toml
+from ryle.config import tables
+from ryle.config.observation import Observation
+from ryle.problems import toml
 
 _INTRODUCTION = """\
 # The observation file
@@ -44,7 +44,7 @@ marked optional may be absent.
 
 def page() -> str:
     """Write the page in Markdown (MyST)."""
-    from .reading import EXAMPLES
+    from ryle.config.reading import EXAMPLES
 
     names = ", ".join(f"`{p.name}`" for p in sorted(EXAMPLES.glob("*.toml")))
     parts = [_INTRODUCTION.format(examples=names)]

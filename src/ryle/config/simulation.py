@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from .tables import Table
-from .units import Angle, Duration, Flux, Hertz, Seconds
+from ryle.config.tables import Table
+from ryle.config.units import Angle, Duration, Flux, Hertz, Seconds
 
 
 class SourceTable(Table):

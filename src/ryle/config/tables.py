@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from .endpoints import Endpoint as Endpoint
-from .endpoints import EndpointRanges, EndpointText
-from .units import Angle, Bytes, Duration, Frequency, Length, Seconds
+from ryle.config.endpoints import Endpoint as Endpoint
+from ryle.config.endpoints import EndpointRanges, EndpointText
+from ryle.config.units import Angle, Bytes, Duration, Frequency, Length, Seconds
 
 DIGITIZER_BITS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 32)
 

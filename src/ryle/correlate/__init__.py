@@ -9,7 +9,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from ryle.correlate.correlator import Correlator, CorrelatorConfig, product_inputs
+from ryle.chunk import product_inputs
+from ryle.correlate.correlator import Correlator, CorrelatorConfig
 
 __all__ = ["BACKENDS", "Correlator", "CorrelatorConfig", "make_correlator", "product_inputs"]
 

@@ -65,26 +65,6 @@ class CorrelatorConfig:
         return self.antennas * (self.antennas + 1) // 2 * self.polarizations**2
 
 
-def product_inputs(antennas: int, polarizations: int) -> NDArray[np.int64]:
-    """List the inputs of each product, in the order of the X-engine's output.
-
-    Parameters
-    ----------
-    antennas, polarizations : int
-        Numbers of antennas and of polarizations of each.
-
-    Returns
-    -------
-    ndarray of int64, shape (product, 2)
-        Inputs ``(i, j)`` of the product ``x_i · conj(x_j)``: with ``p`` polarizations, product
-        ``p² · (a2(a2+1)/2 + a1) + p1 + p · p2`` has ``i = p · a1 + p1`` and ``j = p · a2 + p2``, ``a1 <= a2``.
-    """
-    a2, a1 = np.tril_indices(antennas)
-    p = polarizations
-    p2, p1 = np.divmod(np.arange(p * p), p)
-    return np.stack([np.add.outer(p * a1, p1).ravel(), np.add.outer(p * a2, p2).ravel()], axis=1).astype(np.int64)
-
-
 def check_chunk(config: CorrelatorConfig, chunk: SpectraChunk) -> None:
     """Refuse a chunk that a correlator of this size cannot take.
 

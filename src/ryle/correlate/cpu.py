@@ -11,9 +11,9 @@ import os
 
 import numpy as np
 
-from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk
+from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk, product_inputs
 from ryle.correlate import _native
-from ryle.correlate.correlator import CorrelatorConfig, by_antenna, check_chunk, product_inputs
+from ryle.correlate.correlator import CorrelatorConfig, by_antenna, check_chunk
 from ryle.correlate.packets import Unpacker, check_packets
 
 #: K-blocks whose products surely fit in 32 bits; longer sums pass through 64 bits.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.chunk import BLOCK, parts_from_rows
-from ryle.correlate.correlator import product_inputs
+from ryle.chunk import BLOCK, parts_from_rows, product_inputs
 
 
 def unpack_valid(valid: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -16,16 +16,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ..gpu import Gpu, open_gpu
-from ..monitor.controls import Control, StatusError
-from ..monitor.page import StatusPage
-from ..net.assembly import Assembler, Chunk, Plan
-from ..net.recording import ChunkRecorder, Files, PacketRecorder
-from ..net.ring import RingFile
-from ..net.sources import Source
-from ..net.stored import Layout
-from ..net.to_gpu import GpuSink
-from ..net.verify import PayloadRule, Verified, verify
+from ryle.gpu import Gpu, open_gpu
+from ryle.gpu.verify import GpuSink
+from ryle.monitor.controls import Control, StatusError
+from ryle.monitor.page import StatusPage
+from ryle.receive.assembly import Assembler, Chunk, Plan
+from ryle.receive.sources import Source
+from ryle.store.chunk_file import Layout
+from ryle.store.recording import ChunkRecorder, Files, PacketRecorder
+from ryle.store.ring_file import RingFile
+from ryle.store.verify import PayloadRule, Verified, verify
 
 #: Ethernet header and checksum, preamble and gap, IPv4 and UDP headers: what a UDP payload takes besides itself.
 WIRE_OVERHEAD = 14 + 4 + 20 + 20 + 8

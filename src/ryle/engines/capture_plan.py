@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..config.tables import Endpoint, ReceiveTable
-from ..net.addresses import endpoints
-from ..net.assembly import Part, Plan, heap_parts
-from ..net.discover import discover
-from ..net.receiving import open_source
-from ..net.recording import Files
-from ..net.sources import Source
-from ..net.verify import Filling, PayloadRule
-from ..wire.description import Format
-from .capture import CaptureOptions, To
+from ryle.config.addresses import endpoints
+from ryle.config.tables import Endpoint, ReceiveTable
+from ryle.engines.capture import CaptureOptions, To
+from ryle.receive.assembly import Part, Plan, heap_parts
+from ryle.receive.discover import discover
+from ryle.receive.receiving import open_source
+from ryle.receive.sources import Source
+from ryle.store.recording import Files
+from ryle.store.verify import Filling, PayloadRule
+from ryle.wire.description import Format
 
 _CHUNK_BYTES = 8 << 20
 _LISTEN = 1.0  # seconds

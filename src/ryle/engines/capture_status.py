@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..monitor.status import StatusReporter
-from .capture import LOSSES, Capture
-from .control import DrainControl
+from ryle.engines.capture import LOSSES, Capture
+from ryle.engines.control import DrainControl
+from ryle.monitor.status import StatusReporter
 
 
 def run_with_status(capture: Capture, name: str = "capture", json: Path | None = None) -> dict[str, Any]:

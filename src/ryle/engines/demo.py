@@ -22,14 +22,14 @@ from pyuvdata import UVData
 from rich.console import Console
 from rich.table import Table
 
-from ..config import Observation, example, load
-from ..products.clean import FoundSource, clean, find_sources
-from ..products.deliver import deliver
-from ..products.image import Image, make_image
-from ..products.plots.coverage import sky_image
-from ..products.projection import offline_iers
-from ..simulate import VoltageSimulator
-from .run import RunResult, run_processes
+from ryle.config import Observation, example, load
+from ryle.engines.run import RunResult, run_processes
+from ryle.products.clean import FoundSource, clean, find_sources
+from ryle.products.deliver import deliver
+from ryle.products.image import Image, make_image
+from ryle.products.plots.coverage import sky_image
+from ryle.products.projection import offline_iers
+from ryle.simulate import VoltageSimulator
 
 #: A position is recovered if it is off by less than this fraction of the beam's minor axis.
 POSITION_TOLERANCE = 0.1

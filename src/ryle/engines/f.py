@@ -19,10 +19,10 @@ from ryle.config import Observation
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.window import SampleBuffer, WindowShape, f_batch
 from ryle.monitor.status import StatusReporter
-from ryle.net.spectra import SpectraSender
 from ryle.receive.entrances import MappedEntrance
 from ryle.receive.samples import SampleMap
 from ryle.send.rows import RowSender
+from ryle.send.spectra import SpectraSender
 from ryle.stream.block import Block
 from ryle.stream.engine import Engine, Inlet
 from ryle.stream.metrics import Registry

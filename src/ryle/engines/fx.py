@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ryle.channelize import Blocks
-from ryle.channelize.channelizer import valid_words
-from ryle.chunk import BLOCK, SampleChunk, SpectraChunk
+from ryle.chunk import BLOCK, SampleChunk, SpectraChunk, valid_words
 from ryle.config import Observation
 from ryle.engines.catcher import WriteFile
 from ryle.engines.f import Channelize, FEngine, Samples

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ..channelize import Blocks, Spectra
-from ..config import Observation, simulated
-from ..net.packet_send import PacketMaker
-from ..simulate import VoltageSimulator
-from .f import FEngine
+from ryle.channelize import Blocks, Spectra
+from ryle.config import Observation, simulated
+from ryle.engines.f import FEngine
+from ryle.send.packets import PacketMaker
+from ryle.simulate import VoltageSimulator
 
 
 class PacketGenerator:

@@ -9,23 +9,23 @@ from pathlib import Path
 from rich.console import Console
 
 from ryle.config import ConfigError, Observation, Problem, show
-from ryle.config.problems import listed
 from ryle.engines.catcher import WriteFile
 from ryle.engines.f import sample_map
 from ryle.engines.fx import fx_steps
 from ryle.engines.run import RunResult
 from ryle.engines.watching import tell_account, watched
 from ryle.engines.x import x_steps
-from ryle.net.assembly import Assembler
-from ryle.net.packets import packet_map
-from ryle.net.pcap import PcapFile
-from ryle.net.replay import PcapSource
+from ryle.problems import listed
 from ryle.products.observed import metadata
 from ryle.products.uvh5 import UVH5Writer
+from ryle.receive.assembly import Assembler
 from ryle.receive.dumps import DumpMap
+from ryle.receive.entrance import Entrance
 from ryle.receive.entrances import MappedEntrance
+from ryle.receive.packets import packet_map
+from ryle.receive.pcap import PcapFile
+from ryle.receive.replay import PcapSource
 from ryle.stream.engine import Engine
-from ryle.stream.entrance import Entrance
 from ryle.stream.step import Step
 from ryle.wire.description import Format
 from ryle.wire.packets import Parser

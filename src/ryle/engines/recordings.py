@@ -9,10 +9,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ..array.observed import sync_time
-from ..array.time import SyncTime, vdif_tai
-from ..config import ConfigError, Observation, Problem, show
-from ..net.vdif_files import NoSamplesError, VdifInput, VdifSource
+from ryle.array.observed import sync_time
+from ryle.array.time import SyncTime, vdif_tai
+from ryle.config import ConfigError, Observation, Problem, show
+from ryle.store.vdif_files import NoSamplesError, VdifInput, VdifSource
 
 Spans = dict[tuple[int, int], tuple[int, int]]
 

@@ -12,12 +12,12 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 
-from ..config import FOREIGN_X_HEAPS, Observation
-from ..gpu import GpuUnavailable, gpu_problem
-from ..monitor.table import LOSSES, RunTable
-from ..products.observed import input_labels, kept_note, output_file
-from ..products.uvh5 import record
-from .supervisor import STAGES, Child, RunError, Supervisor
+from ryle.config import FOREIGN_X_HEAPS, Observation
+from ryle.engines.supervisor import STAGES, Child, RunError, Supervisor
+from ryle.gpu import GpuUnavailable, gpu_problem
+from ryle.monitor.table import LOSSES, RunTable
+from ryle.products.observed import input_labels, kept_note, output_file
+from ryle.products.uvh5 import record
 
 
 @dataclass

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..array.observed import sync_time
-from ..config import ConfigError, Endpoint, Observation, Problem, changed, load
-from ..config.units import parse_quantity
-from ..monitor.progress import track_samples
-from ..monitor.status import StatusReporter
-from ..net.digitizer import DigitizerSender
-from ..net.packet_send import PacketSender
-from ..net.pcap_write import PcapWriter
-from ..send.datagrams import Datagrams, Injector
-from ..send.samples import SampleMaker, SampleSender
-from ..simulate import VoltageSimulator
-from ..wire.description import Format
-from .control import DrainControl
-from .generator import PacketGenerator
+from ryle.array.observed import sync_time
+from ryle.config import ConfigError, Endpoint, Observation, Problem, changed, load
+from ryle.config.units import parse_quantity
+from ryle.engines.control import DrainControl
+from ryle.engines.generator import PacketGenerator
+from ryle.monitor.progress import track_samples
+from ryle.monitor.status import StatusReporter
+from ryle.send.datagrams import Datagrams, Injector
+from ryle.send.digitizer import DigitizerSender
+from ryle.send.packets import PacketSender
+from ryle.send.samples import SampleMaker, SampleSender
+from ryle.simulate import VoltageSimulator
+from ryle.store.pcap_write import PcapWriter
+from ryle.wire.description import Format
 
 #: Format of MeerKAT's digitizer heaps.
 MEERKAT = "meerkat_digitizer"

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ryle.net.accounting import Account
-from ryle.net.pcap import CaptureAccount
+from ryle.receive.pcap import CaptureAccount
+from ryle.stream.account import Account
 from ryle.stream.engine import Engine
 
 _TURN = 0.1  # seconds between two looks at how far it is

@@ -11,14 +11,14 @@ from ryle.correlate import CorrelatorConfig, make_correlator
 from ryle.engines.catcher import WriteFile
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.window import f_batch
-from ryle.net.packets import packet_map
-from ryle.net.visibilities import VisibilitySender
 from ryle.products.uvh5 import UVH5Writer
+from ryle.receive.entrance import Entrance
 from ryle.receive.entrances import MappedEntrance
 from ryle.receive.heaps import HeapMap
+from ryle.receive.packets import packet_map
+from ryle.send.visibilities import VisibilitySender
 from ryle.stream.block import Block
 from ryle.stream.engine import Engine, Inlet
-from ryle.stream.entrance import Entrance
 from ryle.stream.metrics import Registry
 from ryle.stream.ring import Reader, Ring
 from ryle.stream.step import EachBlock, Step

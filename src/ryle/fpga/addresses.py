@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Callable
 from typing import TypeVar
 
-from .transport import FpgaError
+from ryle.fpga.transport import FpgaError
 
 T = TypeVar("T")
 

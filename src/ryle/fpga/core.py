@@ -8,12 +8,12 @@ import time
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from . import registers
-from .addresses import ip_number, ip_text, mac_number, mac_text, parsed
-from .generate import Generate, beats_in_period
-from .pattern import COUNTER_HEADER, DIGITIZER_HEADER
-from .registers import Register, RegisterMap
-from .transport import FpgaError, Transport, opened
+from ryle.fpga import registers
+from ryle.fpga.addresses import ip_number, ip_text, mac_number, mac_text, parsed
+from ryle.fpga.generate import Generate, beats_in_period
+from ryle.fpga.pattern import COUNTER_HEADER, DIGITIZER_HEADER
+from ryle.fpga.registers import Register, RegisterMap
+from ryle.fpga.transport import FpgaError, Transport, opened
 
 _ARP_WRITE, _ARP_READ, _ARP_CLEAR = 1, 2, 3
 

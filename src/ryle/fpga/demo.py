@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from ..config import load
-from ..net.pacing import LocalQueues
-from ..net.pcap import PcapFile
-from ..net.pcap_write import PcapWriter
-from .generate import Generate, Stream
-from .pattern import DIGITIZER_HEADER, Pattern, digitizer_packet
-from .simulator import Network, SimulatedFpga
-from .transport import FpgaError
+from ryle.config import load
+from ryle.fpga.generate import Generate, Stream
+from ryle.fpga.pattern import DIGITIZER_HEADER, Pattern, digitizer_packet
+from ryle.fpga.simulator import Network, SimulatedFpga
+from ryle.fpga.transport import FpgaError
+from ryle.receive.pcap import PcapFile
+from ryle.send.pacing import LocalQueues
+from ryle.store.pcap_write import PcapWriter
 
 #: Samples by which antennas' inputs lag, x and y of each.
 DELAYS = (0, 0, 3, 3, 7, 7)

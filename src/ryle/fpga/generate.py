@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
-from .pattern import Pattern
-from .transport import FpgaError
+from ryle.fpga.pattern import Pattern
+from ryle.fpga.transport import FpgaError
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..wire import spead
+from ryle.wire import spead
 
 #: Bytes of a digitizer packet before its samples.
 DIGITIZER_HEADER = spead.preamble(4)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from .core import Core
-from .transport import FpgaError, Simulated
-from .verilate import ROOT, build
+from ryle.fpga.core import Core
+from ryle.fpga.transport import FpgaError, Simulated
+from ryle.fpga.verilate import ROOT, build
 
 #: Clocks that make a second for the core's rates: a simulation is some thousand times slower than an FPGA.
 CLOCK_HZ = 250_000

@@ -12,9 +12,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..config.units import show as with_unit
-from .core import Core, Status
-from .registers import RegisterMap
+from ryle.config.units import show as with_unit
+from ryle.fpga.core import Core, Status
+from ryle.fpga.registers import RegisterMap
 
 
 def show(core: Core, *, interval: float | None, json: bool, everything: bool, console: Console | None = None) -> None:

@@ -18,7 +18,7 @@ __all__ = ["KERNEL_MODULES", "KernelVariant", "kernel_variants"]
 
 #: Modules with kernels.
 KERNEL_MODULES: tuple[str, ...] = (
-    "ryle.net.to_gpu",
+    "ryle.gpu.verify",
     "ryle.channelize.cuda_kernels",
     "ryle.correlate.cuda",
     "ryle.bench.memory",

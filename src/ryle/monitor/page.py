@@ -4,7 +4,7 @@ A page is a directory ``/dev/shm/ryle.NAME`` that holds::
 
     status.json     the newest version: owner, time, values, declared controls
     set/ID          what somebody wants a control to be, until the owner takes it
-    ring            the blocks of a live capture, if there is one (`ryle.net.ring`)
+    ring            the blocks of a live capture, if there is one (`ryle.store.ring_file`)
 
 Nothing here is locked. Each version is a file of its own that takes the place of the one before by rename(2), which the
 kernel makes atomic: a reader opens the old version or the new one, whole, however the writer ends. The owner is known
@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .controls import Control, StatusError
-from .owner import Owner
+from ryle.monitor.controls import Control, StatusError
+from ryle.monitor.owner import Owner
 
 _PREFIX = "ryle."
 _BUILDING = ".ryle."  # a page that its owner is just making or taking away

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-from .controls import Control
-from .page import StatusPage
+from ryle.monitor.controls import Control
+from ryle.monitor.page import StatusPage
 
 _PATIENCE = 0.1  # seconds that somebody who sets a control waits at most, between two lines too
 

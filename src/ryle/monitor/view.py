@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from .page import Page, read_pages
-from .table import Rate
+from ryle.monitor.page import Page, read_pages
+from ryle.monitor.table import Rate
 
 _LONG = 8  # members of a list that are shown
 

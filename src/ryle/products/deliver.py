@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ..config import Observation
-from .export import SUFFIXES, export, polarizations
-from .plots import plot_all
+from ryle.config import Observation
+from ryle.products.export import SUFFIXES, export, polarizations
+from ryle.products.plots import plot_all
 
 
 def pictures_directory(observation: Observation, file: Path) -> Path:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import __version__
-from ..config import Observation
+from ryle import __version__
+from ryle.config import Observation
 
 if TYPE_CHECKING:
-    from .metadata import ObservationMetadata
+    from ryle.products.metadata import ObservationMetadata
 
 #: Endings of what a run leaves, besides pictures and logs.
 _MADE = {".uvh5", ".journal", ".ms", ".uvfits", ".mir"}
@@ -52,8 +52,8 @@ def kept_note(observation: Observation, file: Path) -> str | None:
 def metadata(observation: Observation) -> ObservationMetadata:
     """Everything that the visibility file states."""
     # Here, because they bring astropy and pyuvdata: a supervisor asks for the file's name only, and starts 3 s earlier.
-    from ..array.observed import antennas, location, sync_time
-    from .metadata import ObservationMetadata, PhaseCentre
+    from ryle.array.observed import antennas, location, sync_time
+    from ryle.products.metadata import ObservationMetadata, PhaseCentre
 
     place, array = location(observation), antennas(observation)
     centre = observation.phase_centre

@@ -11,12 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.chunk import Integration
+from ryle.chunk import Integration, product_inputs
 from ryle.config import Observation
 from ryle.config.rates import DUMPS
-from ryle.correlate import product_inputs
-from ryle.net.assembly import Plan
-from ryle.net.assembly_plan import heap_parts
+from ryle.receive.assembly import Plan
+from ryle.receive.assembly_plan import heap_parts
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 
@@ -59,7 +58,7 @@ class DumpMap:
     observation : Observation
         With ``catcher.packets``.
     waits : bool
-        Whether the source can be held up (`ryle.net.assembly.Plan.waits`).
+        Whether the source can be held up (`ryle.receive.assembly.Plan.waits`).
     """
 
     unit = 1

@@ -8,11 +8,11 @@ from typing import Generic, Protocol, TypeVar
 
 from ryle.config import Endpoint, Observation
 from ryle.config.observation import Engine
-from ryle.net.assembly import Assembler, Plan
-from ryle.net.receiving import make_source
-from ryle.net.sources import Source
+from ryle.receive.assembly import Assembler, Plan
+from ryle.receive.entrance import Entrance
+from ryle.receive.receiving import make_source
+from ryle.receive.sources import Source
 from ryle.stream.block import Block
-from ryle.stream.entrance import Entrance
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")

@@ -10,9 +10,9 @@ import numpy as np
 
 from ryle.chunk import BLOCK, SpectraChunk
 from ryle.config import Observation
-from ryle.net._native import to_kblocks
-from ryle.net.assembly import Plan
-from ryle.net.assembly_plan import Part, heap_parts
+from ryle.receive._native import to_kblocks
+from ryle.receive.assembly import Plan
+from ryle.receive.assembly_plan import Part, heap_parts
 from ryle.receive.entrances import SPARE, open_chunks
 from ryle.stream.block import Block
 from ryle.wire.description import Format
@@ -34,7 +34,7 @@ class HeapMap:
     batches : int
         Length of a block in batches of lcm(64, spectra per heap) spectra.
     waits : bool
-        Whether the source can be held up (`ryle.net.assembly.Plan.waits`).
+        Whether the source can be held up (`ryle.receive.assembly.Plan.waits`).
     timed : bool
         Whether streams are not further apart than usual; else, with `waits`, by as much as memory allows.
     """

@@ -8,7 +8,7 @@ import numpy as np
 
 from ryle.chunk import SampleChunk
 from ryle.config import Observation
-from ryle.net.assembly import Plan
+from ryle.receive.assembly import Plan
 from ryle.receive.entrances import SPARE, open_chunks
 from ryle.stream.block import Block
 
@@ -31,7 +31,7 @@ class SampleMap:
     held : int
         Samples that the F-engine holds on to, for spectra to come.
     waits : bool
-        Whether the source can be held up (`ryle.net.assembly.Plan.waits`).
+        Whether the source can be held up (`ryle.receive.assembly.Plan.waits`).
     timed : bool
         Whether streams are apart by ``network.skew`` at most; else, with `waits`, by as much as memory allows.
     """

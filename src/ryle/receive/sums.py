@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ryle.chunk import Integration
 from ryle.config import Observation
 from ryle.config.observation import SPARE_CHUNKS
-from ryle.net.assembly import Plan
-from ryle.net.assembly_plan import heap_parts
+from ryle.receive.assembly import Plan
+from ryle.receive.assembly_plan import heap_parts
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 
@@ -40,7 +40,7 @@ class SumMap:
     observation : Observation
         Sizes.
     waits : bool
-        Whether the source can be held up (`ryle.net.assembly.Plan.waits`).
+        Whether the source can be held up (`ryle.receive.assembly.Plan.waits`).
     timed : bool
         Whether streams are not further apart than usual; else, with `waits`, by as much as memory allows.
     """

@@ -1,6 +1,6 @@
 """Packets of simulated boards on their way: faults to order, and out at a rate or as receivers take them.
 
-Faults are those of `ryle send` (``native/net/faults.h``): which packet suffers what follows from the seed, its stream
+Faults are those of `ryle send` (``native/send/faults.h``): which packet suffers what follows from the seed, its stream
 and its number in it alone.
 """
 
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from ryle.config import Endpoint
 from ryle.config.simulation import FaultsTable
 from ryle.config.tables import NetworkTable
-from ryle.net import _native
-from ryle.net.pacing import LocalQueues
-from ryle.net.send_account import FATES
-from ryle.net.sockets import send_socket
+from ryle.receive import _native
+from ryle.receive.sockets import send_socket
+from ryle.send.pacing import LocalQueues
+from ryle.send.sending import FATES
 from ryle.wire.description import Format
 from ryle.wire.packets import compiled
 

@@ -2,7 +2,7 @@
 
 A packet is a header of 64 bytes and a slice of what the channelizer has laid out as `ryle.channelize.Rows`: 64 spectra
 of a run of channels of one antenna, ``[channel][pol][128]`` (``wire/formats/ryle_rows.toml``). Headers are made
-natively and user space copies no payload (``native/net/send_rows.cpp``).
+natively and user space copies no payload (``native/send/rows.cpp``).
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.channelize.channelizer import valid_words
-from ryle.chunk import BLOCK
+from ryle.chunk import BLOCK, valid_words
 from ryle.config import Endpoint, Observation
 from ryle.config.tables import NetworkTable
-from ryle.net import _native
-from ryle.net.sockets import interface_index
+from ryle.receive import _native
+from ryle.receive.sockets import interface_index
 from ryle.wire.description import Format
 
 #: The packets' description.

@@ -1,7 +1,7 @@
 """A simulated array: sky and receivers to voltages to digitizer samples."""
 
-from .digitizer import DigitizedChunk, Digitizer
-from .sky import Mount, Sky, coherency
-from .voltages import Truth, VoltageSimulator
+from ryle.simulate.digitizer import DigitizedChunk, Digitizer
+from ryle.simulate.sky import Mount, Sky, coherency
+from ryle.simulate.voltages import Truth, VoltageSimulator
 
 __all__ = ["DigitizedChunk", "Digitizer", "Mount", "Sky", "Truth", "VoltageSimulator", "coherency"]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..chunk import SampleChunk
-from ..config import Observation
-from ..wire.samples import pack, packed_bytes
+from ryle.chunk import SampleChunk
+from ryle.config import Observation
+from ryle.wire.samples import pack, packed_bytes
 
 #: Bins of a histogram, about; with more bits than these need, several codes share one.
 HISTOGRAM_BINS = 1024

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..array.observed import antennas
-from ..config import Observation
-from .noise import Stream, generator
+from ryle.array.observed import antennas
+from ryle.config import Observation
+from ryle.simulate.noise import Stream, generator
 
 #: Fraction of the band at each edge over which the anti-alias filter rolls off.
 EDGE = 0.009

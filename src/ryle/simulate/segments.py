@@ -15,9 +15,9 @@ import ducc0
 import numpy as np
 from numpy.typing import NDArray
 
-from ..config import Observation
-from .noise import Noise
-from .receivers import FILTER_REACH
+from ryle.config import Observation
+from ryle.simulate.noise import Noise
+from ryle.simulate.receivers import FILTER_REACH
 
 #: Largest error of a fringe phase from holding delays during a segment, rad.
 PHASE_ERROR = 0.01

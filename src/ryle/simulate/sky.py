@@ -27,11 +27,11 @@ import numpy as np
 from astropy.time import Time
 from numpy.typing import ArrayLike, NDArray
 
-from ..array.direction import Sidereal
-from ..array.observed import antennas, phase_centre, sync_time
-from ..array.tracking import SPEED_OF_LIGHT
-from ..config import Observation
-from ..config.simulation import SourceTable
+from ryle.array.direction import Sidereal
+from ryle.array.observed import antennas, phase_centre, sync_time
+from ryle.array.tracking import SPEED_OF_LIGHT
+from ryle.config import Observation
+from ryle.config.simulation import SourceTable
 
 Mount = Literal["alt-az", "equatorial", "fixed"]
 

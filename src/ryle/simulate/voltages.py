@@ -19,15 +19,15 @@ import numpy as np
 from astropy.time import Time
 from numpy.typing import ArrayLike, NDArray
 
-from ..array.direction import azel_directions
-from ..array.observed import antennas
-from ..config import Observation
-from ..config.simulation import SourceTable
-from .digitizer import DigitizedChunk, Digitizer
-from .noise import Noise, Stream, generator
-from .receivers import Receivers
-from .segments import Segments
-from .sky import Mount, Sky, coherency, feed_matrix
+from ryle.array.direction import azel_directions
+from ryle.array.observed import antennas
+from ryle.config import Observation
+from ryle.config.simulation import SourceTable
+from ryle.simulate.digitizer import DigitizedChunk, Digitizer
+from ryle.simulate.noise import Noise, Stream, generator
+from ryle.simulate.receivers import Receivers
+from ryle.simulate.segments import Segments
+from ryle.simulate.sky import Mount, Sky, coherency, feed_matrix
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ryle.stream.ring import Aborted, Readable
 from ryle.stream.step import Step
 
 if TYPE_CHECKING:
-    from ryle.net.accounting import Account
+    from ryle.stream.account import Account
 
 _TURN = 0.1  # seconds between two looks at whether anything has failed
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from ryle.config.problems import ConfigError, Problem, did_you_mean, explain, file_order, listed
+from ryle.problems import ConfigError, Problem, did_you_mean, explain, file_order, listed
 from ryle.wire.mistakes import mistakes
 from ryle.wire.parameters import put_in, split
 from ryle.wire.tables import AXES, PLACES, Description, HeaderField, Total, terms

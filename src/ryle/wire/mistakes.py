@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ryle.config.problems import Problem, did_you_mean, listed
+from ryle.problems import Problem, did_you_mean, listed
 from ryle.wire.tables import MOST_HEAP_SAMPLES, MOST_SAMPLES, Description, HeaderField, Total, terms
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence
 from fractions import Fraction
 from typing import Any
 
-from ryle.config.problems import Problem, did_you_mean, listed
+from ryle.problems import Problem, did_you_mean, listed
 
 #: Where numbers stand; ``*`` is any key or index.
 _NUMBERS = tuple(

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..chunk import PacketOrder
-from .description import Format, Total, terms
+from ryle.chunk import PacketOrder
+from ryle.wire.description import Format, Total, terms
 
 _SPECTRA, _INPUTS = {"time", "channel"}, {"antenna", "input", "pol"}
 

@@ -1,0 +1,80 @@
+"""Observations made of others: with other values, one band of a recording, what a simulator makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from pydantic import ValidationError
+
+from ryle.config import checks
+from ryle.config.observation import Observation
+from ryle.problems import ConfigError, explain
+
+
+def changed(observation: Observation, /, **changes: Mapping[str, Any]) -> Observation:
+    """Copy with some tables' keys changed: ``changed(o, xengine={"integration": Fraction(1)})``.
+
+    Parameters
+    ----------
+    observation : Observation
+        Stays as it is.
+    **changes : mapping
+        New values by key, by table, in base units or as text with units; a table that was absent is made of them.
+
+    Raises
+    ------
+    ConfigError
+        If a value is not allowed or the tables no longer agree.
+    """
+    values = {name: getattr(observation, name) for name in Observation.model_fields}
+    for name, change in changes.items():
+        values[name] = dict(values.get(name) or ()) | dict(change)
+    try:
+        copy = Observation.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(observation.source, explain(error, Observation, values)) from None
+    copy._source, copy._text = observation._source, observation._text
+    if problems := checks.run(copy):
+        raise ConfigError(copy.source, problems)
+    return copy
+
+
+def recorded(
+    observation: Observation, /, *, lo: Fraction, sideband: str, complex_samples: bool, packet_samples: int
+) -> Observation:
+    """One band of an observation as it comes from a recording: 32-bit float samples in packets that cross no network.
+
+    Parameters
+    ----------
+    observation : Observation
+        Stays as it is.
+    lo, sideband
+        Of the band, as in ``[band]``.
+    complex_samples : bool
+        Whether the recording's samples are complex.
+    packet_samples : int
+        Samples of one packet of the chunks that hold it.
+    """
+    band = observation.band.model_copy(update={"lo": lo, "sideband": sideband})
+    changes = {"bits": 32, "complex": complex_samples, "heap_samples": packet_samples}
+    digitizer = observation.digitizer.model_copy(update=changes)
+    return _derived_anew(observation.model_copy(update={"band": band, "digitizer": digitizer}))
+
+
+def simulated(observation: Observation) -> Observation:
+    """Give the observation that a simulator makes: Ryle's own F-engines stand in for others', inputs in their order."""
+    if observation.fengine.packets is None:
+        return observation
+    own = {"packets": None, "spectra_per_heap": observation.batch_spectra}
+    fengine = observation.fengine.model_copy(update=own)
+    return _derived_anew(observation.model_copy(update={"fengine": fengine, "inputs": []}))
+
+
+def _derived_anew(copy: Observation) -> Observation:
+    for name, value in vars(Observation).items():
+        if isinstance(value, cached_property):
+            copy.__dict__.pop(name, None)  # derived from what has just changed
+    return copy

@@ -1,0 +1,84 @@
+"""What the GPU forms need for an observation, and whether this computer has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ryle.config.observation import Observation
+from ryle.gpu import GpuError, GpuUnavailable, open_gpu
+from ryle.problems import Problem
+
+if TYPE_CHECKING:
+    from ryle.gpu import Gpu
+
+#: Architecture, shared memory of a block in bytes, and GPUs that have them.
+DEVICES = (
+    ("sm_80", 166912, "A100"),
+    ("sm_86", 101376, "GeForce RTX 30, A10, A40"),
+    ("sm_89", 101376, "GeForce RTX 40, L4, L40"),
+    ("sm_90a", 232448, "H100, H200"),
+    ("sm_100", 232448, "B200"),
+    ("sm_120", 101376, "GeForce RTX 50"),
+)
+
+
+def needs(o: Observation) -> str:
+    """Say which GPUs the F-engine of an observation runs on."""
+    able = [names for arch, shared, names in DEVICES if _refusal(o, shared, arch) is None]
+    suited = (
+        "any from Ampere on" if len(able) == len(DEVICES) else "such as " + ", ".join(able) if able else "none known"
+    )
+    return f"needs an NVIDIA GPU ({suited}), its driver 580 or later, and pip install 'ryle[cuda]'"
+
+
+def here(o: Observation) -> tuple[str, str | None]:
+    """Find the GPU of this computer.
+
+    Returns
+    -------
+    found : str
+        Its name, or "none".
+    problem : str or None
+        Why the F-engine of the observation cannot use it.
+    """
+    gpu, missing = _opened()
+    if gpu is None:
+        return "none", missing
+    return gpu.name, _refusal(o, gpu.shared_bytes, gpu.arch)
+
+
+def gpu_cautions(o: Observation) -> Iterator[Problem]:
+    """Warn of what this computer lacks; another may run the engines."""
+    if o.fengine.backend == "cuda" and (o.f_engines or o.simulate is not None):
+        _, problem = here(o)
+        if problem is not None:
+            remedy = f'F-engines will not start on this computer: {problem}; elsewhere they may; "cpu" runs anywhere'
+            yield Problem("fengine.backend", "cuda", remedy)
+    if o.xengine.backend == "cuda":
+        _, missing = _opened()
+        if missing is not None:
+            remedy = f'X-engines will not start on this computer: {missing}; elsewhere they may; "cpu" runs anywhere'
+            yield Problem("xengine.backend", "cuda", remedy)
+
+
+@cache
+def _opened() -> tuple[Gpu | None, str | None]:
+    try:
+        return open_gpu(), None
+    except (GpuUnavailable, GpuError) as error:
+        return None, str(error)
+
+
+def _refusal(o: Observation, shared_bytes: int, arch: str) -> str | None:
+    """Say why a device cannot do what the observation asks for."""
+    from ryle.channelize import ChannelizerConfig
+    from ryle.channelize.cuda_plan import make_plan
+
+    f, d = o.fengine, o.digitizer
+    try:
+        make_plan(ChannelizerConfig(1, f.channels, f.taps, bits=d.bits, complex_input=d.complex), shared_bytes, arch)
+    except ValueError as error:
+        return str(error)
+    return None

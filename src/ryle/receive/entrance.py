@@ -1,0 +1,136 @@
+"""The entrance of an engine: packets from a source, put in their places by an assembler, read as blocks."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from ryle.stream.block import HOST, Block, Place
+from ryle.stream.ring import Readable
+
+if TYPE_CHECKING:
+    from ryle.receive.assembly import Assembler, Chunk, Plan
+    from ryle.receive.sources import Source
+    from ryle.stream.account import Account
+
+
+def block_of(chunk: Chunk, plan: Plan, unit: int = 1, place: Place = HOST) -> Block:
+    """View a chunk of packets as a block, with the planes ``present`` and ``notes``; see `Entrance`."""
+    return Block(
+        chunk.addresses if plan.pointers else chunk.data,
+        {"present": chunk.present, "notes": chunk.notes},
+        place,
+        chunk.epoch,
+        chunk.timestamp * unit,
+        plan.span * unit,
+    )
+
+
+class Entrance(Readable):
+    """A ring that an assembler writes. It drops the newest data if its readers are too slow, or holds the source up.
+
+    Parameters
+    ----------
+    name : str
+        Of what comes in, for people and accounts.
+    assembler : Assembler
+        Puts packets where they belong; its chunks become blocks with the planes ``present`` and ``notes``.
+    source : Source
+        Feeds the assembler.
+    unit : int
+        What a unit of the format's timestamps is in units of the blocks' time.
+    place : Place
+        Where the assembler's memory lies.
+    """
+
+    def __init__(self, name: str, assembler: Assembler, source: Source, *, unit: int = 1, place: Place = HOST) -> None:
+        super().__init__(name)
+        self.assembler, self.source = assembler, source
+        self._unit, self._place = unit, place
+        self._chunks: dict[int, Chunk] = {}
+        self._fetching = False
+        self._stopping = threading.Lock()
+        self._started = self._stopped = False
+        #: What to do about packets that are malformed because their senders leave an item out; empty if none are.
+        self.advice = ""
+
+    def start(self) -> None:
+        """Begin to receive."""
+        self.source.start()
+        self._started = True
+
+    def stop(self) -> None:
+        """Receive no more; what has come is still read. From any thread, repeatedly."""
+        with self._stopping:
+            if self._stopped:
+                return
+            self._stopped = True
+            self.source.stop()
+            self.assembler.stop_waiting()  # a thread that waits for memory can end
+            try:
+                self.source.join()
+            finally:
+                self.assembler.finish()
+
+    def abort(self) -> None:
+        """Wake everybody who waits here, with `Aborted`, and receive no more."""
+        super().abort()
+        self.assembler.stop_waiting()  # nobody may be left who gives memory back
+        self.stop()
+
+    def close(self) -> None:
+        """Receive no more; sockets are closed when nobody has the source any more."""
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether packets are still received; a source of files ends by itself."""
+        return not self._stopped and self.source.running
+
+    @property
+    def pending(self) -> int:
+        """Chunks that are complete and that no reader has taken yet."""
+        return self.assembler.counts().ready + self.fill
+
+    def account(self) -> Account:
+        """Say what became of every packet so far."""
+        return self.assembler.counts().account(self.name, self.source.kernel_drops)
+
+    def _fetch(self, timeout: float) -> None:
+        if self._fetching:  # another reader does, for all
+            self._changed.wait(timeout)
+            return
+        self._fetching = True
+        self._changed.release()
+        try:
+            chunk = self.assembler.next(timeout)
+            if not self.advice:
+                self._advise()
+            if chunk is None and self._started and not self.source.running:
+                self.stop()  # a file has been read; or receiving failed, which is raised here
+            ended = chunk is None and self.assembler.ended
+        finally:
+            self._changed.acquire()
+            self._fetching = False
+        if chunk is not None:
+            block = block_of(chunk, self.assembler.plan, self._unit, self._place)
+            self._chunks[id(block)] = chunk
+            self._spread(block)
+        elif ended:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _advise(self) -> None:
+        """Say once, on standard error too, what senders have to do about packets that lack an item."""
+        counts = self.assembler.counts()
+        if not counts.lacking:
+            return
+        field = self.assembler.plan.format.fields[counts.lacking]
+        remedy = f": {field.remedy}" if field.remedy else "; correct the sender, or describe its packets"
+        packets = "a packet is" if counts.faults["item"] == 1 else "packets are"
+        self.advice = f"{packets} malformed without item 0x{field.item or 0:04x}, {field.name}{remedy}"
+        print(f"{self.name}: {self.advice}", file=sys.stderr, flush=True)
+
+    def _free(self, block: Block) -> None:
+        self._chunks.pop(id(block)).release()

@@ -1,0 +1,145 @@
+"""The source that somebody asked for: sockets, a packet ring or DPDK, as ``[network.receive]`` and its like say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ryle.config.observation import RING_BYTES, Engine, Observation
+from ryle.config.tables import Endpoint, ReceiveTable
+from ryle.receive.sources import RingSource, Sink, Source, UdpSource, ports_of
+
+_SOCKET_BYTES = 64 << 20
+_FRAME = 9216  # bytes of a DPDK buffer, headers included
+_HEADERS = 64  # of Ethernet with a VLAN, IPv4 and UDP, rounded up
+_INTERFACES = "/sys/class/net"
+
+
+def make_source(
+    observation: Observation,
+    engine: Engine,
+    sink: Sink,
+    endpoints: Sequence[Endpoint],
+    *,
+    index: int = 0,
+    largest: int = 9216,
+) -> Source:
+    """Make the source of an engine's packets.
+
+    Parameters
+    ----------
+    observation : Observation
+        Says how engines of this kind receive.
+    engine : "f", "x" or "catcher"
+        Which kind.
+    sink : Assembler or Discard
+        What to feed.
+    endpoints : sequence of Endpoint
+        Where packets are sent to. Packets get the place in this list as their port number.
+    index : int
+        Which engine of its kind.
+    largest : int
+        Bytes of the longest packet (a UDP payload).
+
+    Returns
+    -------
+    Source
+        Not yet started.
+
+    Raises
+    ------
+    OSError, ValueError
+        If the system, or this build, cannot receive so; the message names the key and says what to do.
+    """
+    receive = observation.receive(engine, index)
+    return open_source(receive, sink, endpoints, interface=observation.network.interface, largest=largest)
+
+
+def open_source(
+    receive: ReceiveTable,
+    sink: Sink,
+    endpoints: Sequence[Endpoint],
+    *,
+    interface: str = "127.0.0.1",
+    largest: int = 9216,
+    gro: bool = True,
+) -> Source:
+    """Make a source; see `make_source`.
+
+    Parameters
+    ----------
+    receive : ReceiveTable
+        How.
+    interface : str
+        Address of the interface on which to join multicast groups.
+    gro : bool
+        Take trains of packets from sockets, where the system has them.
+    """
+    match receive.by:
+        case "packet_ring":
+            return _packet_ring(receive, sink, endpoints, interface)
+        case "dpdk":
+            return _dpdk(receive, sink, endpoints, largest)
+    if receive.threads > len(endpoints) and any(e.multicast for e in endpoints):
+        raise ValueError(
+            f"receive.threads = {receive.threads} for {len(endpoints)} multicast groups: every thread would get all "
+            f'packets of a group; use at most {len(endpoints)}, or receive.by = "packet_ring"'
+        )
+    return UdpSource(
+        sink,
+        endpoints,
+        interface=interface,
+        threads=receive.threads,
+        cores=receive.cores,
+        buffer=receive.buffer or _SOCKET_BYTES,
+        gro=gro,
+        largest=largest,
+    )
+
+
+def _packet_ring(receive: ReceiveTable, sink: Sink, endpoints: Sequence[Endpoint], interface: str) -> Source:
+    there = sorted(os.listdir(_INTERFACES)) if os.path.isdir(_INTERFACES) else []
+    if there and receive.device not in there:
+        raise ValueError(
+            f'receive.device = "{receive.device}": there is no such network interface; there are {", ".join(there)}'
+        )
+    try:
+        return RingSource(
+            sink,
+            endpoints,
+            interface=receive.device,
+            threads=receive.threads,
+            cores=receive.cores,
+            buffer=receive.buffer or RING_BYTES,
+            group_interface=interface,
+        )
+    except PermissionError as error:
+        raise PermissionError(
+            error.errno,
+            'receive.by = "packet_ring" needs CAP_NET_RAW: run as root, give the capability with '
+            "'setcap cap_net_raw+ep' to a copy of the Python interpreter, or with AmbientCapabilities in a systemd "
+            'unit; or set receive.by = "udp"',
+        ) from None
+
+
+def _dpdk(receive: ReceiveTable, sink: Sink, endpoints: Sequence[Endpoint], largest: int) -> Source:
+    from ryle.receive.dpdk import Device, DpdkConfig, DpdkSource, DpdkUnavailable, Pool, needed, start
+    from ryle.receive.dpdk.environment import is_pci, native
+
+    ports = ports_of(sink, endpoints)
+    pci = is_pci(receive.device)
+    frame = max(_FRAME, largest + _HEADERS)
+    buffers = max(needed(0), (receive.buffer or 0) // frame)
+    memory = max(512 << 20, 2 * receive.threads * buffers * frame)
+    try:
+        dpdk_error = native().DpdkError
+        start(DpdkConfig(devices=[receive.device] if pci else [], memory=memory))
+    except DpdkUnavailable as error:
+        raise OSError(f'receive.by = "dpdk": {error}') from None
+    try:
+        pools = [Pool(buffers, frame) for _ in range(receive.threads)]
+        device = Device(receive.device.split(",")[0] if pci else receive.device, pools, mtu=frame - _HEADERS)
+        device.steer({port: i % receive.threads for i, port in enumerate(ports)})
+        return DpdkSource(sink, device, ports, cores=receive.cores)
+    except dpdk_error as error:
+        raise OSError(f'receive.device = "{receive.device}": {error}') from None

@@ -1,0 +1,243 @@
+"""Chunks outside the memory of the process that assembled them: their layout, and files of them.
+
+A file is a page of 4096 bytes with the layout as JSON, then one record a chunk, all of equal length::
+
+    page        number, epoch, timestamp, placed; written last
+    marks       one byte a packet, 1 where it arrived, to a multiple of 4096 bytes
+    payloads    as in the ring, to a multiple of 4096 bytes
+
+A record counts only once its first page is there, so a file of a killed process opens and holds whole chunks only.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ryle.receive.assembly import Plan
+
+PAGE = 4096
+_MAGIC = b"RYLECHNK"
+_RECORD = struct.Struct("<8s4q")  # magic, number, epoch, timestamp, placed; then a CRC-32 of these
+
+
+def pages(nbytes: int) -> int:
+    """Round up to whole pages."""
+    return -(-nbytes // PAGE) * PAGE
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the bytes of a chunk are.
+
+    Parameters
+    ----------
+    format : str
+        Name of the packet format.
+    heads : tuple of tuple of int
+        The streams, as `ryle.receive.assembly.Plan.heads`.
+    fields : tuple of str
+        What the numbers of a head are.
+    packets : int
+        Packets of each head in a chunk.
+    shape : tuple of int
+        Shape of the payloads, uint8.
+    step : int
+        Timestamp from one packet of a head to the next.
+    origin : int
+        Timestamp at which a chunk begins.
+    unit : str
+        Of timestamps.
+    parts : int
+        Packets of a cell: 1, or those of a heap of several.
+    """
+
+    format: str
+    heads: tuple[tuple[int, ...], ...]
+    fields: tuple[str, ...]
+    packets: int
+    shape: tuple[int, ...]
+    step: int
+    origin: int
+    unit: str
+    parts: int = 1
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        """Give the layout of a plan's chunks."""
+        fields = (*plan.format.timestamp.stream, *(("port",) if plan.by_port else ()))
+        return cls(
+            plan.format.name,
+            tuple(tuple(head) for head in plan.heads),
+            fields,
+            plan.packets,
+            plan.shape,
+            plan.step,
+            plan.origin,
+            plan.format.timestamp.unit,
+            max(1, len(plan.parts)),
+        )
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of a chunk's payloads."""
+        return int(np.prod(self.shape))
+
+    @property
+    def cells(self) -> int:
+        """Packets of a chunk."""
+        return len(self.heads) * self.packets * self.parts
+
+    @property
+    def marks_shape(self) -> tuple[int, ...]:
+        """Shape of `AnyChunk.present`."""
+        cells = len(self.heads), self.packets
+        return (*cells, self.parts) if self.parts > 1 else cells
+
+    @property
+    def record_bytes(self) -> int:
+        """Bytes of a chunk's record in a file."""
+        return PAGE + pages(self.cells) + pages(self.data_bytes)
+
+    def to_json(self) -> str:
+        """Write it down."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read what `to_json` wrote."""
+        d: dict[str, Any] = json.loads(text)
+        d |= {"heads": tuple(tuple(h) for h in d["heads"]), "fields": tuple(d["fields"]), "shape": tuple(d["shape"])}
+        return cls(**d)
+
+
+class AnyChunk(Protocol):
+    """What chunks have wherever they lie."""
+
+    @property
+    def number(self) -> int:
+        """Place in time: ``(timestamp − origin) / (packets · step)``."""
+
+    @property
+    def epoch(self) -> int:
+        """Counts the times that the clock was taken to have moved."""
+
+    @property
+    def timestamp(self) -> int:
+        """Of the first packets."""
+
+    @property
+    def placed(self) -> int:
+        """Packets that arrived."""
+
+    @property
+    def data(self) -> NDArray[np.uint8]:
+        """Payloads, zeros where packets are missing."""
+
+    @property
+    def present(self) -> NDArray[np.uint8]:
+        """1 where a packet arrived, shape (head, packet), or (head, packet, part)."""
+
+
+@dataclass(frozen=True)
+class StoredChunk:
+    """A chunk out of a file or of another process's ring: an `AnyChunk`."""
+
+    number: int
+    epoch: int
+    timestamp: int
+    placed: int
+    data: NDArray[np.uint8]
+    present: NDArray[np.uint8]
+
+
+def file_header(layout: Layout) -> bytes:
+    """Give what a file begins with."""
+    text = layout.to_json().encode()
+    size = pages(len(_MAGIC) + 8 + len(text))
+    return (_MAGIC + struct.pack("<II", size, len(text)) + text).ljust(size, b"\0")
+
+
+def record_header(chunk: AnyChunk) -> bytes:
+    """Give the page that makes a record count."""
+    head = _RECORD.pack(_MAGIC, chunk.number, chunk.epoch, chunk.timestamp, chunk.placed)
+    return (head + struct.pack("<I", zlib.crc32(head))).ljust(PAGE, b"\0")
+
+
+def write_chunk(path: str | os.PathLike[str], layout: Layout, chunk: AnyChunk) -> None:
+    """Write one chunk to a file of its own."""
+    parts = [np.ascontiguousarray(chunk.present), np.ascontiguousarray(chunk.data)]
+    with Path(path).open("wb") as file:
+        file.write(file_header(layout))
+        file.write(record_header(chunk))
+        for part in parts:
+            file.write(part.data)
+            file.write(bytes(pages(part.nbytes) - part.nbytes))
+
+
+class ChunkFile:
+    """Read a file of chunks; iterating gives them in the order in which they were written.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Attributes
+    ----------
+    layout : Layout
+        What the chunks are.
+    damaged : int
+        Records that are not whole: of chunks that were being written when the process was killed.
+
+    Raises
+    ------
+    ValueError
+        If it is no file of chunks.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        with Path(path).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < PAGE or file.read(len(_MAGIC)) != _MAGIC:
+                raise ValueError(f"{path} is no file of chunks")
+            self._start, length = struct.unpack("<II", file.read(8))
+            self.layout = Layout.from_json(file.read(length))
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._bytes = np.frombuffer(self._map, np.uint8)
+        record = self.layout.record_bytes
+        self._at = [at for at in range(self._start, size - record + 1, record) if self._header(at)]
+        self.damaged = -(-(size - self._start) // record) - len(self._at)
+
+    def _header(self, at: int) -> tuple[int, ...] | None:
+        head = self._map[at : at + _RECORD.size]
+        (check,) = struct.unpack_from("<I", self._map, at + _RECORD.size)
+        magic, *numbers = _RECORD.unpack(head)
+        return tuple(numbers) if magic == _MAGIC and check == zlib.crc32(head) else None
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def __getitem__(self, index: int) -> StoredChunk:
+        at, layout = self._at[index], self.layout
+        numbers = self._header(at)
+        assert numbers is not None
+        marks = at + PAGE
+        data = marks + pages(layout.cells)
+        present = self._bytes[marks : marks + layout.cells].reshape(layout.marks_shape)
+        body = self._bytes[data : data + layout.data_bytes].reshape(layout.shape)
+        return StoredChunk(numbers[0], numbers[1], numbers[2], numbers[3], body, present)
+
+    def __iter__(self) -> Iterator[StoredChunk]:
+        for index in range(len(self)):
+            yield self[index]

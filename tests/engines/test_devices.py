@@ -1,0 +1,79 @@
+"""What the GPU form needs is said, and what a computer lacks is a doubt, not a mistake."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from ryle.channelize.cuda_kernels import compile_variants
+from ryle.config import changed, example, load
+from ryle.engines import devices as gpu
+
+
+def cautions(o):
+    return list(gpu.gpu_cautions(o))
+
+
+SMALL = SimpleNamespace(name="Turing", arch="sm_75", shared_bytes=65536)
+RTX = SimpleNamespace(name="RTX", arch="sm_89", shared_bytes=101376)
+
+
+@pytest.fixture
+def observed(monkeypatch):
+    """Make an observation with the GPU form, on a computer with a GPU or without."""
+    gpu._opened.cache_clear()
+
+    def make(here, bits=8, **fengine):
+        answer = (here, None) if here is not None else (None, "no driver")
+        monkeypatch.setattr(gpu, "_opened", lambda: answer)
+        o = load(example("paper128"))
+        fengine = {"backend": "cuda", "taps": 16, **fengine}
+        return changed(
+            o, digitizer={"bits": bits, "heap_samples": 4096}, fengine=fengine, xengine={"channels_per_substream": None}
+        )
+
+    return make
+
+
+def test_a_gpu_that_can(observed):
+    o = observed(RTX, channels=8192)
+    assert gpu.here(o) == ("RTX", None) and cautions(o) == []
+    assert "any from Ampere on" in gpu.needs(o)
+
+
+def test_a_gpu_that_cannot(observed):
+    o = observed(SMALL, bits=10, channels=65536, taps=32)
+    (caution,) = [c for c in cautions(o) if c.key == "fengine.backend"]
+    assert "shared memory" in caution.remedy and "65536" in caution.remedy
+    assert gpu.here(observed(RTX, bits=10, channels=65536, taps=32))[1] is None
+
+
+def test_no_gpu(observed):
+    o = observed(None)
+    (caution,) = cautions(o)
+    assert caution.key == "fengine.backend" and "no driver" in caution.remedy
+
+
+def test_the_device_is_looked_for_without_raising(monkeypatch):
+    def refuse():
+        raise gpu.GpuUnavailable("none here")
+
+    gpu._opened.cache_clear()
+    monkeypatch.setattr(gpu, "open_gpu", refuse)
+    assert gpu._opened() == (None, "none here")
+    gpu._opened.cache_clear()
+
+
+def test_devices_are_those_that_kernels_are_compiled_for():
+    compiled = {
+        arch for variant in compile_variants() for arch in variant.architectures if len(variant.architectures) == 1
+    }
+    assert {arch for arch, *_ in gpu.DEVICES} == compiled
+
+
+def test_backends_on_gpus(monkeypatch):
+    on_gpu = changed(load(example("paper128")), xengine={"backend": "cuda"})
+    monkeypatch.setattr("ryle.engines.devices._opened", lambda: (None, "no driver; install it"))
+    assert [str(p.key) for p in cautions(on_gpu)] == ["xengine.backend"]
+    assert "no driver; install it" in cautions(on_gpu)[0].remedy
+    monkeypatch.setattr("ryle.engines.devices._opened", lambda: (object(), None))
+    assert cautions(on_gpu) == []
