@@ -16,22 +16,25 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ryle.engines.capture_steps import Count, EachChunk, Show, Store, ToGpu, Verify, used
 from ryle.gpu import Gpu, open_gpu
 from ryle.gpu.verify import GpuSink
 from ryle.monitor.controls import Control, StatusError
 from ryle.monitor.page import StatusPage
-from ryle.receive.assembly import Assembler, Chunk, Plan
+from ryle.receive.assembly import Assembler, Plan
+from ryle.receive.entrance import Entrance
 from ryle.receive.sources import Source
 from ryle.store.chunk_file import Layout
 from ryle.store.recording import ChunkRecorder, Files, PacketRecorder
 from ryle.store.ring_file import RingFile
-from ryle.store.verify import PayloadRule, Verified, verify
+from ryle.store.verify import PayloadRule, Verified
+from ryle.stream.engine import Engine
 
 #: Ethernet header and checksum, preamble and gap, IPv4 and UDP headers: what a UDP payload takes besides itself.
 WIRE_OVERHEAD = 14 + 4 + 20 + 20 + 8
 #: What is counted besides packets that were placed.
 LOSSES = ("missing", "late", "duplicate", "malformed", "foreign", "ring_full")
-_PATIENCE = 0.1  # seconds without a chunk after which other things are looked at
+_PATIENCE = 0.05  # seconds between two looks at how far it is
 _SHORTEST = 0.2  # seconds that a rate is taken over at least
 
 
@@ -119,7 +122,8 @@ class Capture:
         self._make_source, self._endpoints, self._open_device = make_source, endpoints, open_device
         self._stop = threading.Event()
         self._telling = threading.Lock()
-        self._verified = Verified()
+        self._steps: list[EachChunk] = []
+        self._verify: Verify | None = None
         self._assembler: Assembler | None = None
         self._source: Source | None = None
         self._ring: RingFile | None = None
@@ -131,7 +135,6 @@ class Capture:
         self._first_loss = 0.0
         self._before: tuple[float, dict[str, Any], dict[str, tuple[float, float]]] | None = None
         self._rates: dict[str, Any] = {}
-        self._consumer = (0.0, 0.0)  # processor time and time of the consuming thread
 
     def stop(self) -> None:
         """End soon, in order. Safe in any thread."""
@@ -175,22 +178,20 @@ class Capture:
             If a receiving thread failed.
         """
         with ExitStack() as stack:
-            self._open(page, stack)
-            assert self._source is not None and self._assembler is not None
-            try:
-                self._source.start()
+            entrance = self._open(page, stack)
+            with Engine([entrance], self._steps) as engine:
+                engine.start()
                 self.state("waiting")
-                self._receive()
-            finally:
-                self.state("draining")
-                self._source.stop()
-                self._source.join()
-                self._assembler.finish()
-            while (chunk := self._assembler.next(0.0)) is not None:
-                self._use(chunk)
+                try:
+                    self._watch(engine)
+                finally:
+                    self.state("draining")
+                    engine.drain()
+                engine.wait()
         return self.figures()
 
-    def _open(self, page: StatusPage | None, stack: ExitStack) -> None:
+    def _open(self, page: StatusPage | None, stack: ExitStack) -> Entrance:
+        """Make the steps: count, and any of show, verify and store."""
         o = self.options
         if page is not None:
             self._ring = RingFile(page.path / "ring", self.plan, o.hold)
@@ -199,13 +200,14 @@ class Capture:
         else:
             self._assembler = Assembler(self.plan)
         sink: Any = self._assembler
+        chunks: ChunkRecorder | None = None
         if o.to in (To.CHUNKS, To.PCAP):
             assert o.files is not None
             Path(o.files.stem).parent.mkdir(parents=True, exist_ok=True)
             if o.to is To.PCAP:
                 self._recorder = sink = PacketRecorder(o.files, self._endpoints, self._assembler)
             else:
-                self._recorder = ChunkRecorder(o.files, self.layout, self._assembler)
+                self._recorder = chunks = ChunkRecorder(o.files, self.layout, self._assembler)
             stack.callback(self._recorder.close)
         if o.to is To.GPU:
             gpus = [self._open_device(ordinal) for ordinal in o.gpus]
@@ -213,23 +215,30 @@ class Capture:
             self._gpu = GpuSink(gpus, self.layout)
             if o.rule is not None:
                 self._gpu.verify_with(o.rule)
-            stack.callback(self._gpu.wait)
         self._source = self._make_source(sink)
+        entrance = Entrance("capture", self._assembler, self._source)
+        self._steps = [Count(entrance)]
+        if self._ring is not None:
+            self._steps.append(Show(entrance, self._ring))
+        if self._gpu is not None:
+            self._steps.append(ToGpu(entrance, self._gpu, self._rule))
+        elif o.rule is not None:
+            self._verify = Verify(entrance, self._rule)
+            self._steps.append(self._verify)
+        if chunks is not None:
+            self._steps.append(Store(entrance, chunks))
+        return entrance
 
-    def _receive(self) -> None:
-        assert self._assembler is not None and self._source is not None
+    def _rule(self) -> PayloadRule | None:
+        return self.options.rule if self.verifying else None
+
+    def _watch(self, engine: Engine) -> None:
+        """Warm up, measure, and come back when it is over."""
+        assert self._source is not None
         o, began, packets = self.options, 0.0, 0
-        while not self._stop.is_set():
-            chunk = self._assembler.next(_PATIENCE)
-            if chunk is not None:
-                self._use(chunk)
-            elif isinstance(self._recorder, ChunkRecorder):
-                self._recorder.poll()
-            elif self._gpu is not None:
-                self._gpu.wait()
+        while not self._stop.is_set() and not engine.wait(_PATIENCE):
             if isinstance(self._recorder, PacketRecorder):
                 self._recorder.check()
-            self._consumer = (time.thread_time(), time.monotonic())
             now, arrived = time.monotonic(), sum(r.packets for r in self._source.reports())
             if arrived > packets:
                 packets, self._last_packet = arrived, now
@@ -243,36 +252,12 @@ class Capture:
                 self._warm = {"seconds": round(now - began, 3), "packets": self._base["received"]}
                 self._measured_from = now
                 self.state("running")
+            if self._measured_from and not self._first_loss and self._lost() > 0:
+                self._first_loss = time.time()
             if self._measured_from and o.seconds and now - self._measured_from >= o.seconds:
                 return
             if began and o.idle and now - self._last_packet >= o.idle:
                 return
-            if not self._source.running:
-                return
-
-    def _use(self, chunk: Chunk) -> None:
-        if chunk.void:  # there is nothing to keep, to look at or to verify
-            chunk.release()
-            return
-        rule = self.options.rule if self.verifying else None
-        if self._ring is not None:
-            self._ring.publish(chunk)
-        if rule is not None and self._gpu is None:
-            verify(rule, chunk, self._verified)
-        if isinstance(self._recorder, ChunkRecorder):
-            self._recorder.put(chunk, self._retire)
-        elif self._gpu is not None:
-            self._gpu.put(chunk, self._retire, rule)
-        else:
-            self._retire(chunk)
-        if self._measured_from and not self._first_loss and self._lost() > 0:
-            self._first_loss = time.time()
-
-    def _retire(self, chunk: Chunk) -> None:
-        if self._ring is not None:
-            self._ring.retire(chunk)
-        else:
-            chunk.release()
 
     def _lost(self) -> int:
         assert self._assembler is not None
@@ -330,7 +315,8 @@ class Capture:
         if self._gpu is not None:
             found["gpu"] = self._gpu.figures()
         if self.options.rule is not None:
-            found["verified"] = (self._verified if self._gpu is None else self._gpu.verified).figures()
+            verified = self._gpu if self._gpu is not None else self._verify
+            found["verified"] = (verified.verified if verified is not None else Verified()).figures()
         return found
 
     @property
@@ -345,7 +331,7 @@ class Capture:
     def _rates_since(self, now: float, counted: dict[str, Any]) -> dict[str, Any]:
         assert self._source is not None
         threads = {r.name: (r.cpu_seconds, r.wall_seconds) for r in self._source.reports()}
-        threads["consumer"] = self._consumer
+        threads["consumer"] = used(self._steps)
         if self._recorder is not None:
             threads["disk"] = (self._recorder.busy_seconds, now)
         before, self._before = self._before, (now, counted, threads)

@@ -93,6 +93,10 @@ class Entrance(Readable):
         """Chunks that are complete and that no reader has taken yet."""
         return self.assembler.counts().ready + self.fill
 
+    def assembled(self, block: Block) -> Chunk:
+        """Give the chunk that a block is, as long as the block is held."""
+        return self._chunks[id(block)]
+
     def account(self) -> Account:
         """Say what became of every packet so far."""
         return self.assembler.counts().account(self.name, self.source.kernel_drops)

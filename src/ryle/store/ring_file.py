@@ -78,7 +78,7 @@ class RingFile:
         self._records = records
         self._orders = whole[records:memory].view(np.uint64).reshape(-1, _RECORD_BYTES // 8)[:, 0]
         self._order = 0
-        self._held: deque[Chunk] = deque()
+        self._held: deque[tuple[Chunk, Callable[[], None]]] = deque()
         self._hold = hold
         self._map[: _HEAD.size] = _HEAD.pack(
             _MAGIC, len(text), plan.chunks, records, memory, slot, pages(Layout.of(plan).data_bytes)
@@ -92,13 +92,30 @@ class RingFile:
         self._map[at + 8 : at + _RECORD.size] = (body + struct.pack("<I", zlib.crc32(body)))[8:]
         self._orders[chunk.slot] = self._order  # last, and at once
 
-    def retire(self, chunk: Chunk) -> None:
-        """Give a chunk back when there are enough newer ones, or when the assembler has no other memory."""
-        self._held.append(chunk)
-        while len(self._held) > self._hold or (len(self._held) > 1 and self.assembler.counts().free == 0):
-            oldest = self._held.popleft()
-            self._orders[oldest.slot] = 0
-            oldest.release()
+    def retire(self, chunk: Chunk, release: Callable[[], None] | None = None) -> None:
+        """Give a chunk back when there are enough newer ones, or when the assembler has no other memory.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            One that was published.
+        release : callable, optional
+            Gives it back; `Chunk.release` if absent.
+        """
+        self._held.append((chunk, release or chunk.release))
+        while len(self._held) > self._hold:
+            self._hide()
+        self.make_room()
+
+    def make_room(self) -> None:
+        """Give chunks back that were retired, but for the newest, if the assembler has no other memory."""
+        while len(self._held) > 1 and self.assembler.counts().free == 0:
+            self._hide()
+
+    def _hide(self) -> None:
+        chunk, release = self._held.popleft()
+        self._orders[chunk.slot] = 0
+        release()
 
     @property
     def held(self) -> int:
@@ -108,9 +125,7 @@ class RingFile:
     def clear(self) -> None:
         """Give all chunks back."""
         while self._held:
-            chunk = self._held.popleft()
-            self._orders[chunk.slot] = 0
-            chunk.release()
+            self._hide()
 
 
 @dataclass(frozen=True)
