@@ -13,6 +13,7 @@ class What(StrEnum):
     """What can be measured."""
 
     CPU = "cpu"
+    ENGINE = "engine"
     CHANNELIZE = "channelize"
     CORRELATE = "correlate"
     PRECISION = "precision"
@@ -29,7 +30,9 @@ def bench(
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="channelize, correlate: time for all of it; about 210, or 60 to 80; transport: of a trial (2).", min=1
+            help="channelize, correlate: time for all of it; about 210, or 60 to 80; transport: of a trial (2); "
+            "engine: signal of a run (20 integrations).",
+            min=1,
         ),
     ] = None,
     quick: Annotated[
@@ -37,7 +40,12 @@ def bench(
     ] = False,
     full: Annotated[bool, typer.Option("--full", help="channelize: all powers of two of channels too.")] = False,
     cufftdx: Annotated[Path | None, typer.Option(help="channelize: folder that ryle.bench.cufftdx made.")] = None,
-    backend: Annotated[str, typer.Option(help="precision: form of the channelizer.")] = "cpu",
+    backend: Annotated[str, typer.Option(help="precision, engine: form of the arithmetic.")] = "cpu",
+    antennas: Annotated[int, typer.Option(help="engine: antennas of two polarizations.", min=2)] = 64,
+    rate: Annotated[float, typer.Option(help="engine: samples of an input, MS/s.")] = 0.256,
+    integration: Annotated[float, typer.Option(help="engine: about so many s each; X-heaps take half to send.")] = 4.0,
+    copies: Annotated[int, typer.Option(help="engine: correlators at the same time.", min=1)] = 1,
+    threads: Annotated[int, typer.Option(help="engine: threads of an engine's arithmetic.", min=1)] = 1,
     bits: Annotated[int, typer.Option(help="precision: bits of the samples for the response of a channel.")] = 16,
     confirm: Annotated[float, typer.Option(help="transport: seconds that a lossless rate is confirmed for.")] = 20.0,
     most: Annotated[float, typer.Option(help="transport: highest rate to try, Gb/s.")] = 1000.0,
@@ -45,7 +53,8 @@ def bench(
 ) -> None:
     """Measure this machine against named baselines.
 
-    `cpu` takes the CPU forms, one core at a time, about a minute for five runs; `channelize` the F-engine and
+    `engine` runs whole correlators in real time as `ryle run` does and says what was lost; `cpu` takes the CPU forms,
+    one core at a time, about a minute for five runs; `channelize` the F-engine and
     `correlate` the X-engine on a GPU, less than four minutes each; `precision` how pure the F-engine is, in half a
     minute; `transport` repeats two papers' experiments with packets, memory and copies to GPUs, in some minutes. Close
     other programs for speeds that mean something.
@@ -58,6 +67,13 @@ def bench(
         from ryle.bench.correlate import bench_correlate
 
         bench_correlate(json, runs or (2 if quick else 3), seconds, quick)
+    elif what is What.ENGINE:
+        from ryle.bench.engine import Correlator, bench_engine
+
+        correlator = Correlator(
+            antennas=antennas, rate=rate * 1e6, integration=integration, backend=backend, threads=threads
+        )
+        bench_engine(correlator, copies=copies, runs=runs or 1, seconds=seconds, path=json)
     elif what is What.PRECISION:
         from ryle.bench.precision import bench_precision
 

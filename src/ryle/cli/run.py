@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,6 +20,9 @@ def run(
     simulate: Annotated[
         bool, typer.Option(help="Start the simulator if the file has [simulate]; else wait for packets.")
     ] = True,
+    json: Annotated[
+        Path | None, typer.Option("--json", help="At the end write to this file what became of every packet.")
+    ] = None,
 ) -> None:
     """Run the correlator that an observation file describes, until its end or Ctrl-C.
 
@@ -40,5 +44,7 @@ def run(
         from ryle.engines.run import run_processes
 
         result = run_processes(observation, output, simulate=simulate, console=console, overwrite=overwrite)
+    if json is not None:
+        json.write_text(result.as_json())
     if result.integrations:
         deliver(observation, result.file, console)

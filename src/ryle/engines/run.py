@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 from collections.abc import Callable
@@ -46,6 +47,11 @@ class RunResult:
         """Packets and heaps lost at all hand-overs together, of any class that is known; foreign ones are no loss."""
         lost = [key for key in LOSSES if key != "foreign"]
         return sum(account.get(key) or 0 for account in self.accounts.values() for key in lost)
+
+    def as_json(self) -> str:
+        """Give all of it as text of a file of JSON."""
+        found = {"file": str(self.file), "integrations": self.integrations, "losses": self.losses}
+        return json.dumps(found | {"accounts": self.accounts, "statuses": self.statuses}, indent=1) + "\n"
 
 
 def run_processes(

@@ -1,0 +1,53 @@
+"""Correlators in real time, and engines without an operation, in small."""
+
+import pytest
+
+from ryle.bench.engine import Correlator, bench_engine, free_run
+from ryle.bench.null_operation import Receiver
+from ryle.config import parse
+
+
+def test_sizes():
+    """What is said of a correlator is what its observation says."""
+    c = Correlator(antennas=7, rate=2e6, channels=512, integration=0.3, count=5, engines=2)
+    o = parse(c.text([20000, 21000, 22000]), "test")
+    assert (o.integration_spectra, o.f_engines, o.substreams) == (c.spectra, 2, 1)
+    assert float(o.integration_time) == pytest.approx(c.seconds) and c.seconds == pytest.approx(0.3, rel=0.2)
+    assert c.heap_bytes == 16 * o.fengine.channels * o.products
+    assert c.gbps == pytest.approx(7 * 2 * 2e6 * 10 / 1e9)
+    assert float(o.end_sample / o.sample_rate) == pytest.approx(5 * c.seconds, rel=0.01)
+
+
+def test_two_at_the_same_time(tmp_path, steady):
+    def body():
+        file = tmp_path / "engines.json"
+        small = Correlator(antennas=3, rate=1e6, channels=256, integration=0.5, count=5)
+        (row,) = bench_engine(small, copies=2, path=file)
+        assert row.more["lost_packets"] == 0, row.more["lost"]
+        assert len(row.more["integrations"]) == 2 and min(row.more["integrations"]) >= 5
+        inner = zip(row.more["whole_between_first_and_last"], row.more["integrations"], strict=True)
+        assert all(whole == n - 2 for whole, n in inner)
+        assert all(set(placed) == {"F 0", "X 0", "catcher"} for placed in row.more["placed"])
+        assert '"lost_packets": 0' in file.read_text()
+
+    steady(body)
+
+
+@pytest.mark.parametrize("engine", ["f", "x"])
+@pytest.mark.parametrize("null", [False, True])
+def test_all_is_received_slowly(engine, null, steady):
+    def body():
+        receiver = Receiver(engine, null)
+        try:
+            for _ in range(2):
+                trial = receiver.trial(0.02, 0.5)
+                assert trial.sent > 100 and trial.lost == 0
+        finally:
+            receiver.close()
+
+    steady(body)
+
+
+def test_ports_in_a_row():
+    first = free_run(5, 30000)
+    assert free_run(5, first) == first
