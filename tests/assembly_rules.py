@@ -41,7 +41,7 @@ class Rules:
         self.started = self.quiet = self.closed_any = self.given_any = False
         self.epoch, self.received, self.resyncs = -1, 0, 0
         self.now = self.last = 0
-        self.cells, self.closed = defaultdict(set), []
+        self.cells, self.closed, self.filled = defaultdict(set), [], set()
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -87,7 +87,7 @@ class Rules:
             if lags:
                 self.hear(h, number)
             if lags or not self.stray(h, number):
-                h.counts["late" if near else "jump"] += 1
+                h.counts["jump" if not near else "duplicate" if chunk in self.filled else "late"] += 1
                 return
         if (head, number) in self.cells[chunk]:
             h.counts["duplicate"] += 1
@@ -105,6 +105,11 @@ class Rules:
         if home or self.leapt(h, number):
             self.hear(h, number)
             self.close_passed()
+        if chunk == self.base and self.full():
+            self.close_first()
+
+    def full(self):
+        return len(self.cells.get(self.base, ())) == len(self.heads) * self.p.packets
 
     def enter(self, chunk):
         if not self.started:
@@ -124,6 +129,7 @@ class Rules:
     def begin(self, chunk):
         self.closed_any = self.given_any = False
         self.base = self.top = chunk
+        self.filled = set()
         self.first, self.newest = float("inf"), -float("inf")
         self.epoch += 1
         for h in self.heads:
@@ -202,6 +208,8 @@ class Rules:
             self.close_first()
 
     def close_first(self, final=False):
+        if self.full():
+            self.filled.add(self.base)
         cells = self.cells.pop(self.base, set())
         end, p = (self.base + 1) * self.p.packets, self.p
         for i, h in enumerate(self.heads):
@@ -216,6 +224,8 @@ class Rules:
         self.give([self.base], cells)
         self.base += 1
         self.closed_any = True
+        if self.full():
+            self.close_first()
 
     def give(self, numbers, cells=frozenset()):
         if cells:

@@ -30,6 +30,7 @@ Assembler::Assembler(Plan plan, std::uint8_t* memory)
       width_(checked_width(plan_)),
       parts_(plan_.parts),
       per_cell_(parts_.count()),
+      marks_(marks(plan_)),
       span_(plan_.packets * plan_.step),
       reach_(8 * width_),
       leap_(std::max({plan_.window / plan_.step, plan_.packets, kVotes})),
@@ -44,6 +45,7 @@ Assembler::Assembler(Plan plan, std::uint8_t* memory)
       buffers_memory_(plan_.pointers ? plan_.slots * marks(plan_) : 0),
       heads_(plan_.heads.size(), Head{}),
       open_(rows_),
+      full_(reach_, kNever),
       checks_senders_(wants_senders()),
       waits_(plan_.waits) {
     std::uint8_t* at = memory_.data();
@@ -262,7 +264,9 @@ Assembler::Fate Assembler::place(const Arrival& packet, const Parsed& parsed, co
         const bool lags = near && number + plan_.window / plan_.step >= h.newest;  // but did not step back
         if (lags) hear(h, number);
         if (lags || !stray(h, number)) {
-            if (near)
+            if (near && was_full(chunk))
+                ++counts_.duplicate, ++h.counts.duplicate;
+            else if (near)
                 ++counts_.late, ++h.counts.late;
             else
                 ++counts_.malformed, ++counts_.faults[kJump], ++h.counts.jump;
@@ -320,6 +324,7 @@ Assembler::Fate Assembler::place(const Arrival& packet, const Parsed& parsed, co
         hear(h, number);
         close_passed();
     }
+    if (target != nullptr && chunk == base_ && target->placed == marks_) close_first(false);
     return target != nullptr ? Fate::placed : Fate::refused;
 }
 

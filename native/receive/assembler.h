@@ -189,6 +189,10 @@ class Assembler : public Sink {
     }
     void tick(std::int64_t now);
     std::int64_t next_event() const;
+    bool was_full(std::int64_t chunk) const { return full_[full_at(chunk)] == chunk; }
+    std::size_t full_at(std::int64_t chunk) const {
+        return static_cast<std::size_t>(chunk - floor_div(chunk, reach_) * reach_);
+    }
     void advance(std::int64_t chunk);
     void close_first(bool final);
     void give_void(std::int64_t count);
@@ -210,6 +214,7 @@ class Assembler : public Sink {
     const std::int64_t width_;  // chunks that window and skew keep open
     const Parts parts_;
     const std::int64_t per_cell_;                      // parts of a cell
+    const std::int64_t marks_;                         // parts of a chunk: one with so many is full
     const std::int64_t span_, reach_, leap_, outage_;  // the last in chunks, as reach_
     const std::int64_t rows_;                          // chunks from the oldest open one on that may have memory
     bool checks_senders_;
@@ -232,6 +237,7 @@ class Assembler : public Sink {
     std::vector<Chunk*> open_;  // a ring that begins with base_ at open_[open_at_]; nullptr: nothing came, or no memory
     std::int64_t open_at_ = 0;
     std::vector<Chunk*> free_;
+    std::vector<std::int64_t> full_;  // chunks of this epoch that closed full, by number modulo reach_
     std::deque<Ready> ready_;
     std::vector<Chunk*> spare_;            // void chunks that are not given out
     std::int64_t reference_ = 0;           // counters are unwrapped around this time,

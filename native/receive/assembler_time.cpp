@@ -35,6 +35,7 @@ void Assembler::begin(std::int64_t chunk) {
     closed_any_ = given_any_ = false;
     base_ = top_ = chunk;
     referred_ = chunk - 1;
+    std::fill(full_.begin(), full_.end(), kNever);
     newest_ = -kNever;
     first_ = kNever;
     ++epoch_;
@@ -86,22 +87,26 @@ void Assembler::advance(std::int64_t chunk) {
     }
 }
 
+// Close the oldest open chunk, and those behind it that are full.
 void Assembler::close_first(bool final) {
-    Chunk*& slot = open_[open_at_];
-    charge(base_, slot, final);
-    if (slot != nullptr) {
-        slot->epoch = epoch_;
-        given_any_ = true;
-        void_run_ = 0;
-        ready_.push_back({slot, base_, 1, epoch_});
-        ++counts_.chunks;
-        ready_changed_.notify_one();
-    } else {
-        give_void(1);
-    }
-    slot = nullptr;
-    open_at_ = open_at_ + 1 < rows_ ? open_at_ + 1 : 0;
-    ++base_;
+    do {
+        Chunk*& slot = open_[open_at_];
+        charge(base_, slot, final);
+        if (slot != nullptr) {
+            if (slot->placed == marks_) full_[full_at(base_)] = base_;
+            slot->epoch = epoch_;
+            given_any_ = true;
+            void_run_ = 0;
+            ready_.push_back({slot, base_, 1, epoch_});
+            ++counts_.chunks;
+            ready_changed_.notify_one();
+        } else {
+            give_void(1);
+        }
+        slot = nullptr;
+        open_at_ = open_at_ + 1 < rows_ ? open_at_ + 1 : 0;
+        ++base_;
+    } while (open_[open_at_] != nullptr && open_[open_at_]->placed == marks_);
     closed_any_ = true;
     recount();
 }

@@ -83,11 +83,27 @@ def test_heads_100_ms_apart_lose_nothing_if_the_skew_allows_it():
 
 def test_a_chunk_closes_once_all_heads_have_passed_it_also_the_first():
     assembler = Assembler(plan(2, packets=4, skew=8 * 4 * STEP))
-    assembler.take([packet(0, 4), *stream(2, range(4))])  # the first packet is not the earliest
+    assembler.take([packet(0, 4), *stream(2, range(3))])  # the first packet is not the earliest
     assert assembler.next(0) is None
     assembler.take([packet(1, 4)])
     with assembler.next(0) as chunk:
-        assert chunk.number == 0 and chunk.present.all()
+        assert chunk.number == 0 and chunk.present[:, :3].all() and not chunk.present[:, 3].any()
+
+
+def test_a_chunk_that_is_full_closes_at_once_in_its_turn():
+    """Whatever window and skew would keep open: nothing more could be placed in it."""
+    p = plan(2, packets=4, window=4 * 4 * STEP, skew=8 * 4 * STEP)
+    assembler = Assembler(p)
+    assembler.take([packet(0, 0), *stream(2, range(4, 8)), packet(1, 0), *stream(2, range(1, 3)), packet(0, 3)])
+    assert assembler.next(0) is None  # one packet of the first is missing; the second is full, but not the oldest
+    assembler.take([packet(1, 3)])
+    for number in (0, 1):
+        with assembler.next(0) as chunk:
+            assert chunk.number == number and chunk.present.all()
+    assert assembler.next(0) is None
+    assembler.take([packet(0, 8), packet(1, 5), packet(0, 2)])  # again: places that were taken, so they are no losses
+    counts = check_sums(assembler)
+    assert (counts.duplicate, counts.late, counts.missing, counts.open) == (2, 0, 0, 1)
 
 
 @pytest.mark.parametrize("name", ALONE)

@@ -152,7 +152,7 @@ def test_a_lone_stream_needs_eight_packets_in_a_row():
     assembler.take([packet(0, n) for n in range(202, 209)])
     assert closed(assembler) == []
     assembler.take([packet(0, 209)])
-    assert closed(assembler) == list(range(2, 20))  # the chunks between are void
+    assert closed(assembler) == list(range(2, 21))  # the chunks between are void; the last is full
 
 
 def test_chunks_close_when_the_median_stream_is_past_them_by_the_skew():
@@ -184,18 +184,18 @@ def test_a_stream_silent_for_a_second_delays_nobody():
     assembler = Assembler(p)
     tick = SECOND // 100
     take(assembler, [(h, n, START + n * tick) for n in range(30) for h in range(3)])
-    assert closed(assembler) == [0, 1]
+    assert closed(assembler) == [0, 1, 2]  # they are full
     # Head 2 was last heard at 0.29 s: from 1.29 s on nobody waits for it, though it is not past by the skew.
     take(assembler, [(h, n, START + n * tick) for n in range(30, 129) for h in range(2)])
     assert closed(assembler) == []
     take(assembler, [(0, 129, START + 129 * tick)])
-    assert closed(assembler) == list(range(2, 12))
+    assert closed(assembler) == list(range(3, 12))
     take(assembler, [(2, 125, START + 130 * tick)])  # it is heard again, and waited for
     take(assembler, [(h, n, START + n * tick) for n in range(130, 150) for h in range(2)])
     assert closed(assembler) == []
     assert check_sums(assembler).late == 0
     take(assembler, [(2, n, START + 150 * tick) for n in range(126, 150)])
-    assert closed(assembler) == [12, 13]
+    assert closed(assembler) == [12, 13, 14]
 
 
 def test_streams_that_begin_within_a_second_of_the_first_lose_nothing():
@@ -270,11 +270,11 @@ def test_no_chunk_is_left_out_within_an_epoch_and_a_longer_gap_begins_another():
     chunks = ready(assembler)
     assembler.take(stream(2, range(200, 230)))
     chunks += ready(assembler)
-    assert [c[:2] for c in chunks] == [(0, n) for n in range(22)]
-    assert [bool(c[3].any()) for c in chunks] == [n < 2 or n >= 20 for n in range(22)]
+    assert [c[:2] for c in chunks] == [(0, n) for n in range(23)]
+    assert [bool(c[3].any()) for c in chunks] == [n < 2 or n >= 20 for n in range(23)]
     assembler.take(stream(2, range(500, 530)))
     chunks = ready(assembler)
-    assert [c[:2] for c in chunks] == [(0, 22), (1, 50), (1, 51)]
+    assert [c[:2] for c in chunks] == [(1, 50), (1, 51), (1, 52)]
     counts = check_sums(assembler)
     assert counts.voids == 18 and counts.resyncs == 1 and counts.missing == 2 * 180 + 7
 

@@ -20,12 +20,14 @@ what time it is when nothing comes (`Assembler.idle`); it does not matter how of
 (`Plan.any_phase`): then a head's first packet says by how much its own are off, and others are malformed. It has moved
 when 8 packets in a row agree on it, or one of a head that is not live; places up to its newest are then late.
 
-**Closing.** Chunks close in order of time. A chunk closes when the clocks of all *live* heads are later than its end by
-``window``, or those of more than half of the live heads that were heard, by ``window + skew``: never by the newest
-alone, and not by half. Heads are live that were heard within the last ``silence`` seconds, at first all of them; one
-that sends 8 packets in a row of another time is not. What comes for a closed chunk is *late*. Without any packet for
-``linger`` seconds all open chunks close, and the next packet is believed whatever its time. Places that nothing came
-for are zeroed and marked in `Chunk.present` before the chunk is given out.
+**Closing.** Chunks close in order of time. A chunk closes when it is full: every packet of it has been placed, optional
+parts too, so that nothing more could be; what comes for it again is *duplicate*, whenever. Else it closes when the
+clocks of all *live* heads are later than its end by ``window``, or those of more than half of the live heads that were
+heard, by ``window + skew``: never by the newest alone, and not by half. Heads are live that were heard within the last
+``silence`` seconds, at first all of them; one that sends 8 packets in a row of another time is not. What comes for a
+chunk that closed without it is *late*. Without any packet for ``linger`` seconds all open chunks close, and the next
+packet is believed whatever its time. Places that nothing came for are zeroed and marked in `Chunk.present` before the
+chunk is given out.
 
 **Senders** are looked at only if the plan says so (`Plan.senders`): packets from elsewhere are foreign.
 
