@@ -50,13 +50,20 @@ class RingWorker : public Worker {
         socket_ = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
         if (socket_ < 0) fail("cannot open a packet socket (it needs CAP_NET_RAW)");
         try {
-            open(static_cast<int>(index_));
+            make(static_cast<int>(index_));
         } catch (...) {
             shut();
             throw;
         }
     }
     ~RingWorker() override { shut(); }
+
+    void open() override {
+        filter();
+        kernel_drops();
+        const std::lock_guard lock(mutex_);
+        drops_ = 0;
+    }
 
     void run() override {
         std::uint32_t at = 0;
@@ -101,14 +108,14 @@ class RingWorker : public Worker {
             throw std::runtime_error("interface " + options_.interface + " was removed; start again when it is back");
     }
 
-    void open(int index) {
+    void make(int index) {
         const auto set = [&](int option, auto value, const char* what) {
             if (setsockopt(socket_, SOL_PACKET, option, &value, sizeof value) < 0) fail(what);
         };
         set(PACKET_VERSION, static_cast<int>(TPACKET_V3), "cannot use TPACKET_V3");
         set(PACKET_VNET_HDR, 1, "cannot see trains of packets (PACKET_VNET_HDR)");
         set(PACKET_IGNORE_OUTGOING, 1, "cannot ignore packets sent (Linux 4.20 is needed)");
-        filter();
+        deafen();
         tpacket_req3 request{};
         request.tp_block_size = options_.block_bytes;
         request.tp_block_nr = options_.blocks;
@@ -129,6 +136,14 @@ class RingWorker : public Worker {
         if (options_.fanout >= 0)
             set(PACKET_FANOUT, (options_.fanout & 0xffff) | (PACKET_FANOUT_HASH | kIgnoreOutgoing) << 16,
                 "cannot share the interface");
+    }
+
+    // Let nothing pass, until `open`.
+    void deafen() {
+        sock_filter drop{BPF_RET | BPF_K, 0, 0, 0};
+        const sock_fprog program{1, &drop};
+        if (setsockopt(socket_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) < 0)
+            fail("cannot set the packet filter");
     }
 
     // Let UDP to the ports pass and nothing else, before it is copied. Offsets count from the Ethernet header; frames

@@ -33,6 +33,7 @@ Source::~Source() {
 void Source::start() {
     if (started_) throw std::logic_error("a source starts once; make another");
     started_ = true;
+    for (auto& worker : workers_) worker->open();
     for (auto& worker : workers_) {
         worker->began_ = std::chrono::steady_clock::now();
         worker->running_ = true;
@@ -95,6 +96,7 @@ std::vector<ThreadReport> Source::report() const {
         r.bytes = w->bytes_;
         r.calls = w->calls_;
         r.interruptions = w->interruptions();
+        r.discarded = w->discarded();
         if (r.running) {
             clockid_t clock;
             if (pthread_getcpuclockid(const_cast<std::thread&>(w->thread_).native_handle(), &clock) == 0)

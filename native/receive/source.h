@@ -23,6 +23,7 @@ struct ThreadReport {
     std::int64_t packets = 0, bytes = 0, calls = 0;  // handed over, in so many batches
     std::int64_t kernel_drops = -1;                  // -1: unknown
     std::int64_t interruptions = 0;                  // times that the link went down
+    std::int64_t discarded = 0;                      // that came before the start
 };
 
 // What one thread does. `run` returns soon after `stopping()` turns true, or at the end of what there is to receive.
@@ -30,9 +31,13 @@ class Worker {
   public:
     explicit Worker(std::string name) : name_(std::move(name)) {}
     virtual ~Worker() = default;
+    // Take packets from now on: what came before, while everything else was made, is dropped. Before `run`, by `start`.
+    virtual void open() {}
     virtual void run() = 0;
     // Packets that the kernel dropped before this thread could have them; -1 if that cannot be seen.
     virtual std::int64_t kernel_drops() { return -1; }
+    // Packets that came before `open`, as far as that can be seen.
+    virtual std::int64_t discarded() { return 0; }
     // Times that the link went down under it.
     virtual std::int64_t interruptions() { return 0; }
 

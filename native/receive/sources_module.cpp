@@ -99,6 +99,7 @@ nb::list reports(const Source& source) {
         d["calls"] = r.calls;
         d["kernel_drops"] = r.kernel_drops;
         d["interruptions"] = r.interruptions;
+        d["discarded"] = r.discarded;
         list.append(d);
     }
     return list;

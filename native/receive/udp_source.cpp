@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -58,6 +59,18 @@ class UdpWorker : public Worker {
     ~UdpWorker() override {
         for (const Socket& socket : sockets_) close(socket.descriptor);
     }
+
+    // The sockets were made with a filter that lets nothing in; the kernel counts what it keeps out as drops.
+    void open() override {
+        const int nothing = 0;
+        for (const Socket& socket : sockets_)
+            setsockopt(socket.descriptor, SOL_SOCKET, SO_DETACH_FILTER, &nothing, sizeof nothing);  // if there is one
+        kernel_drops();
+        const std::lock_guard lock(mutex_);
+        discarded_ = std::exchange(drops_, 0);
+    }
+
+    std::int64_t discarded() override { return discarded_.load(std::memory_order_relaxed); }
 
     void run() override {
         std::array<epoll_event, 64> ready;  // where more are, those that were left out come first next time
@@ -177,6 +190,7 @@ class UdpWorker : public Worker {
     std::uint64_t calls_ = 0;
     std::mutex mutex_;
     std::int64_t drops_ = 0;
+    std::atomic<std::int64_t> discarded_{0};
 };
 
 }  // namespace

@@ -480,6 +480,9 @@ visibilities = "127.0.0.1:{free_ports(1)}"
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as catcher:
         for line in catcher.stdout:
             if json.loads(line).get("state") == "ready":
+                catcher.stdin.write("go\n")
+                catcher.stdin.flush()
+            if json.loads(line).get("state") == "listening":
                 break
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             for dump in range(3):

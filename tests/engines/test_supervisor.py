@@ -11,46 +11,64 @@ import pytest
 from ryle.engines import supervisor as module
 from ryle.engines.supervisor import RunError, Supervisor
 
-#: An engine in miniature: says that it is ready, does as told, drains when told to, and leaves its times in a file.
+#: An engine in miniature: ready, listening when told to go, done when told to drain; leaves all times in a file.
 ENGINE = r"""
 import json, os, signal, sys, threading, time
 name, behaviour = sys.argv[1:3]
 signal.signal(signal.SIGINT, signal.SIG_IGN)
+state, times, quiet = "ready", [], threading.Event()
 def say(state, **more):
     print(json.dumps({"state": state, "received": 0} | more), flush=True)
+def note(what):
+    times.append([time.monotonic(), what])
+    with open(name, "w") as file:
+        json.dump(times, file)
+def repeat():
+    while not quiet.wait(0.2):
+        say(state)
 if behaviour == "die early":
     sys.stderr.write("cannot receive at 127.0.0.1:7\n" * 40 + "the very last word\n")
     sys.exit(3)
 if behaviour == "leave early":
     sys.exit(0)
 if behaviour == "never ready":
+    print("no memory yet", file=sys.stderr)
     sys.stdin.read()
+if behaviour.startswith("ready after"):
+    time.sleep(float(behaviour.split()[-1]))
+note("ready")
 say("ready")
-quiet = threading.Event()
-def repeat():
-    while not quiet.wait(0.2):
-        say("ready")
-if behaviour not in ("simulate", "done for ever", "falls silent"):
-    threading.Thread(target=repeat, daemon=True).start()
 print("17")
 print('["not", "ours"]')
 print("plain text", flush=True)
-if behaviour in ("simulate", "done for ever"):
-    time.sleep(0.3)
-    say("done")
-    time.sleep(600 if behaviour == "done for ever" else 0)
-    sys.exit(0)
-if behaviour == "falls silent":
-    time.sleep(600)
-if behaviour == "die":
-    time.sleep(0.3)
-    print("dying", file=sys.stderr)
-    os.kill(os.getpid(), signal.SIGKILL)
-if behaviour == "event":
-    for i in range(5):
-        print(json.dumps({"event": "written", "integration": i}), flush=True)
+threading.Thread(target=repeat, daemon=True).start()
 line = sys.stdin.readline()
-open(name, "w").write(json.dumps([time.monotonic(), line]))
+note(line)
+if line == "go\n":
+    if behaviour == "never goes":
+        time.sleep(600)
+    if behaviour.startswith("listens after"):
+        time.sleep(float(behaviour.split()[-1]))
+    state = "listening"
+    note(state)
+    say(state)
+    if behaviour in ("simulate", "done for ever", "falls silent"):
+        quiet.set()
+    if behaviour in ("simulate", "done for ever"):
+        time.sleep(0.3)
+        say("done")
+        time.sleep(600 if behaviour == "done for ever" else 0)
+        sys.exit(0)
+    if behaviour == "falls silent":
+        time.sleep(600)
+    if behaviour == "die":
+        time.sleep(0.3)
+        print("dying", file=sys.stderr)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if behaviour == "event":
+        for i in range(5):
+            print(json.dumps({"event": "written", "integration": i}), flush=True)
+    note(sys.stdin.readline())
 if behaviour == "never ends":
     time.sleep(600)
 if behaviour == "fail at the end":
@@ -71,7 +89,7 @@ def run(tmp_path, monkeypatch):
 
     def start(*children, patience=60.0, stop_after=None):
         monkeypatch.setattr(module, "_PATIENCE", patience)
-        events, drained = [], {}
+        events, drained, all_times = [], {}, {}
         commands = [(role, index, [str(tmp_path / f"{role}{index}"), how]) for role, index, how in children]
         made = Supervisor(
             commands, tmp_path / "logs", lambda c, e: events.append((c.name, e)), (sys.executable, str(script))
@@ -85,11 +103,15 @@ def run(tmp_path, monkeypatch):
             failure = str(error)
         for role, index, _ in children:
             if (tmp_path / f"{role}{index}").exists():
-                drained[role, index] = json.loads((tmp_path / f"{role}{index}").read_text())
+                times = json.loads((tmp_path / f"{role}{index}").read_text())
+                all_times[role, index] = {what: at for at, what in times}
+                if "drain\n" in all_times[role, index]:
+                    drained[role, index] = all_times[role, index]["drain\n"], "drain\n"
         for child in made.children:
             assert child.exit_code is not None
             with pytest.raises(ProcessLookupError):
                 os.kill(child.process.pid, 0)
+        made.times = all_times
         return made, failure, drained, events
 
     return start
@@ -100,7 +122,7 @@ def test_stages_drain_in_the_order_of_the_signal_path(run):
         ("catcher", 0, "event"), ("x", 0, ""), ("x", 1, ""), ("f", 0, ""), ("f", 1, ""), ("simulate", 0, "simulate")
     )
     assert failure is None
-    assert {line for _, line in drained.values()} == {"drain\n"}
+    assert len(drained) == 5
     when = {key: at for key, (at, _) in drained.items()}
     assert max(when["f", 0], when["f", 1]) < min(when["x", 0], when["x", 1])
     assert max(when["x", 0], when["x", 1]) < when["catcher", 0]
@@ -129,8 +151,8 @@ def test_last_words_of_one_that_never_got_ready(run, tmp_path):
     assert failure.count("cannot receive") < 40  # only the last ones, the rest is in the log
     assert str(tmp_path / "logs" / "f0.log") in failure
     assert (tmp_path / "logs" / "f0.log").read_text().count("cannot receive") == 40
-    assert drained.keys() == {("x", 0)}
-    assert not [c for c in made.children if c.role == "simulate"]  # no input for a correlator that is not whole
+    assert drained.keys() == {("x", 0), ("simulate", 0)}
+    assert not any("go\n" in times for times in made.times.values())  # no input for a correlator that is not whole
 
 
 @pytest.mark.parametrize("role", ["f", "catcher"])
@@ -148,7 +170,27 @@ def test_failure_at_the_end(run):
 
 def test_never_ready(run):
     _, failure, _, _ = run(("f", 0, "never ready"), ("x", 0, ""), patience=1.5)
-    assert "F-engine 0 is not ready after 1.5 s; killed" in failure
+    assert "F-engine 0 is not ready after 1.5 s; killed" in failure and "no memory yet" in failure
+
+
+def test_never_goes(run):
+    _, failure, _, _ = run(("f", 0, "never goes"), ("x", 0, ""), patience=4)
+    assert "F-engine 0 did not begin within 4 s of being told to; killed" in failure
+
+
+def test_all_start_at_once_and_go_from_the_end(run):
+    """Nobody goes before all are ready; a stage goes when those that receive from it listen."""
+    ready, listens = "ready after 1.0", "listens after 0.4"
+    made, failure, _, _ = run(
+        ("f", 0, ready), ("x", 0, listens), ("x", 1, ready), ("catcher", 0, listens), ("simulate", 0, "simulate")
+    )
+    assert failure is None
+    t = made.times
+    assert max(each["ready"] for each in t.values()) < min(each["go\n"] for each in t.values())
+    assert t["f", 0]["ready"] - t["x", 1]["ready"] < 0.9  # not one after the other
+    assert t["catcher", 0]["listening"] < min(t["x", i]["go\n"] for i in (0, 1))
+    assert max(t["x", i]["listening"] for i in (0, 1)) < t["f", 0]["go\n"]
+    assert t["f", 0]["listening"] < t["simulate", 0]["go\n"]
 
 
 def test_never_ends(run):

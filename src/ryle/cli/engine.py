@@ -41,6 +41,7 @@ def catcher(
     file: ObservationFile,
     output: OutputDirectory = None,
     overwrite: Overwrite = False,
+    live: Live = False,
     into: Annotated[Path | None, typer.Option("--into", hidden=True)] = None,
     supervised: Supervised = False,
 ) -> None:
@@ -48,4 +49,5 @@ def catcher(
     from ryle.config import load
     from ryle.engines.catcher import serve
 
-    serve(load(file), output, supervised, file=into, overwrite=overwrite)
+    observation = load(file)
+    serve(observation.live if live else observation, output, supervised, file=into, overwrite=overwrite)

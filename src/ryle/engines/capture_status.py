@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ryle.engines.capture import LOSSES, Capture
-from ryle.engines.control import DrainControl
+from ryle.engines.control import Orders
 from ryle.monitor.status import StatusReporter
 
 
@@ -46,7 +46,7 @@ def run_with_status(capture: Capture, name: str = "capture", json: Path | None =
         )
         with reporter:
             capture.state = reporter.set_state
-            DrainControl(capture.stop, listen=False)
+            Orders(capture.stop, listen=False)
             return capture.run(reporter.page)
 
 

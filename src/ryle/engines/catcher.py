@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ryle.chunk import Integration
 from ryle.config import FOREIGN_X_HEAPS, ConfigError, Observation, Problem
+from ryle.engines.beginning import WholeBand
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.summing import Summing
 from ryle.monitor.status import StatusReporter
@@ -39,6 +40,8 @@ class WriteFile(EachBlock):
         Told each integration that is safe, and its number.
     at_end : callable
         Given the file, if there is one, when all has been written.
+    beginning : WholeBand, optional
+        Chooses the first integration, by the substreams that blocks' plane ``present`` has.
     """
 
     def __init__(
@@ -49,12 +52,13 @@ class WriteFile(EachBlock):
         spectra: int,
         written: Callable[[int, Integration], None] = lambda number, integration: None,
         at_end: Callable[[UVH5Writer], None] = lambda writer: None,
+        beginning: WholeBand | None = None,
     ) -> None:
         super().__init__("write", source)
         self._open_file = open_file
         self._writer: UVH5Writer | None = None
         self._integrations, self._summing = integrations, Summing(spectra)
-        self._written, self._at_end = written, at_end
+        self._written, self._at_end, self._beginning = written, at_end, beginning
         #: Spectra since sync up to which the file goes.
         self.position = 0
 
@@ -63,12 +67,23 @@ class WriteFile(EachBlock):
         with block:
             present = block.planes.get("present")
             if present is None or present.any():
+                there = None if present is None else (present != 0).any(axis=tuple(range(1, present.ndim)))
                 for integration in self._integrations(block):
-                    for whole in self._summing.push(integration):
-                        self._write(whole)
+                    if self._beginning is None or there is None:
+                        self._sum(integration)
+                        continue
+                    for one in self._beginning.push(integration, there):
+                        self._sum(one)
+
+    def _sum(self, integration: Integration) -> None:
+        for whole in self._summing.push(integration):
+            self._write(whole)
 
     def finish(self) -> None:
         """Write what is open."""
+        if self._beginning is not None:
+            for one in self._beginning.flush():
+                self._sum(one)
         for whole in self._summing.flush():
             self._write(whole)
         if self._writer is not None:
@@ -97,7 +112,12 @@ class WriteFile(EachBlock):
             self._writer.close()
 
 
-def catcher_engine(observation: Observation, writer: UVH5Writer, written: Callable[[int, Integration], None]) -> Engine:
+def catcher_engine(
+    observation: Observation,
+    writer: UVH5Writer,
+    written: Callable[[int, Integration], None],
+    beginning: WholeBand | None,
+) -> Engine:
     """Make the catcher: receive, join the band, sum, write.
 
     Raises
@@ -108,12 +128,14 @@ def catcher_engine(observation: Observation, writer: UVH5Writer, written: Callab
     o = observation
     sums = DumpMap(o) if o.catcher.packets else SumMap(o, waits=o.at_full_speed, timed=not o.at_full_speed)
     entrance = MappedEntrance(o, "catcher", sums, [o.network.visibilities], name="visibilities")
-    write = WriteFile(entrance.reader(), sums.given, lambda: writer, o.file_spectra, written)
+    write = WriteFile(entrance.reader(), sums.given, lambda: writer, o.file_spectra, written, beginning=beginning)
     packet = o.catcher.packet_payload if o.catcher.packets else o.network.packet_size
     m = entrance_metrics(entrance, packet, "packets of visibilities")
     seconds = o.step / float(o.sample_rate)
     m.gauge("position", "s", "signal up to which the file goes", lambda: write.position * seconds)
     m.gauge("integrations", "integrations", "integrations in the file", lambda: writer.integrations, "counter")
+    if beginning is not None:
+        m.gauge("left_out", "integrations", "before the first that is whole", lambda: beginning.left_out, "counter")
     return Engine([entrance], [write], m)
 
 
@@ -151,9 +173,15 @@ def serve(
     with UVH5Writer(path, metadata(o), overwrite=overwrite) as writer:
         reporter: StatusReporter
 
+        # Others' X-engines begin when they like, and give what they give.
+        beginning = WholeBand(o.file_spectra) if o.catcher.packets is None else None
+
         def written(number: int, integration: Integration) -> None:
+            if number == 1 and beginning is not None:
+                index, out = integration.first_spectrum // integration.spectra, beginning.left_out
+                reporter.event("began", integration=index, left_out=out, later=beginning.later)
             reporter.event("written", integration=number, first_spectrum=integration.first_spectrum)
 
-        engine = catcher_engine(o, writer, written)
+        engine = catcher_engine(o, writer, written, beginning)
         reporter = StatusReporter(identity, engine.metrics.values)
         serve_engine(engine, identity, supervised, reporter)

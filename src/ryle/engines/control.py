@@ -1,8 +1,8 @@
-"""How an engine is told to finish: drain what is on its way, then stop.
+"""What an engine is told: ``go`` when everybody is ready, ``drain`` when it is to finish what is on its way and stop.
 
-An engine drains when it is told ``drain`` on standard input, when standard input closes (its supervisor has died), or
+A supervisor says so on standard input. An engine also drains when standard input closes (its supervisor has died), or
 on SIGTERM. SIGINT is left to the supervisor, which drains the engines in signal-path order, so that Ctrl-C loses
-nothing.
+nothing. An engine without a supervisor goes at once.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import threading
 from collections.abc import Callable
 
 
-class DrainControl:
-    """Calls back once when the engine should finish.
+class Orders:
+    """Waits for what the engine is told; calls back once when it should finish.
 
     Parameters
     ----------
@@ -23,19 +23,29 @@ class DrainControl:
         Called from another thread, once.
     listen : bool
         Whether standard input is a supervisor's pipe.
+
+    Attributes
+    ----------
+    draining : Event
+        Set when the engine is to finish.
     """
 
     def __init__(self, on_drain: Callable[[], None], listen: bool) -> None:
         self._on_drain = on_drain
-        self.draining = threading.Event()
+        self._go, self.draining = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         if listen:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             threading.Thread(target=self._listen, name="control", daemon=True).start()
             signal.signal(signal.SIGTERM, self._signalled)
         else:
+            self._go.set()
             signal.signal(signal.SIGINT, self._signalled)
             signal.signal(signal.SIGTERM, self._signalled)
+
+    def wait_go(self) -> None:
+        """Wait until everybody is ready, or until there is nothing to wait for any more."""
+        self._go.wait()
 
     def drain(self) -> None:
         """Finish; harmless if called again."""
@@ -44,6 +54,7 @@ class DrainControl:
                 return
             self.draining.set()
         self._on_drain()
+        self._go.set()
 
     def _signalled(self, *_: object) -> None:
         # Not from the handler itself: it may have interrupted a thread that holds a lock the drain needs.
@@ -53,7 +64,9 @@ class DrainControl:
         # os.read, not sys.stdin: a thread blocked in the latter holds a lock that interpreter exit waits for.
         buffer = b""
         while data := os.read(sys.stdin.fileno(), 4096):
-            buffer += data
-            if b"drain\n" in buffer:
+            *lines, buffer = (buffer + data).split(b"\n")
+            if b"go" in lines:
+                self._go.set()
+            if b"drain" in lines:
                 break
         self.drain()

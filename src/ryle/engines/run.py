@@ -101,7 +101,7 @@ def run_processes(
     if simulate and observation.simulate is not None:
         commands.append(("simulate", 0, ["simulate", source, "--supervised"]))
     kind = [] if simulate else ["--live"]
-    again = ["--overwrite"] if overwrite else []
+    again = [*kind, "--overwrite"] if overwrite else kind
     for i in range(observation.f_engines):
         commands.append(("f", i, ["engine", "f", source, "--index", str(i), *kind, "--supervised"]))
     for i in range(observation.substreams if observation.catcher.packets is None else 0):
@@ -121,6 +121,8 @@ def run_processes(
             result.integrations += 1
         elif event["event"] == "adc":
             histograms[child.index] = event
+        elif event["event"] == "began" and (event["integration"] or event["left_out"]):
+            console.print(_began(event), highlight=False, soft_wrap=True)
 
     supervisor = Supervisor(commands, directory / "logs", on_event)
     end = observation.end_sample
@@ -156,6 +158,17 @@ def run_processes(
         counts = [row for i in range(observation.f_engines) for row in histograms[i]["counts"]]
         record(file, adc_levels=histograms[0]["levels"], adc_histogram=counts, adc_labels=input_labels(observation))
     return result
+
+
+def _began(event: dict[str, Any]) -> str:
+    """Say with which integration the file begins, and why not earlier."""
+    text = f"began at integration {event['integration']}, the first whole one"
+    if event["left_out"]:
+        text += f"; {event['left_out']} before it left out"
+    if event["later"]:
+        names = ", ".join(f"X-engine {i}" for i in event["later"])
+        text += f", in which {names} had not begun"
+    return text
 
 
 def _on_interrupt(stop: Callable[[], None]) -> dict[int, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ryle.engines.control import DrainControl
+from ryle.engines.control import Orders
 from ryle.monitor.controls import Control
 from ryle.monitor.status import StatusReporter
 from ryle.stream.engine import Engine, Inlet
@@ -32,6 +32,7 @@ def entrance_metrics(entrance: Inlet, payload_bytes: int, what: str) -> Registry
         return entrance.account().placed or 0
 
     m.gauge("received", "packets", f"{what} that were placed", placed, "counter")
+    m.gauge("discarded", "packets", "that came before everybody was ready", lambda: entrance.discarded, "counter")
     m.gauge("pending", "", "what has arrived and was not yet used", lambda: entrance.pending)
     m.gauge("bytes", "B", "payload of these packets", lambda: placed() * payload_bytes, "counter")
     m.gauge("account", "", "what became of every packet", lambda: entrance.account().as_dict())
@@ -48,6 +49,9 @@ def serve_engine(
     at_end: Callable[[], None] = lambda: None,
 ) -> None:
     """Run an engine until it is told to drain and has, or fails.
+
+    A supervised engine says that it is "ready" when all that it needs is there, waits for "go", and is "listening" from
+    then on. One without a supervisor goes at once, and says that it is "ready" when it listens.
 
     Parameters
     ----------
@@ -67,11 +71,14 @@ def serve_engine(
     if reporter is None:
         reporter = StatusReporter(identity, engine.metrics.values, controls=controls)
     with engine, reporter:
-        control = DrainControl(engine.drain, supervised)
+        orders = Orders(engine.drain, supervised)
+        if supervised:
+            reporter.set_state("ready")
+            orders.wait_go()
         engine.start()
-        reporter.set_state("ready")
+        reporter.set_state("listening" if supervised else "ready")
         while not engine.wait(_TURN):
-            if control.draining.is_set():
+            if orders.draining.is_set():
                 reporter.state = "draining"
             elif any(entrance.given for entrance in engine.entrances):
                 reporter.state = "running"

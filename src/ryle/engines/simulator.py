@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ryle.array.observed import sync_time
 from ryle.config import ConfigError, Endpoint, Observation, Problem, changed, load
 from ryle.config.units import parse_quantity
-from ryle.engines.control import DrainControl
+from ryle.engines.control import Orders
 from ryle.engines.generator import PacketGenerator
 from ryle.monitor.progress import track_samples
 from ryle.monitor.status import StatusReporter
@@ -62,7 +62,9 @@ def serve(observation: Observation, supervised: bool) -> None:
         sender = _digitizer_sender(observation)
         stack.callback(sender.close)
         reporter = stack.enter_context(StatusReporter({"role": "simulate", "index": 0}, status))
-        DrainControl(stop.set, supervised)
+        orders = Orders(stop.set, supervised)
+        reporter.set_state("ready")
+        orders.wait_go()
         reporter.set_state("running")
         for chunk in simulator.chunks():
             if stop.is_set():
@@ -109,7 +111,9 @@ def _serve_packets(observation: Observation, supervised: bool) -> None:
         }
 
     with closing(sender), StatusReporter({"role": "simulate", "index": 0}, status) as reporter:
-        DrainControl(stop.set, supervised)
+        orders = Orders(stop.set, supervised)
+        reporter.set_state("ready")
+        orders.wait_go()
         reporter.set_state("running")
         for first, packets in generator:
             if stop.is_set():

@@ -1,8 +1,9 @@
 """Starts the engines of one observation as processes, watches them, and ends them in signal-path order.
 
-Each process prints a status line a few times a second (`ryle.monitor.status`) and drains when told to on its standard
-input (`ryle.engines.control`). A stage is drained only when the stages before it have ended and its receivers have
-fallen quiet, so that nothing on its way is lost.
+Each process prints a status line a few times a second (`ryle.monitor.status`) and obeys orders on its standard input
+(`ryle.engines.control`). All start at once; when all are ready, stages are told to go against the way of the signal, so
+that nobody sends before whoever receives it does. A stage is drained only when the stages before it have ended and its
+receivers have fallen quiet, so that nothing on its way is lost.
 """
 
 from __future__ import annotations
@@ -37,10 +38,12 @@ class Child:
     process: subprocess.Popen[str]
     status: dict[str, Any] = field(default_factory=lambda: {"state": "starting"})
     words: deque[str] = field(default_factory=lambda: deque(maxlen=30))
+    told_to_go: bool = False
     told_to_drain: bool = False
     last_change: float = field(default_factory=time.monotonic)  # when something last came, or was on its way
     last_progress: float = field(default_factory=time.monotonic)  # when its figures last changed
     last_line: float = field(default_factory=time.monotonic)
+    begun: float = field(default_factory=time.monotonic)  # when it was started, or told to go
     forgiven: bool = False
     reported: bool = False
     readers: list[threading.Thread] = field(default_factory=list)
@@ -125,11 +128,10 @@ class Supervisor:
         self._logs.mkdir(parents=True, exist_ok=True)
         try:
             for stage in reversed(STAGES):
-                if stage != "simulate":
-                    self._start(stage)
-            self._wait_ready(on_update)
-            if self.failure is None and not self._stop.is_set():
-                self._start("simulate")
+                self._start(stage)
+            self._wait("starting", self.children, on_update)
+            for stage in reversed(STAGES):
+                self._go(stage, on_update)
             for stage in STAGES:
                 self._finish(stage, on_update)
         finally:
@@ -147,6 +149,22 @@ class Supervisor:
 
     def _stage(self, stage: str) -> list[Child]:
         return [c for c in self.children if c.role == stage]
+
+    def _go(self, stage: str, on_update: Callable[[], None]) -> None:
+        """Let a stage go, and see that it does; unless the end has come already."""
+        if self.failure is not None or self._stop.is_set():
+            return
+        for child in self._stage(stage):
+            child.told_to_go, child.begun = True, time.monotonic()
+            self._tell(child, "go\n")
+        self._wait("ready", self._stage(stage), on_update)
+
+    def _wait(self, state: str, children: list[Child], on_update: Callable[[], None]) -> None:
+        """Wait until no process is in a state any more, or the end comes."""
+        while self.failure is None and not self._stop.is_set():
+            if not any(c.exit_code is None and c.status["state"] == state for c in children):
+                return
+            self._watch(on_update)
 
     def _finish(self, stage: str, on_update: Callable[[], None]) -> None:
         """Let a stage run as long as it should, then see it end."""
@@ -195,8 +213,10 @@ class Supervisor:
             note = f"{child.name} said that it was done but did not end within {_FAREWELL:g} s; killed, nothing is lost"
             self.notes.append(note)
             child.process.kill()
-        elif child.status["state"] == "starting" and now - child.last_line > _PATIENCE:
+        elif child.status["state"] == "starting" and now - child.begun > _PATIENCE:
             self._kill(child, f"is not ready after {_PATIENCE:g} s")
+        elif child.status["state"] == "ready" and child.told_to_go and now - child.begun > _PATIENCE:
+            self._kill(child, f"did not begin within {_PATIENCE:g} s of being told to")
         elif child.status["state"] not in ("starting", "done"):
             patience = _SILENCE + 2 * child.status.get("interval", 0.0)
             if now - child.last_line > patience:
@@ -205,8 +225,8 @@ class Supervisor:
     def _kill(self, child: Child, why: str) -> None:
         child.reported = child.forgiven = True
         child.status["state"] = "failed"
-        self._fail(f"{child.name} {why}; killed. All that it said: {self._log_path(child.role, child.index)}")
         child.process.kill()
+        self._fail(f"{child.name} {why}; killed. {self._words(child)}")
 
     def _obituary(self, child: Child) -> str:
         code = child.exit_code
@@ -214,14 +234,11 @@ class Supervisor:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
         if code == 0:
             how += " without having been told to"
-        last = "\n".join(f"    {w}" for w in child.words) or "    (nothing)"
-        return f"{child.name} {how}. Its last words:\n{last}\n  All of them: {self._log_path(child.role, child.index)}"
+        return f"{child.name} {how}. {self._words(child)}"
 
-    def _wait_ready(self, on_update: Callable[[], None]) -> None:
-        while self.failure is None and not self._stop.is_set():
-            if not any(c.status.get("state") == "starting" for c in self.children):
-                return
-            self._watch(on_update)
+    def _words(self, child: Child) -> str:
+        last = "\n".join(f"    {w}" for w in child.words) or "    (nothing)"
+        return f"Its last words:\n{last}\n  All of them: {self._log_path(child.role, child.index)}"
 
     def _fail(self, why: str) -> None:
         self.failure = why if self.failure is None else self.failure + "\n" + why

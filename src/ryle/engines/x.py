@@ -8,6 +8,7 @@ from typing import Any
 from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk
 from ryle.config import Observation
 from ryle.correlate import CorrelatorConfig, make_correlator
+from ryle.engines.beginning import Joining
 from ryle.engines.catcher import WriteFile
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.window import f_batch
@@ -41,8 +42,8 @@ class XEngine:
     groups : int
         Channel groups that the chunks' validity words distinguish.
     whole_first : bool
-        Leave out what comes before the start of an integration: an array that is already sending is joined in the
-        middle of one.
+        Leave out what comes before the first integration that is whole (`ryle.engines.beginning.Joining`): an array
+        that is already sending is joined in the middle of one.
     """
 
     def __init__(
@@ -57,7 +58,8 @@ class XEngine:
         self._correlator = make_correlator(config, backend, **options)
         self._open: int | None = None  # index since sync of the integration being summed
         self._next = 0  # index of the first integration that has not been given
-        self._whole_first, self._begin = whole_first, 0
+        self._joining = Joining(self._blocks) if whole_first else None
+        self._begin: int | None = None if whole_first else 0  # index of the first that could be whole
         #: Blocks dropped because their integration had been given already, and because it had begun before the first.
         self.late_blocks = self.early_blocks = 0
         #: Gives what an integration is read into; new memory each time if absent.
@@ -85,11 +87,11 @@ class XEngine:
             and counted.
         """
         block = 0
-        if self._whole_first:
-            self._whole_first = False
-            self._next = -(-chunk.first_block // self._blocks)
+        if self._joining is not None:
+            self._joining.add(chunk)
+        if self._begin is None:
+            self._begin = self._next = -(-chunk.first_block // self._blocks)
             self.early_blocks = self._next * self._blocks - chunk.first_block
-            self._begin = self._next
         while block < chunk.blocks:
             index = (chunk.first_block + block) // self._blocks
             count = min(chunk.blocks - block, (index + 1) * self._blocks - (chunk.first_block + block))
@@ -110,7 +112,14 @@ class XEngine:
         """Give the integration that is open, as it is, unless it is empty."""
         if self._open is None:
             return
-        first, self._next, self._open = self._open * self._spectra, self._open + 1, None
+        index, first = self._open, self._open * self._spectra
+        self._next, self._open = index + 1, None
+        if self._joining is not None:
+            if not self._joining.whole(index):
+                self.early_blocks += self._blocks
+                self._correlator.reset()
+                return
+            self._joining = None
         if self.take_room is not None and self._room is None:
             self._room = self.take_room()
         integration = self._correlator.read(first, self._spectra, self.first_channel, self._room)

@@ -97,7 +97,7 @@ class StatusReporter:
             self.page.close()
 
     def set_state(self, state: str) -> None:
-        """Change the state (starting, ready, running, draining, done, failed) and say so at once."""
+        """Change the state (starting, ready, listening, running, draining, done, failed) and say so at once."""
         self.state = state
         self._status()
 

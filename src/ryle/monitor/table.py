@@ -15,6 +15,7 @@ from rich.text import Text
 _STATES = {
     "starting": "dim",
     "ready": "cyan",
+    "listening": "cyan",
     "running": "green",
     "draining": "yellow",
     "done": "dim green",

@@ -56,7 +56,7 @@ class Entrance(Readable):
         self.advice = ""
 
     def start(self) -> None:
-        """Begin to receive."""
+        """Begin to receive; what came before is dropped."""
         self.source.start()
         self._started = True
 
@@ -96,6 +96,11 @@ class Entrance(Readable):
     def assembled(self, block: Block) -> Chunk:
         """Give the chunk that a block is, as long as the block is held."""
         return self._chunks[id(block)]
+
+    @property
+    def discarded(self) -> int:
+        """Packets that came before the start, as far as that is known; they are not in the account."""
+        return sum(report.discarded for report in self.source.reports())
 
     def account(self) -> Account:
         """Say what became of every packet so far."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import ipaddress
 import os
 import socket
@@ -19,6 +20,7 @@ import spead2.send
 from ryle.config.tables import Endpoint, NetworkTable
 
 _SO_RCVBUFFORCE = 33
+_SO_ATTACH_FILTER = 26
 _IP_MULTICAST_ALL = 49
 _SEND_BUFFER = 512 << 10  # bytes
 
@@ -27,7 +29,9 @@ class SmallBufferWarning(UserWarning):
     """The kernel granted a smaller socket buffer than was asked for."""
 
 
-def receive_socket(endpoint: Endpoint, interface: str, buffer_size: int, *, shared: bool = False) -> socket.socket:
+def receive_socket(
+    endpoint: Endpoint, interface: str, buffer_size: int, *, shared: bool = False, deaf: bool = False
+) -> socket.socket:
     """Open a UDP socket that receives what is sent to `endpoint`.
 
     Parameters
@@ -40,6 +44,8 @@ def receive_socket(endpoint: Endpoint, interface: str, buffer_size: int, *, shar
         Bytes of socket buffer asked for; a warning says how to allow it if the kernel grants less.
     shared : bool
         Whether other sockets receive at the same endpoint, so that flows are dealt out among them (SO_REUSEPORT).
+    deaf : bool
+        Let a filter drop everything until somebody takes it off (SO_DETACH_FILTER); such packets are kernel drops.
 
     Raises
     ------
@@ -51,6 +57,8 @@ def receive_socket(endpoint: Endpoint, interface: str, buffer_size: int, *, shar
     s = socket.socket(family, socket.SOCK_DGRAM)
     try:
         _grow_buffer(s, buffer_size)
+        if deaf:  # before it has a name to which anything could come
+            s.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, _drop_all())
         if address.is_multicast:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:
@@ -72,6 +80,14 @@ def receive_socket(endpoint: Endpoint, interface: str, buffer_size: int, *, shar
             f"no other process on port {endpoint.port}?",
         ) from None
     return s
+
+
+_DROP = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0))  # BPF: return 0
+
+
+def _drop_all() -> bytes:
+    """Give the ``struct sock_fprog`` of a filter that lets nothing pass."""
+    return struct.pack("@HP", 1, ctypes.addressof(_DROP))
 
 
 class SendStream:

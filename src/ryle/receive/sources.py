@@ -6,11 +6,9 @@ choose.
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import os
 import socket
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -27,7 +25,6 @@ from ryle.wire.description import terms
 from ryle.wire.laid_out import laid_out
 from ryle.wire.packets import build, compiled
 
-_SO_ATTACH_FILTER = 26
 _BLOCK = 1 << 20  # bytes of a packet ring's blocks
 _groups = itertools.count(1)
 
@@ -52,6 +49,8 @@ class ThreadReport:
         Packets that the kernel dropped before; -1 if that cannot be seen.
     interruptions : int
         Times that the link went down.
+    discarded : int
+        Packets that came before the start, as far as that is known; nothing is made of them. A train counts once.
     """
 
     name: str
@@ -64,6 +63,7 @@ class ThreadReport:
     calls: int
     kernel_drops: int
     interruptions: int = 0
+    discarded: int = 0
 
     @property
     def busy(self) -> float:
@@ -217,7 +217,7 @@ class Together:
 
 
 class UdpSource(NativeSource):
-    """Receive from UDP sockets.
+    """Receive from UDP sockets, what comes after the start.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ class UdpSource(NativeSource):
         try:
             for i in range(max(threads, len(endpoints))):
                 port = i % len(endpoints)
-                s = receive_socket(endpoints[port], interface, buffer, shared=shared)
+                s = receive_socket(endpoints[port], interface, buffer, shared=shared, deaf=True)
                 opened.append(s)
                 dealt[i % threads].append((s.fileno(), port))
             self._native = _native.udp_source(sink.native, dealt, gro, largest, list(cores))
@@ -343,8 +343,7 @@ class RingSource(NativeSource):
         self._holding: list[socket.socket] = []
         try:
             for endpoint in endpoints:
-                self._holding.append(receive_socket(endpoint, group_interface, 4096))
-                self._holding[-1].setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, _drop_all())
+                self._holding.append(receive_socket(endpoint, group_interface, 4096, deaf=True))
             blocks = max(2, buffer // _BLOCK)
             group = (os.getpid() ^ next(_groups) << 12) & 0xFFFF
             self._native = _native.ring_source(
@@ -364,14 +363,6 @@ class RingSource(NativeSource):
         if ended:
             self._let_go()
         return ended
-
-
-_DROP = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0))  # BPF: return 0
-
-
-def _drop_all() -> bytes:
-    """Give the ``struct sock_fprog`` of a filter that lets nothing pass."""
-    return struct.pack("@HP", 1, ctypes.addressof(_DROP))
 
 
 class SyntheticSource(NativeSource):

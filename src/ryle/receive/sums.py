@@ -24,10 +24,15 @@ _APART, _SECONDS = 2, 1.0
 _UNDER_WAY = 4
 
 
+def _burst(o: Observation) -> float:
+    """Seconds of signal that an X-engine takes at a time: if they are several integrations, these come together."""
+    return o.chunk_spectra() * o.step / float(o.sample_rate)
+
+
 def _apart(o: Observation, timed: bool) -> int:
     """Integrations by which X-engines may be apart: in time, or at full speed by all that their rings hold."""
     if timed:
-        return max(_APART, math.ceil(_SECONDS / o.integration_time))
+        return max(_APART, math.ceil((_SECONDS + _burst(o)) / o.integration_time))
     ring = 2 * (o.skew_chunks() + SPARE_CHUNKS) * o.chunk_spectra()
     return -(-ring // o.integration_spectra) + _UNDER_WAY
 
@@ -69,7 +74,7 @@ class SumMap:
             linger=0.0,
             parts=heap_parts(self._bytes, self._packet),
             waits=waits,
-            silence=max(1.0, 2.5 * o.integration_time) if timed else 0.0,
+            silence=max(1.0, 2.5 * o.integration_time, 2.5 * _burst(o)) if timed else 0.0,
         )
 
     def given(self, block: Block) -> list[Integration]:

@@ -42,6 +42,10 @@ class Inlet(Protocol):
     def pending(self) -> int:
         """What has come and was not yet used."""
 
+    @property
+    def discarded(self) -> int:
+        """Packets that came before the start, as far as that is known."""
+
     def account(self) -> Account:
         """Say what became of every packet so far."""
 

@@ -1,0 +1,104 @@
+"""Which integration is the first: of an X-engine that joins in the middle, of a catcher whose X-engines began apart."""
+
+import numpy as np
+import pytest
+
+from ryle.chunk import BLOCK, Integration, PacketChunk, PacketOrder, SpectraChunk
+from ryle.engines.beginning import Joining, WholeBand
+
+ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+BLOCKS, INPUTS, GROUPS = 10, 6, 3  # of an integration; of the array; packets of a block
+
+
+def rows(first, blocks, since):
+    """Make spectra that each input has from block `since` on, a share of the first one if it is no whole number."""
+    valid = np.zeros((GROUPS, blocks, INPUTS), np.uint64)
+    for i, begins in enumerate(since):
+        for b in range(blocks):
+            if first + b >= begins:
+                valid[:, b, i] = ALL
+            elif first + b + 1 > begins:
+                valid[:, b, i] = ALL << np.uint64(40)
+    return SpectraChunk(first, np.zeros((GROUPS, blocks, INPUTS, 128), np.int8), valid)
+
+
+def packets(first, blocks, since):
+    """Make the same of others' F-engines: two inputs and 16 spectra a packet; a sender begins with a packet."""
+    per = BLOCK // 16
+    senders, _, numbers = np.indices((INPUTS // 2, GROUPS, blocks * per))
+    present = first + numbers / per >= np.array(since)[senders * 2]
+    spectrum = np.arange(blocks * BLOCK) // 16
+    channel, inputs = np.arange(GROUPS) * blocks * per, np.arange(INPUTS) // 2 * GROUPS * blocks * per
+    zeros = (np.zeros_like(a) for a in (spectrum, channel, inputs))
+    order = PacketOrder(
+        spectrum,
+        next(zeros),
+        channel,
+        next(zeros),
+        inputs,
+        next(zeros),
+        GROUPS,
+        8,
+        0,
+        False,
+        np.zeros(INPUTS, np.uint8),
+    )
+    return PacketChunk(first, np.zeros((present.size, 64), np.uint8), present.reshape(-1).astype(np.uint8), order)
+
+
+@pytest.mark.parametrize("make", [rows, packets])
+@pytest.mark.parametrize(
+    "since, first",
+    [
+        ([20] * 6, 2),
+        ([20.5] * 6, 3),
+        ([17] * 6, 2),
+        ([17, 17, 19, 19, 19.5, 19.5], 2),
+        ([17, 17, 19, 19, 20.5, 20.5], 3),
+        ([20, 20, 21, 21, 31, 31], 4),
+        ([17, 17, 18, 18, 1000, 1000], 2),  # never comes
+    ],
+)
+def test_joining(make, since, first, rng):
+    """The first integration is the first that each input that came had from its start."""
+    joining, at, known = Joining(BLOCKS), 15, []
+    whole = []
+    while at < 60:
+        count = int(rng.integers(1, 8))
+        chunk = make(at, count, since)
+        joining.add(chunk)
+        at += count
+        while (len(whole) + 3) * BLOCKS <= at:
+            whole.append(joining.whole(len(whole) + 2))
+            known.append(at)
+    assert whole.index(True) + 2 == first
+
+
+def integration(index):
+    return Integration(index * 64, 64, 0, np.full((1, 1, 2), index), np.ones((1, 1), np.uint32))
+
+
+@pytest.mark.parametrize(
+    "there, given, later",
+    [
+        ([(1, 1), (1, 1)], [0, 1], []),
+        ([(1, 0), (1, 1), (1, 1)], [1, 2], [1]),
+        ([(1, 0, 0), (1, 1, 0), (1, 1, 1), (1, 1, 1)], [2, 3], [1, 2]),
+        ([(0, 1), (0, 1), (1, 1)], [0, 1, 2], []),  # one that is not there: nobody waits for more than the next
+        ([(1, 1), (0, 1), (1, 1)], [0, 1, 2], []),
+        ([(1, 0)], [0], []),
+    ],
+)
+def test_whole_band(there, given, later):
+    beginning = WholeBand(64)
+    found = [i for n, t in enumerate(there) for i in beginning.push(integration(n), np.array(t, bool))]
+    found += beginning.flush()
+    assert [i.first_spectrum // 64 for i in found] == given
+    assert (beginning.left_out, beginning.later) == (given[0], later)
+
+
+def test_whole_integrations_of_the_file():
+    """If the catcher sums four, the file begins at a multiple of four."""
+    beginning = WholeBand(4 * 64)
+    found = [i for n in range(5, 12) for i in beginning.push(integration(n), np.ones(2, bool))]
+    assert [i.first_spectrum // 64 for i in found] == [8, 9, 10, 11] and beginning.left_out == 3
