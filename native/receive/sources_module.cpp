@@ -12,8 +12,8 @@
 #include <system_error>
 #include <tuple>
 
-#include "wire/layout_binding.h"
 #include "sources.h"
+#include "wire/layout_binding.h"
 
 namespace nb = nanobind;
 using namespace ryle;
