@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ryle.chunk import Integration
-from ryle.engines.catcher import WriteFile
+from ryle.engines.write_file import WriteFile
 from ryle.products.observed import metadata
 from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.entrances import MappedEntrance

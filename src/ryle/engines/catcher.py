@@ -3,113 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from ryle.chunk import Integration
 from ryle.config import FOREIGN_X_HEAPS, ConfigError, Observation, Problem
 from ryle.engines.beginning import WholeBand
 from ryle.engines.serving import entrance_metrics, serve_engine
-from ryle.engines.summing import Summing
+from ryle.engines.write_file import WriteFile
 from ryle.monitor.status import StatusReporter
 from ryle.products.observed import kept_note, metadata, output_file
 from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.dumps import DumpMap
 from ryle.receive.entrances import MappedEntrance
 from ryle.receive.sums import SumMap
-from ryle.stream.block import Block
 from ryle.stream.engine import Engine
-from ryle.stream.ring import Reader
-from ryle.stream.step import EachBlock
-
-
-class WriteFile(EachBlock):
-    """Integrations of the whole band to a file, summed to the file's length first.
-
-    Parameters
-    ----------
-    source : Reader
-        Of blocks of integrations.
-    integrations : callable
-        Gives a block's integrations.
-    open_file : callable
-        Opens the file, when there is something to write; closed with the step.
-    spectra : int
-        Length of an integration in the file.
-    written : callable
-        Told each integration that is safe, and its number.
-    at_end : callable
-        Given the file, if there is one, when all has been written.
-    beginning : WholeBand, optional
-        Chooses the first integration, by the substreams that blocks' plane ``present`` has.
-    """
-
-    def __init__(
-        self,
-        source: Reader,
-        integrations: Callable[[Block], Iterable[Integration]],
-        open_file: Callable[[], UVH5Writer],
-        spectra: int,
-        written: Callable[[int, Integration], None] = lambda number, integration: None,
-        at_end: Callable[[UVH5Writer], None] = lambda writer: None,
-        beginning: WholeBand | None = None,
-    ) -> None:
-        super().__init__("write", source)
-        self._open_file = open_file
-        self._writer: UVH5Writer | None = None
-        self._integrations, self._summing = integrations, Summing(spectra)
-        self._written, self._at_end, self._beginning = written, at_end, beginning
-        #: Spectra since sync up to which the file goes.
-        self.position = 0
-
-    def use(self, block: Block) -> None:
-        """Sum a block's integrations; write what that completes. A block without a packet leaves a gap."""
-        with block:
-            present = block.planes.get("present")
-            if present is None or present.any():
-                there = None if present is None else (present != 0).any(axis=tuple(range(1, present.ndim)))
-                for integration in self._integrations(block):
-                    if self._beginning is None or there is None:
-                        self._sum(integration)
-                        continue
-                    for one in self._beginning.push(integration, there):
-                        self._sum(one)
-
-    def _sum(self, integration: Integration) -> None:
-        for whole in self._summing.push(integration):
-            self._write(whole)
-
-    def finish(self) -> None:
-        """Write what is open."""
-        if self._beginning is not None:
-            for one in self._beginning.flush():
-                self._sum(one)
-        for whole in self._summing.flush():
-            self._write(whole)
-        if self._writer is not None:
-            self._at_end(self._writer)
-
-    def open(self) -> None:
-        """Open the file, if nothing has been written to it yet."""
-        if self._writer is None:
-            self._writer = self._open_file()
-
-    @property
-    def integrations(self) -> int:
-        """Integrations that are safe in the file."""
-        return 0 if self._writer is None else self._writer.integrations
-
-    def _write(self, integration: Integration) -> None:
-        self.open()
-        assert self._writer is not None
-        number = self._writer.append(integration)
-        self.position = integration.first_spectrum + integration.spectra
-        self._written(number, integration)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._writer is not None:
-            self._writer.close()
 
 
 def catcher_engine(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +12,16 @@ from numpy.typing import NDArray
 from ryle.channelize import Blocks
 from ryle.chunk import BLOCK, SampleChunk, SpectraChunk, valid_words
 from ryle.config import Observation
-from ryle.engines.catcher import WriteFile
 from ryle.engines.f import Channelize, FEngine, Samples
+from ryle.engines.write_file import WriteFile
 from ryle.engines.x import Correlate, XEngine
 from ryle.products.observed import input_labels
-from ryle.products.uvh5 import UVH5Writer
 from ryle.stream.block import Block
 from ryle.stream.ring import Reader, Ring
 from ryle.stream.step import Step
+
+if TYPE_CHECKING:
+    from ryle.products.uvh5 import UVH5Writer
 
 #: Blocks between two steps: one that is read, one that waits, one that is written.
 _BLOCKS = 3

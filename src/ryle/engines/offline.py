@@ -15,12 +15,12 @@ from rich.console import Console
 
 from ryle.chunk import SampleChunk
 from ryle.config import ConfigError, Observation, Problem, recorded, show, simulated
-from ryle.engines.catcher import WriteFile
 from ryle.engines.fx import AsRead, ReadSamples, fx_steps, read_ring
 from ryle.engines.offline_packets import correlate_packets
 from ryle.engines.recordings import vdif_source
 from ryle.engines.run import RunResult
 from ryle.engines.watching import is_capture, watched
+from ryle.engines.write_file import WriteFile
 from ryle.products.observed import kept_note, metadata, output_file
 from ryle.products.uvh5 import UVH5Writer
 from ryle.stream.engine import Engine

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk
 from ryle.config import Observation
 from ryle.correlate import CorrelatorConfig, make_correlator
 from ryle.engines.beginning import Joining
-from ryle.engines.catcher import WriteFile
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.window import f_batch
-from ryle.products.uvh5 import UVH5Writer
+from ryle.engines.write_file import WriteFile
 from ryle.receive.entrance import Entrance
 from ryle.receive.entrances import MappedEntrance
 from ryle.receive.heaps import HeapMap
@@ -23,6 +22,9 @@ from ryle.stream.engine import Engine, Inlet
 from ryle.stream.metrics import Registry
 from ryle.stream.ring import Reader, Ring
 from ryle.stream.step import EachBlock, Step
+
+if TYPE_CHECKING:
+    from ryle.products.uvh5 import UVH5Writer
 
 #: Chunks of spectra, each an F-engine's batch, that an X-engine keeps open: how far F-engines may be apart.
 X_WINDOW = 8
