@@ -28,3 +28,15 @@ def test_input_power_and_adc_histogram(observe):
     spread = np.sqrt((counts * levels**2).sum(axis=1) / counts.sum(axis=1))
     np.testing.assert_allclose(spread, rms, rtol=0.2)
     assert (engine.values > 0).all() and (engine.saturated <= engine.values).all()
+
+
+def test_astrometry_is_ready_before_samples_come(observe, monkeypatch):
+    """The first batch of an observation without an end stalls for no tables: packets would be lost meanwhile."""
+    endless = changed(observe(), observation={"duration": None}, simulate={"replay": "20 ms"})
+    assert endless.end_sample is None
+    engine = FEngine(endless, range(3), Blocks())
+    monkeypatch.setattr(type(engine._tracker), "load", lambda *_: pytest.fail("delays were not there"))
+    for chunk in VoltageSimulator(observe(duration=0.2)).chunks():
+        list(engine.push(chunk))
+    list(engine.flush())
+    assert (engine.samples > 0).all()

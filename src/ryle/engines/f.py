@@ -139,6 +139,7 @@ class FEngine:
         self._schedules = [DelaySchedule() for _ in range(inputs)]
         self._residuals = residuals
         self._loaded = (0, 0)  # samples that the schedules cover
+        self._delays(0)  # astrometry that is asked for the first time reads tables for most of a second
         self.saturated = np.zeros(inputs, np.int64)
         self.values = np.zeros(inputs, np.int64)
         self.power = np.zeros(inputs, np.float64)
