@@ -20,9 +20,9 @@
 #include <thread>
 #include <vector>
 
+#include "draw.h"
 #include "receive/assembler.h"
 #include "receive/datagram.h"
-#include "draw.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "wire/packets.h"
 #include "draw.h"
+#include "wire/packets.h"
 
 namespace ryle {
 namespace {

@@ -10,9 +10,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "assembler.h"
 #include "wire/layout_binding.h"
 #include "wire/packet_arguments.h"
-#include "assembler.h"
 
 namespace nb = nanobind;
 using namespace ryle;

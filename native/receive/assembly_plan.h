@@ -1,4 +1,5 @@
-// What an assembler's chunks look like, and how long they wait for packets: ryle.receive.assembly.Plan says it for users.
+// What an assembler's chunks look like, and how long they wait for packets: ryle.receive.assembly.Plan says it for
+// users.
 #pragma once
 #include <chrono>
 #include <cstdint>

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "wire/packets.h"
 #include "pcap_reader.h"
 #include "source.h"
+#include "wire/packets.h"
 
 namespace ryle {
 

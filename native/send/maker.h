@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "faults.h"
 #include "counts.h"
+#include "faults.h"
 #include "payload.h"
 #include "port.h"
 #include "wire/packets.h"

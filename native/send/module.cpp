@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "faults.h"
 #include "datagrams.h"
+#include "faults.h"
 #include "socket.h"
 #include "threads.h"
 #include "wire/layout_binding.h"

@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "local_queue.h"
 #include "counts.h"
+#include "local_queue.h"
 
 namespace ryle {
 

@@ -37,7 +37,8 @@ int main(int argc, char** argv) {
         const bool heaps = below(2) == 0;
         if (heaps) {
             const std::uint32_t at = std::uint32_t(layout.fields.size());
-            for (int k = 0; k < 2; ++k, byte += 4) layout.fields.push_back({byte, 4, 0, 32, below(2) == 0, 0, 0xFFFFFFFF});
+            for (int k = 0; k < 2; ++k, byte += 4)
+                layout.fields.push_back({byte, 4, 0, 32, below(2) == 0, 0, 0xFFFFFFFF});
             layout.heaps = true;
             layout.heap.offset.terms = {{at, 1}};
             layout.heap.bytes.terms = {{at + 1, 1}};
@@ -81,7 +82,8 @@ int main(int argc, char** argv) {
         plan->heads.assign(count, std::vector<std::uint64_t>(plan->stream_fields.size()));
         plan->wire = layout;
         plan->wire_fields = plan->stream_fields;
-        const std::uint64_t parts = plan->part_bytes ? (plan->payload_bytes + plan->part_bytes - 1) / plan->part_bytes : 1;
+        const std::uint64_t parts =
+            plan->part_bytes ? (plan->payload_bytes + plan->part_bytes - 1) / plan->part_bytes : 1;
         try {
             PacketMaker maker(plan, std::move(streams));
             std::vector<std::uint64_t> values(layout.fields.size() + 1);

@@ -117,7 +117,7 @@ nb::dict to_dict(const QueueCounts& c) {
 }  // namespace
 
 NB_MODULE(_dpdk, m) {
-    nb::set_leak_warnings(false);              // the interpreter frees nothing at exit
+    nb::set_leak_warnings(false);                  // the interpreter frees nothing at exit
     nb::module_::import_("ryle.receive._native");  // knows ryle::Port
     m.doc() = "DPDK: devices, packet buffers, receiving and sending threads";
     nb::exception<Error>(m, "DpdkError", PyExc_RuntimeError);

@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "port.h"
 #include "receive/counter.h"
 #include "receive/sink.h"
-#include "port.h"
 #include "retire.h"
 #include "thread.h"
 

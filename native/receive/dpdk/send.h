@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "send/port.h"
 #include "port.h"
+#include "send/port.h"
 
 namespace ryle::dpdk {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "receive/counter.h"
 #include "port.h"
+#include "receive/counter.h"
 #include "stamp.h"
 #include "thread.h"
 
