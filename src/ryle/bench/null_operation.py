@@ -4,7 +4,7 @@ F- and X-engines run as they are (entrance, rings, steps, senders), but for a ch
 results without looking at samples; a capture of the same packets counts them and keeps none. Each has one receiving
 thread, and a sender on the same machine. Highest rates at which nothing is lost are searched in turns.
 
-    python -m ryle.bench.null_operation [--seconds 2] [--rounds 3] [--most 40] [--json FILE]
+    python -m ryle.bench.null_operation [--seconds 2] [--rounds 3] [--start 2] [--most 40] [--engines f x] [--json FILE]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -210,7 +210,7 @@ class Receiver:
         self._child.close()
 
 
-def highest(engine: str, null: bool, seconds: float, most: float, tell: Callable[[str], None]) -> Search:
+def highest(engine: str, null: bool, seconds: float, start: float, most: float, tell: Callable[[str], None]) -> Search:
     """Search the highest rate without loss, of an engine without an operation or of a capture."""
     receiver = Receiver(engine, null)
     name = f"{engine.upper()}-engine without operation" if null else f"capture of {engine.upper()}'s packets"
@@ -218,7 +218,7 @@ def highest(engine: str, null: bool, seconds: float, most: float, tell: Callable
         receiver.trial(0.1, _WARM_UP)
         return highest_lossless(
             receiver.trial,
-            start=min(2.0, most),
+            start=min(start, most),
             most=most,
             seconds=seconds,
             confirm=2 * seconds,
@@ -230,11 +230,13 @@ def highest(engine: str, null: bool, seconds: float, most: float, tell: Callable
         receiver.close()
 
 
-def rows(seconds: float, rounds: int, most: float, tell: Callable[[str], None]) -> list[Row]:
+def rows(
+    engines: Sequence[str], seconds: float, rounds: int, start: float, most: float, tell: Callable[[str], None]
+) -> list[Row]:
     """Measure both engines against captures, in turns."""
     found = []
-    for engine in ("f", "x"):
-        work = {null: partial(highest, engine, null, seconds, most, tell) for null in (True, False)}
+    for engine in engines:
+        work = {null: partial(highest, engine, null, seconds, start, most, tell) for null in (True, False)}
         done = take_turns(work, rounds, back_and_forth=True)
         rate = {null: [s.rate for s in searches] for null, searches in done.items()}
         of_capture = ratios(rate[True], rate[False])
@@ -268,10 +270,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--most", type=float, default=40.0, help="highest rate to try, Gb/s")
+    parser.add_argument("--start", type=float, default=2.0, help="first rate to try, Gb/s")
+    parser.add_argument("--engines", nargs="+", choices=("f", "x"), default=("f", "x"))
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     console = Console(stderr=True)
-    found = rows(asked.seconds, asked.rounds, asked.most, lambda text: console.print(text, highlight=False))
+    found = rows(
+        asked.engines,
+        asked.seconds,
+        asked.rounds,
+        asked.start,
+        asked.most,
+        lambda text: console.print(text, highlight=False),
+    )
     if asked.json is not None:
         asked.json.write_text(as_json(about(), found))
     print(json.dumps([{"case": r.case, "gbps": r.value, "ratio": r.ratio} for r in found]))
