@@ -11,6 +11,8 @@ import h5py
 import numpy as np
 import pytest
 
+from ryle.monitor.page import read_pages
+
 pytestmark = pytest.mark.timeout(900)
 
 SO_ATTACH_FILTER, SO_RCVBUFFORCE, SO_TIMESTAMPNS, SOL_PACKET, PACKET_STATISTICS = 26, 33, 35, 263, 6
@@ -168,6 +170,36 @@ def same(live, offline):
         np.testing.assert_array_equal(offline[name], found, err_msg=name)
 
 
+def same_but_at_the_jump(live, offline):
+    """Compare integration by integration.
+
+    A live run leaves out the first integration, unless it is whole. Where all counters jump, the catcher believes
+    X-engines' new times only after some packets: few integrations there have less of what they have offline, none more.
+    """
+    baselines = int((offline["Header/time_array"] == offline["Header/time_array"][0]).sum())
+    each = {n: [found[n].reshape(-1, baselines, *found[n].shape[1:]) for found in (live, offline)] for n in live}
+    times, all_times = (t[:, 0] for t in each["Header/time_array"])
+    at = np.searchsorted(all_times, times)
+    np.testing.assert_array_equal(all_times[at], times)
+    missing = sorted({*range(len(all_times))} - {*at.tolist()} - {0})
+    differing = []
+    for k, m in enumerate(at.tolist()):
+        if any(not np.array_equal(now[k], then[m]) for now, then in each.values()):
+            differing.append(m)
+            assert (each["Data/nsamples"][0][k] <= each["Data/nsamples"][1][m]).all()
+    odd = sorted([*missing, *differing])
+    assert len(odd) <= 8 and (not odd or odd[-1] - odd[0] < 10), (missing, differing)
+    assert len(times) > 40 and (live["Data/nsamples"] < 1).any()
+
+
+def listening():
+    """Whether F-engines (if any), X-engines and catcher were told to go: what came before is not theirs."""
+    states = {
+        p.name: p.values.get("state") for p in read_pages() if p.alive and p.values.get("role") in ("f", "x", "catcher")
+    }
+    return "catcher0" in states and set(states.values()) <= {"listening", "running"}
+
+
 @pytest.fixture(params=["digitizers", pytest.param("spectra", marks=pytest.mark.long)])
 def case(request, observation, ryle, tmp_path):
     return Case(observation, ryle, tmp_path, request.param)
@@ -180,7 +212,7 @@ def test_at_full_speed(case, ryle, tmp_path, steady):
         with case.recorded:
             process = ryle("run", case.path, "-o", tmp_path / "live", "--overwrite")
             assert process.end(300) == 0, process.said
-        same(contents(tmp_path / "live" / "small.uvh5"), case.correlated())
+        same_but_at_the_jump(contents(tmp_path / "live" / "small.uvh5"), case.correlated())
 
     steady(body)
 
@@ -217,7 +249,7 @@ def test_of_a_clock_that_jumps(case, ryle, tmp_path, steady):
     def body():
         with case.recorded, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
             process = ryle("run", case.path, "--no-simulate", "-o", tmp_path / "live", "--overwrite")
-            process.wait_for(lambda _: case.ports <= bound())
+            process.wait_for(lambda _: case.ports <= bound() and listening())
             begin = time.monotonic()
             for n, (port, payload) in enumerate(packets):
                 while (left := begin + 4 * n / len(packets) - time.monotonic()) > 0:
@@ -226,6 +258,6 @@ def test_of_a_clock_that_jumps(case, ryle, tmp_path, steady):
             time.sleep(3)
             process.signal(signal.SIGINT)
             assert process.end(120) == 0, process.said
-        same(contents(tmp_path / "live" / "small.uvh5"), case.correlated())
+        same_but_at_the_jump(contents(tmp_path / "live" / "small.uvh5"), case.correlated())
 
     steady(body)
