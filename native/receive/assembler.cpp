@@ -46,7 +46,6 @@ Assembler::Assembler(Plan plan, std::uint8_t* memory)
       heads_(plan_.heads.size(), Head{}),
       open_(rows_),
       full_(reach_, kNever),
-      checks_senders_(wants_senders()),
       waits_(plan_.waits) {
     std::uint8_t* at = memory_.data();
     for (std::size_t i = 0; i <= chunks_.size(); ++i) {
@@ -196,14 +195,14 @@ std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* pa
         std::int32_t head;
         std::int64_t since;
         ++counts_.received;
-        if (parsed[i].fault == kControl || parsed[i].fault == kStop) {
+        if (packets[i].sender == kStranger || parsed[i].fault == kControl || parsed[i].fault == kStop) {
             ++counts_.foreign;
         } else if (parsed[i].fault != kValid) {
             refuse(parsed[i].fault);
             if (parsed[i].fault == kItem) counts_.lacking = parsed[i].field;
         } else if ((head = find(parsed[i].key)) < 0) {
             ++counts_.foreign;
-        } else if (checks_senders_ && !welcome(heads_[head], packets[i])) {
+        } else if (plan_.one_sender && !welcome(heads_[head], packets[i])) {
             ++counts_.foreign;
         } else if (!unwrapped(parsed[i].count, since)) {
             refuse(kTimestamp);
@@ -227,9 +226,7 @@ std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* pa
 
 // Whether a head's packet comes from one who may send it.
 bool Assembler::welcome(Head& h, const Arrival& packet) const {
-    const auto& allowed = plan_.senders;
-    if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), packet.sender) == allowed.end()) return false;
-    if (!plan_.one_sender || packet.sender == 0) return true;
+    if (packet.sender == 0) return true;
     if (h.sender != packet.sender) {
         if (h.sender != 0 && packet.arrived - h.sender_heard <= kGivenUp) return false;
         h.sender = packet.sender;

@@ -73,7 +73,9 @@ class Assembler : public Sink {
     void on_give_back(GiveBack function, void* context);
     void take(std::span<const Arrival> packets) override;
     void idle(std::int64_t now) override;
-    bool wants_senders() const override { return plan_.one_sender || !plan_.senders.empty(); }
+    const Senders* senders() const override {
+        return plan_.one_sender || !plan_.senders.allowed.empty() ? &plan_.senders : nullptr;
+    }
     // Close and release every open chunk; packets for them are late from now on.
     void flush();
     // No more packets will come: flush, and let next() end once everything has been consumed.
@@ -217,8 +219,7 @@ class Assembler : public Sink {
     const std::int64_t marks_;                         // parts of a chunk: one with so many is full
     const std::int64_t span_, reach_, leap_, outage_;  // the last in chunks, as reach_
     const std::int64_t rows_;                          // chunks from the oldest open one on that may have memory
-    bool checks_senders_;
-    bool past_cache_;  // copy payloads so that caches are left alone
+    bool past_cache_;                                  // copy payloads so that caches are left alone
     RingMemory memory_;
     std::vector<std::uint32_t> key_widths_;
     std::vector<Entry> table_;

@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -113,17 +114,18 @@ nb::dict counts_of(const Assembler& assembler) {
 
 void bind_assembler(nb::module_& m) {
     using namespace nb::literals;
-    m.def(
-        "sender_key",
-        [](const nb::bytes& address, std::uint16_t port) {
-            if (address.size() != 4 && address.size() != 16)
-                throw std::invalid_argument("an address has 4 or 16 bytes");
-            return sender_key(static_cast<const std::uint8_t*>(address.data()), address.size(), port);
-        },
-        "address"_a, "port"_a);
     nb::class_<Sink>(m, "Sink", "What a source hands packets to.")
         .def_prop_ro(
             "address", [](Sink& s) { return reinterpret_cast<std::uintptr_t>(&s); }, "The ryle::Sink* (sink.h).")
+        .def(
+            "sender",
+            [](const Sink& s, const nb::bytes& address, std::uint16_t port) -> std::uint64_t {
+                if (address.size() != 4 && address.size() != 16)
+                    throw std::invalid_argument("an address has 4 or 16 bytes");
+                const auto* at = static_cast<const std::uint8_t*>(address.data());
+                return s.senders() == nullptr ? 0 : s.senders()->key(at, address.size(), port);
+            },
+            "address"_a, "port"_a, "What sources say of who sent a packet.")
         .def(
             "take_bytes",
             [](Sink& s, const std::vector<nb::bytes>& packets, std::uint32_t port, const std::optional<Index>& times,
@@ -170,10 +172,17 @@ void bind_assembler(nb::module_& m) {
         .def_rw("run_bytes", &Plan::run_bytes)
         .def_rw("pointers", &Plan::pointers)
         .def_rw("waits", &Plan::waits)
-        .def_rw("senders", &Plan::senders)
         .def_rw("one_sender", &Plan::one_sender)
         .def("add_loop", [](Plan& p, std::int64_t count, std::int64_t from,
                             std::int64_t to) { p.loops.push_back({count, from, to}); })
+        .def("add_sender",
+             [](Plan& p, const nb::bytes& address, unsigned bits, std::uint16_t port) {
+                 if (address.size() != 16 || bits > 128)
+                     throw std::invalid_argument("an address has 16 bytes, and at most 128 bits of them count");
+                 Network& network = p.senders.allowed.emplace_back();
+                 std::memcpy(network.address.data(), address.data(), 16);
+                 network.bits = bits, network.port = port;
+             })
         .def("add_part", [](Plan& p, std::int64_t offset, std::int64_t bytes, std::int64_t place,
                             bool optional) { p.parts.push_back({offset, bytes, place, optional}); })
         .def_prop_rw(

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "senders.h"
 #include "wire/packets.h"
 
 namespace ryle {
@@ -40,7 +41,7 @@ struct Plan {
     std::vector<Loop> loops;
     bool any_phase = false;                        // a head's packets come every step, from any time on
     bool pointers = false;                         // keep addresses of payloads instead of copying
-    std::vector<std::uint64_t> senders;            // that may send (sender_key()); all if empty
+    Senders senders;                               // that may send
     bool one_sender = false;                       // of each head: the first that is heard, until it falls silent
     bool waits = false;                            // for memory, instead of dropping what finds none
     std::chrono::nanoseconds linger{0};            // without any packet, after which open chunks close; 0: they wait

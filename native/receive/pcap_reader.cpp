@@ -220,6 +220,7 @@ bool PcapReader::dissect(const Record& record, PcapDatagram& out) {
         udp = ip + header;
         room = total ? static_cast<std::int64_t>(total) - static_cast<std::int64_t>(header)
                      : static_cast<std::int64_t>(size) - static_cast<std::int64_t>(udp);
+        out.sender = {p + ip + 12, 4};
         out.address = {p + ip + 16, 4};
     } else if (p[ip] >> 4 == 6 && size >= ip + 40) {
         const std::size_t total = big16(p + ip + 4);
@@ -231,6 +232,7 @@ bool PcapReader::dissect(const Record& record, PcapDatagram& out) {
         }
         if (protocol == 44) return refuse(counts_.fragments);
         room = static_cast<std::int64_t>(total ? ip + 40 + total : size) - static_cast<std::int64_t>(udp);
+        out.sender = {p + ip + 8, 16};
         out.address = {p + ip + 24, 16};
     } else {
         return refuse(counts_.other);
@@ -243,6 +245,7 @@ bool PcapReader::dissect(const Record& record, PcapDatagram& out) {
     out.data = p + udp + 8;
     out.size = static_cast<std::uint32_t>(length - 8);
     out.port = big16(p + udp + 2);
+    out.sender_port = big16(p + udp);
     out.time = record.time;
     count(counts_.datagrams);
     return true;

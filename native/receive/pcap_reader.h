@@ -22,6 +22,8 @@ struct PcapDatagram {
     std::uint32_t size;
     std::span<const std::uint8_t> address;  // its destination, 4 or 16 bytes
     std::uint16_t port;
+    std::span<const std::uint8_t> sender;  // where it came from
+    std::uint16_t sender_port;
     std::int64_t time;  // ns since 1970; 0: not recorded
 };
 

@@ -52,7 +52,8 @@ class PcapWorker : public Worker {
                     if (stopping()) return;
                 }
             }
-            arrivals_[waiting++] = {d.data, d.size, static_cast<std::uint32_t>(port), nullptr, nullptr, d.time};
+            const std::uint64_t sender = senders_ ? senders_->key(d.sender.data(), d.sender.size(), d.sender_port) : 0;
+            arrivals_[waiting++] = {d.data, d.size, static_cast<std::uint32_t>(port), nullptr, nullptr, d.time, sender};
             if (waiting == arrivals_.size()) {
                 flush(waiting);
                 reader.release();
@@ -84,6 +85,7 @@ class PcapWorker : public Worker {
     PcapOptions options_;
     std::shared_ptr<PcapCounts> counts_;
     Sink& sink_;
+    const Senders* const senders_ = sink_.senders();
     std::size_t last_ = 0;
     std::array<Arrival, 64> arrivals_{};
 };

@@ -46,7 +46,7 @@ class Recorder : public Sink {
     Recorder(RecorderPlan plan, Sink* next);
     ~Recorder() override;
     void take(std::span<const Arrival> packets) override;
-    bool wants_senders() const override { return next_ != nullptr && next_->wants_senders(); }
+    const Senders* senders() const override { return next_ != nullptr ? next_->senders() : nullptr; }
     void idle(std::int64_t now) override {
         if (next_ != nullptr) next_->idle(now);
     }

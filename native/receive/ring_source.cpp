@@ -197,7 +197,7 @@ class RingWorker : public Worker {
             if (part == 0 || part > found.size) part = found.size;
             const bool six = ip[0] >> 4 == 6;
             const std::uint64_t sender =
-                found.udp && asks_ ? sender_key(ip + (six ? 8 : 12), six ? 16 : 4, big16(found.data - 8)) : 0;
+                found.udp && senders_ ? senders_->key(ip + (six ? 8 : 12), six ? 16 : 4, big16(found.data - 8)) : 0;
             const std::int64_t arrived = head->tp_sec * 1'000'000'000LL + head->tp_nsec;
             std::uint32_t from = 0;
             do {
@@ -222,7 +222,7 @@ class RingWorker : public Worker {
     }
 
     Sink& sink_;
-    const bool asks_ = sink_.wants_senders();
+    const Senders* const senders_ = sink_.senders();
     RingOptions options_;
     unsigned index_ = 0;
     int socket_ = -1;

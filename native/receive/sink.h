@@ -7,8 +7,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
+
+#include "senders.h"
 
 namespace ryle {
 
@@ -19,17 +20,6 @@ inline std::int64_t unix_now() {
     return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
 }
 
-// Who sent a packet, as one number: an IPv4 address and port as they are, also if mapped to IPv6, other addresses
-// mixed.
-inline std::uint64_t sender_key(const std::uint8_t* address, std::size_t bytes, std::uint16_t port) {
-    static constexpr std::uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    if (bytes == 16 && std::memcmp(address, mapped, sizeof mapped) == 0) address += 12, bytes = 4;
-    std::uint64_t key = bytes == 4 ? 1 : 0xcbf29ce484222325u;
-    for (std::size_t i = 0; i < bytes; ++i)
-        key = bytes == 4 ? key << 8 | address[i] : (key ^ address[i]) * 0x100000001b3u;
-    return bytes == 4 ? key << 16 | port : ((key ^ port) * 0xff51afd7ed558ccdu) | std::uint64_t{1} << 63;
-}
-
 // One received packet (a UDP payload).
 struct Arrival {
     const std::uint8_t* data = nullptr;     // its first byte; only header bytes are read if `payload` is set
@@ -38,7 +28,7 @@ struct Arrival {
     const std::uint8_t* payload = nullptr;  // where its samples lie, if not behind the header (header split)
     void* buffer = nullptr;                 // pointer mode: what to give back when the samples are no longer needed
     std::int64_t arrived = 0;               // ns since 1970 at which the kernel (or a capture) saw it; 0: unknown
-    std::uint64_t sender = 0;               // sender_key() of where it came from; 0: unknown
+    std::uint64_t sender = 0;               // Senders::key() of where it came from; 0: unknown
 };
 
 class Sink {
@@ -47,8 +37,8 @@ class Sink {
     // Take packets, from any thread. When it returns the packets may be overwritten; in pointer mode, once their
     // buffers have been given back.
     virtual void take(std::span<const Arrival> packets) = 0;
-    // Whether packets' senders are looked at: sources that would have to ask for them need not do so else.
-    virtual bool wants_senders() const { return false; }
+    // By what packets' senders are told, if they are looked at; sources need not find out who they are else.
+    virtual const Senders* senders() const { return nullptr; }
     // The calling thread found nothing to receive for a while; `now`: by the clock that gives packets their times.
     virtual void idle(std::int64_t now) { static_cast<void>(now); }
 };

@@ -115,8 +115,8 @@ class UdpWorker : public Worker {
         for (int i = 0; i < batch_; ++i) {
             messages_[i].msg_hdr.msg_control = controls_[i].data();
             messages_[i].msg_hdr.msg_controllen = controls_[i].size();
-            messages_[i].msg_hdr.msg_name = asks_ ? &names_[i] : nullptr;
-            messages_[i].msg_hdr.msg_namelen = asks_ ? sizeof names_[i] : 0;
+            messages_[i].msg_hdr.msg_name = senders_ ? &names_[i] : nullptr;
+            messages_[i].msg_hdr.msg_namelen = senders_ ? sizeof names_[i] : 0;
         }
         const int n = recvmmsg(socket.descriptor, messages_.data(), batch_, MSG_DONTWAIT, nullptr);
         if (n < 0) {
@@ -129,7 +129,7 @@ class UdpWorker : public Worker {
             const auto* data = static_cast<const std::uint8_t*>(pieces_[i].iov_base);
             const std::uint32_t bytes = messages_[i].msg_len;
             auto [part, arrived] = noted(messages_[i].msg_hdr);
-            const std::uint64_t sender = asks_ ? key_of(names_[i]) : 0;
+            const std::uint64_t sender = senders_ ? key_of(names_[i]) : 0;
             if (part == 0 || part > bytes) part = bytes;
             if (arrived == 0) arrived = now != 0 ? now : now = unix_now();
             std::uint32_t at = 0;
@@ -148,13 +148,13 @@ class UdpWorker : public Worker {
         return n == batch_;
     }
 
-    static std::uint64_t key_of(const sockaddr_storage& name) {
+    std::uint64_t key_of(const sockaddr_storage& name) const {
         if (name.ss_family == AF_INET) {
             const auto& a = reinterpret_cast<const sockaddr_in&>(name);
-            return sender_key(reinterpret_cast<const std::uint8_t*>(&a.sin_addr), 4, ntohs(a.sin_port));
+            return senders_->key(reinterpret_cast<const std::uint8_t*>(&a.sin_addr), 4, ntohs(a.sin_port));
         }
         const auto& a = reinterpret_cast<const sockaddr_in6&>(name);
-        return name.ss_family == AF_INET6 ? sender_key(a.sin6_addr.s6_addr, 16, ntohs(a.sin6_port)) : 0;
+        return name.ss_family == AF_INET6 ? senders_->key(a.sin6_addr.s6_addr, 16, ntohs(a.sin6_port)) : 0;
     }
 
     // What the kernel noted beside a message: bytes of each packet of a train, and its arrival; 0 if it did not.
@@ -185,7 +185,7 @@ class UdpWorker : public Worker {
     std::array<mmsghdr, kMessages> messages_{};
     std::array<std::array<std::uint8_t, 64>, kMessages> controls_{};
     std::array<sockaddr_storage, kMessages> names_{};
-    const bool asks_ = sink_.wants_senders();
+    const Senders* const senders_ = sink_.senders();
     std::array<Arrival, 256> arrivals_{};
     std::uint64_t calls_ = 0;
     std::mutex mutex_;

@@ -43,6 +43,11 @@ REMOTE = "10.0.0.1:7148"
         ({"network": {"digitizers": "127.0.0.1:80"}}, "network.digitizers", "root"),
         ({"network": {"digitizers": "127.0.0.1:32760"}}, "network.digitizers", "32768"),
         ({"simulate": {"speed": 1.0}, "network": {"receive_buffer": 1 << 20}}, "network.receive_buffer", "10 ms"),
+        (
+            {"network": {"receive": {"senders": ["10.0.0.0/8", "127.0.0.2"]}}},
+            "receive.senders",
+            "catcher receive at 127.0.0.1, where only this host sends",
+        ),
         ({"xengine": {"integration": "1 ms"}}, "xengine.integration", "becomes 0.00131072 s"),
         ({"catcher": {"integration": "16 s"}}, "catcher.integration", "becomes 10.7374 s: 1 integrations"),
         ({"observation": {"duration": "1 s"}}, "observation.duration", "shorter than one"),

@@ -256,6 +256,36 @@ def test_inputs_may_have_addresses_of_their_own():
     assert len(o.digitizer_endpoints(0)) == 5
 
 
+@pytest.mark.parametrize(
+    ("senders", "read"),
+    [
+        ('"10.1.0.7"', ["10.1.0.7"]),
+        ('["10.1.0.0/16", "10.1.0.7:7148", "10.2.0.0/24:7148"]', ["10.1.0.0/16", "10.1.0.7:7148", "10.2.0.0/24:7148"]),
+        ('["fd00::7", "fd00::/64", "[fd00::7]:7148"]', ["fd00::7", "fd00::/64", "[fd00::7]:7148"]),
+    ],
+)
+def test_who_may_send(senders, read):
+    o = parse(DEMO + f"[network]\nreceive = {{ senders = {senders} }}\n")
+    assert [str(s) for s in o.receive("catcher").senders] == read
+
+
+@pytest.mark.parametrize(
+    ("sender", "why"),
+    [
+        ('"elsewhere"', "'elsewhere' is none; write an address"),
+        ('"10.1.0.7/16"', "begins in the middle of the network 10.1.0.0/16"),
+        ('"10.1.0.7:0"', "impossible port"),
+        ('"10.1.0.7:"', "is none"),
+        ("[7]", "7 is no text"),
+    ],
+)
+def test_who_cannot_send(sender, why):
+    with pytest.raises(ConfigError) as raised:
+        parse(DEMO + f"[network]\nreceive = {{ senders = {sender} }}\n")
+    (problem,) = raised.value.problems
+    assert problem.key.startswith("network.receive.senders") and why in problem.remedy
+
+
 def test_how_engines_receive():
     def found(engine, index=0):
         r = o.receive(engine, index)

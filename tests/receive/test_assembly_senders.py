@@ -9,20 +9,18 @@ import pytest
 
 from assembled import check_sums, packet, plan
 from ryle.config.tables import Endpoint
-from ryle.receive import _native
 from ryle.receive.assembly import Assembler
 from ryle.receive.sources import UdpSource
 
 SECOND, START = 10**9, 10**18
-
-
-def key(host, port):
-    return _native.sender_key(ipaddress.ip_address(host).packed, port)
+STRANGER = (1 << 64) - 1
 
 
 def take(assembler, numbers, sender, time):
     packets = [packet(0, n) for n in numbers]
-    assembler.native.take_bytes(packets, 0, np.full(len(packets), time, np.int64), key(*sender))
+    host, port = sender
+    key = assembler.native.sender(ipaddress.ip_address(host).packed, port)
+    assembler.native.take_bytes(packets, 0, np.full(len(packets), time, np.int64), key)
     return assembler.counts()
 
 
@@ -45,8 +43,33 @@ def test_listed_senders_are_the_only_ones():
     assert take(assembler, range(4, 6), ("fe80::1", 7), START).placed == 6
     for stranger in (("10.0.0.2", 5000), ("10.0.0.1", 5001), ("fe80::1", 8), ("fe80::2", 7)):
         assert take(assembler, range(6, 8), stranger, START).placed == 6
-    assembler.take([packet(0, 6)])  # nobody knows from where
-    assert check_sums(assembler).foreign == 9
+    assembler.take([packet(0, 6)])  # made in memory
+    counts = check_sums(assembler)
+    assert (counts.placed, counts.foreign) == (7, 8)
+
+
+@pytest.mark.parametrize("bits", [*range(33), *(96 + n for n in (0, 9, 32)), 128])
+def test_networks_hold_what_the_library_says(bits, rng):
+    """Addresses that agree in about as many bits, of both kinds, against Python's own arithmetic."""
+    size = 32 if bits <= 32 else 128
+    address = (ipaddress.IPv4Address if size == 32 else ipaddress.IPv6Address)(rng.bytes(size // 8))
+    network = ipaddress.ip_network((address, bits), strict=False)
+    assembler = Assembler(plan(1, senders=[(str(network), 0), ("192.0.2.1", 7)]))
+    for agree in range(max(0, bits - 3), min(size, bits + 3)):
+        other = type(address)(int(address) ^ 1 << (size - 1 - agree))  # the first `agree` bits are the same
+        for found in (other, address):
+            known = assembler.native.sender(found.packed, 5000) != STRANGER
+            assert known == (found in network), (network, found)
+    assert assembler.native.sender(b"\xc0\0\2\1", 7) != STRANGER
+    assert (assembler.native.sender(b"\xc0\0\2\1", 8) == STRANGER) == (ipaddress.ip_address("192.0.2.1") not in network)
+
+
+def test_strangers_are_foreign_whatever_they_send():
+    assembler = Assembler(plan(1, senders=[("10.0.0.0/8", 0)]))
+    stranger = assembler.native.sender(b"\x0b\0\0\1", 5000)
+    assembler.native.take_bytes([b"", b"rubbish", packet(0, 0), packet(0, 10**6)], 0, None, stranger)
+    counts = check_sums(assembler)
+    assert (counts.foreign, counts.malformed, counts.received, counts.open) == (4, 0, 4, 0)
 
 
 def test_sockets_say_who_sent():

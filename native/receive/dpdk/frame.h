@@ -10,6 +10,8 @@ enum class Frame : std::uint8_t { datagram, foreign, malformed };
 struct Datagram {
     std::uint32_t start, bytes;
     std::uint16_t port;
+    std::uint32_t sender;  // where the sender's IPv4 address begins,
+    std::uint16_t sender_port;
 };
 
 constexpr std::uint32_t kFrameHeaders = 14 + 20 + 8;
@@ -37,7 +39,7 @@ inline Frame read_headers(const std::uint8_t* data, std::uint32_t seen, std::uin
     const std::uint8_t* udp = ip + header;
     const std::uint32_t length = big16(udp + 4);
     if (length < 8 || length > total - header) return Frame::malformed;
-    out = {at + header + 8, length - 8, big16(udp + 2)};
+    out = {at + header + 8, length - 8, big16(udp + 2), at + 12, big16(udp)};
     return Frame::datagram;
 }
 

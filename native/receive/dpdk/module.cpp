@@ -137,7 +137,7 @@ NB_MODULE(_dpdk, m) {
     m.def("order", &order, "pool"_a, "at"_a, "out"_a);
     m.def("memory_needed", &memory_needed, "buffers"_a, "room"_a, "payload_at"_a, "headroom"_a, "page"_a);
     m.def("read_headers", [](const nb::bytes& frame, std::uint32_t whole) {
-        Datagram d{0, 0, 0};
+        Datagram d{};
         const Frame kind = read_headers(static_cast<const std::uint8_t*>(frame.data()),
                                         static_cast<std::uint32_t>(frame.size()), whole, d);
         return std::tuple(static_cast<int>(kind), d.start, d.bytes, static_cast<int>(d.port));

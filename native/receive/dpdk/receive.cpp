@@ -23,6 +23,7 @@ Receiver::Receiver(std::shared_ptr<Port> port, std::vector<std::pair<unsigned, i
       index_(udp_ports.empty() ? 1 : 65536),
       any_port_(udp_ports.empty()),
       sink_(sink),
+      senders_(sink != nullptr ? sink->senders() : nullptr),
       returns_(std::move(returns)),
       burst_(burst) {
     if (!sink_) throw Error("a receiver needs a sink");
@@ -89,6 +90,7 @@ bool Receiver::read(rte_mbuf* packet, Queue& queue, std::int64_t now, Arrival& o
         return false;
     }
     out = {data + datagram.start, datagram.bytes, static_cast<std::uint32_t>(place - 1), nullptr, nullptr, now};
+    if (senders_) out.sender = senders_->key(data + datagram.sender, 4, datagram.sender_port);
     if (datagram.start + datagram.bytes > packet->data_len) {
         if (packet->nb_segs == 2 && packet->next->data_len >= datagram.start + datagram.bytes - packet->data_len) {
             out.payload = rte_pktmbuf_mtod(packet->next, const std::uint8_t*);  // the device split it

@@ -57,6 +57,7 @@ class Receiver {
     std::vector<std::uint16_t> index_;  // of UDP ports: place in the list + 1, 0 if not in it
     bool any_port_;
     Sink* sink_;
+    const Senders* senders_;
     std::shared_ptr<Returns> returns_;
     unsigned burst_;
 };

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ryle.config import ConfigError, Observation, Problem, load, rates, show
-from ryle.config.cautions import cautions
+from ryle.config.cautions import cautions, told_senders
 from ryle.engines import devices as gpu
-from ryle.problems import toml
+from ryle.problems import listed, toml
 
 
 def check(
@@ -101,6 +101,8 @@ def _overview(o: Observation) -> Table:
         )
     if o.catcher.packets is not None:
         rows["X-engines"] = "others', which send CASPER's 0x4b52 packets"
+    if any((told := told_senders(o)).values()):
+        rows["senders"] = "; ".join(f"to {who}: {listed(map(str, found)) or 'anybody'}" for who, found in told.items())
     if o.fengine.backend == "cuda" and o.f_engines:
         rows["F-engine on GPU"] = f"{gpu.needs(o)}; here: {gpu.here(o)[0]}"
     for name, text in rows.items():

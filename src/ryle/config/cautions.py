@@ -10,11 +10,11 @@ import erfa
 import numpy as np
 
 from ryle.config import rates
-from ryle.config.endpoints import run_of
+from ryle.config.endpoints import Sender, run_of
 from ryle.config.network_checks import digitizer_runs
-from ryle.config.observation import Observation
+from ryle.config.observation import Engine, Observation
 from ryle.config.units import show
-from ryle.problems import Problem
+from ryle.problems import Problem, listed
 
 _C = 299792458.0
 #: Of X-heaps in MeerKAT's layout.
@@ -27,7 +27,7 @@ def cautions(o: Observation) -> list[Problem]:
 
     What this computer lacks is for `ryle.engines.devices.gpu_cautions` to say.
     """
-    finders = (_delays, _levels, _headroom, _packets, _ports, _buffers, _integration, _summed, _ends)
+    finders = (_delays, _levels, _headroom, _packets, _ports, _buffers, _senders, _integration, _summed, _ends)
     return [caution for find in (*finders, _foreign_heaps) for caution in find(o)]
 
 
@@ -134,6 +134,28 @@ def _buffers(o: Observation) -> Iterator[Problem]:
     if held < 5e-3:
         advice = f"holds {show(held, 's')} of {busiest.name}; 10 ms or more ride out a busy machine"
         yield Problem("network.receive_buffer", show(o.network.receive_buffer, "B"), advice)
+
+
+def told_senders(o: Observation) -> dict[str, list[Sender]]:
+    """List who may send to engines of each kind that there are; everybody where the list is empty."""
+    kinds: dict[str, Engine] = {"F-engines": "f", "X-engines": "x", "catcher": "catcher"}
+    there = {"F-engines": o.f_engines > 0, "X-engines": o.catcher.packets is None, "catcher": True}
+    return {kind: o.receive(engine).senders for kind, engine in kinds.items() if there[kind]}
+
+
+def _senders(o: Observation) -> Iterator[Problem]:
+    ends = {
+        "F-engines": o.digitizer_endpoints(0) if o.f_engines else [],
+        "X-engines": [o.spectra_endpoint(0)],
+        "catcher": [o.network.visibilities],
+    }
+    for kind, senders in told_senders(o).items():
+        here = [e.host for e in ends[kind] if _loopback(e.host)]
+        if senders and here and not any(s.holds(here[0]) for s in senders):
+            advice = (
+                f"{kind} receive at {here[0]}, where only this host sends, from {here[0]}: all that comes is foreign"
+            )
+            yield Problem("receive.senders", listed(map(str, senders)), advice)
 
 
 def _foreign_heaps(o: Observation) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""UDP addresses and ports as an observation file writes them: one, the first of a run, or a range of groups."""
+"""UDP addresses and ports as an observation file writes them: one, a run, a range of groups, or who may send."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
+_SENDER = re.compile(r"(?:\[(.+)\]|([^:\[\]]+))(?::(\d{1,5}))?")  # all but IPv6 without brackets
 _ADDRESS = re.compile(r"\[?([0-9a-fA-F.:]+?)\]?(?:\+(\d{1,5}))?:(\d{1,5})")
 
 
@@ -49,6 +50,23 @@ class EndpointRange(BaseModel):
     def __str__(self) -> str:
         host = f"[{self.first.host}]" if ":" in self.first.host else self.first.host
         return f"{host}{f'+{self.more}' if self.more else ''}:{self.first.port}"
+
+
+class Sender(BaseModel):
+    """Who may send: neighbouring addresses, written as ``10.1.0.0/16``, and a port; 0: any."""
+
+    model_config = ConfigDict(frozen=True)
+    network: str
+    port: int = 0
+
+    def holds(self, host: str) -> bool:
+        """Whether it is one of these addresses, at whatever port."""
+        return ipaddress.ip_address(host) in ipaddress.ip_network(self.network)
+
+    def __str__(self) -> str:
+        network = ipaddress.ip_network(self.network)
+        text = str(network.network_address) if network.num_addresses == 1 else str(network)
+        return text if not self.port else f"[{text}]:{self.port}" if ":" in text else f"{text}:{self.port}"
 
 
 @dataclass(frozen=True)
@@ -123,6 +141,38 @@ def read_ranges(value: Any) -> Any:
     return found
 
 
+def read_senders(value: Any) -> Any:
+    """Read one address or network, or a list of them; ValueError says what to write."""
+    found = []
+    for part in value if isinstance(value, list | tuple) else [value]:
+        try:
+            found.append(part if isinstance(part, Sender) else _sender(part))
+        except ValueError as error:
+            raise ValueError(
+                f'{part!r} {error}; write an address, a network, or either with a port, such as "10.1.0.7", '
+                '"10.1.0.0/16", "10.1.0.7:7148" or "[fd00::7]:7148"'
+            ) from None
+    return found
+
+
+def _sender(value: Any) -> Sender:
+    if not isinstance(value, str):
+        raise ValueError("is no text")
+    match = _SENDER.fullmatch(value)
+    text, port = (match[1] or match[2], match[3]) if match else (value, None)
+    if port is not None and not 0 < int(port) < 65536:
+        raise ValueError("has an impossible port")
+    try:
+        network = ipaddress.ip_network(text)
+    except ValueError:
+        try:
+            network = ipaddress.ip_network(text, strict=False)
+        except ValueError:
+            raise ValueError("is none") from None
+        raise ValueError(f"begins in the middle of the network {network}") from None
+    return Sender(network=str(network), port=int(port or 0))
+
+
 def _read(value: Any) -> EndpointRange:
     match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
     if match is None or not 0 < int(match[3]) < 65536:
@@ -144,4 +194,7 @@ def _read(value: Any) -> EndpointRange:
 EndpointText = Annotated[Endpoint, BeforeValidator(read_endpoint)]
 EndpointRanges = Annotated[
     list[EndpointRange], BeforeValidator(read_ranges), WithJsonSchema({"kind": "address range or list of them"})
+]
+Senders = Annotated[
+    list[Sender], BeforeValidator(read_senders), WithJsonSchema({"kind": "address, network or list of them"})
 ]

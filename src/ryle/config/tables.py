@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from ryle.config.endpoints import Endpoint as Endpoint
-from ryle.config.endpoints import EndpointRanges, EndpointText
+from ryle.config.endpoints import EndpointRanges, EndpointText, Senders
 from ryle.config.units import Angle, Bytes, Duration, Frequency, Length, Seconds
 
 DIGITIZER_BITS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 32)
@@ -239,6 +239,11 @@ class ReceiveTable(Table):
         None,
         ge=4096,
         description="of each socket, ring or DPDK queue; if absent network.receive_buffer, but 128 MiB of a ring",
+    )
+    senders: Senders = Field(
+        default_factory=list,
+        description="who may send, others' packets are foreign; of X-engines and catcher those are the hosts of other "
+        "engines; everybody if empty",
     )
 
     @model_validator(mode="before")

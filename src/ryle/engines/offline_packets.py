@@ -101,6 +101,8 @@ def correlate_packets(
             )
             heads = plan.heads
             wanted += f"{listed(_head(h) for h in heads[:4])}{' …' if len(heads) > 4 else ''}"
+            if isinstance(plan.senders, list):
+                wanted += f", from receive.senders ({listed(host for host, _ in plan.senders)})"
             remedy = _nothing_found(file, format, account.malformed or 0, account.foreign or 0, wanted)
             raise ConfigError(str(file), [Problem("input", file.name, remedy)])
         write.open()

@@ -146,7 +146,8 @@ class Plan:
         Let packets wait for memory instead of dropping them: for sources that can be held up.
     senders : "first" or sequence of (str, int), optional
         Who may send: of each head the first address and port that is heard, until nothing came from there for 1 s; or
-        any of these. Packets from elsewhere are foreign. By default it does not matter.
+        any of these addresses or networks ("10.1.0.0/16") and ports (0: any). Packets from elsewhere are foreign,
+        whatever is in them; those made in memory come from nowhere and are welcome. By default it does not matter.
     silence : float
         Seconds, by packets' times of arrival, after which a head that sends nothing is waited for no more; 0: never.
     """
@@ -295,9 +296,12 @@ class Plan:
         plan.waits, plan.silence = self.waits, self.silence
         if self.senders == "first":
             plan.one_sender = True
-        elif self.senders is not None:
-            pairs = [(ipaddress.ip_address(host).packed, port) for host, port in self.senders]
-            plan.senders = [_native.sender_key(*pair) for pair in pairs]
+        else:
+            for host, port in self.senders or ():
+                network = ipaddress.ip_network(host)
+                address, beyond = network.network_address.packed, 128 - network.max_prefixlen
+                mapped = b"\xff\xff".rjust(12, b"\0") + address if len(address) == 4 else address
+                plan.add_sender(mapped, beyond + network.prefixlen, port)
         plan.outage = 1000 * self.span if self.outage is None else self.outage
         plan.slots, plan.linger, plan.pointers = self.chunks, self.linger, self.pointers
         plan.data_bytes = int(np.prod(self.shape))

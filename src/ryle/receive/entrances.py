@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from ryle.config import Endpoint, Observation
@@ -79,7 +80,8 @@ class MappedEntrance(Entrance, Generic[T]):
         name: str,
     ) -> None:
         self.map = map
-        assembler = Assembler(map.plan)
+        senders = [(s.network, s.port) for s in observation.receive(engine, index).senders]
+        assembler = Assembler(replace(map.plan, senders=senders) if senders else map.plan)
         if source is not None:
             made = source(assembler)
         else:
