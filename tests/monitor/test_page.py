@@ -1,5 +1,6 @@
 """Status pages: whole whatever happens to their writers, found by name, owned by processes that can be told apart."""
 
+import io
 import json
 import multiprocessing
 import os
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from ryle.monitor.controls import Control, StatusError
 from ryle.monitor.owner import Owner
 from ryle.monitor.page import PageTakenError, StatusPage, clean_pages, published, read_pages, set_control
+from ryle.monitor.view import PagesView
 
 
 @pytest.fixture(autouse=True)
@@ -193,6 +196,28 @@ def test_what_is_no_page_is_passed_over(directory):
     assert read_pages() == []
     with StatusPage("empty") as p:
         assert p.name == "empty"
+
+
+def test_wrong_types_and_deep_nests_are_no_pages(directory):
+    """A page whose parts are replaced, one by one, by what has another type; the view draws what is left."""
+    with StatusPage("right", {"depth": Control("int", 1, 64, get=lambda: 4)}) as page:
+        page.publish({"packets": 7, "text": "\x1b[2Jgone"})
+        right = json.loads((page.path / "status.json").read_text())
+        wrong = directory / "ryle.wrong"
+        wrong.mkdir()
+        deep = "[" * 100 + "]" * 100
+        for key in right:
+            for text in ("null", '"x"', "[[]]", '{"a": [1]}', f'{{"a": {deep}}}', "[" * 10**6):
+                if key in ("values", "answers") and text == '{"a": [1]}':
+                    continue
+                if key == "namespace" and text == '"x"':
+                    continue
+                whole = json.dumps({**right, key: 17.25}).replace("17.25", text)
+                (wrong / "status.json").write_text(whole)
+                assert [p.name for p in read_pages()] == ["right"], (key, text[:20])
+        drawn = io.StringIO()
+        Console(file=drawn, width=100).print(PagesView().render(read_pages()))
+        assert "\x1b" not in drawn.getvalue() and "?[2Jgone" in drawn.getvalue()
 
 
 class Settable:

@@ -16,6 +16,7 @@ from rich.live import Live
 from ryle.config import FOREIGN_X_HEAPS, Observation
 from ryle.engines.supervisor import STAGES, Child, RunError, Supervisor
 from ryle.gpu import GpuUnavailable, gpu_problem
+from ryle.monitor.page import pages_problem
 from ryle.monitor.table import LOSSES, RunTable
 from ryle.products.observed import input_labels, kept_note, output_file
 from ryle.products.uvh5 import record
@@ -112,6 +113,8 @@ def run_processes(
     else:
         commands.append(("catcher", 0, ["engine", "catcher", source, "--into", str(file), *again, "--supervised"]))
 
+    if problem := pages_problem():
+        console.print(f"[yellow]{problem}[/]", highlight=False, soft_wrap=True)
     result = RunResult(file)
 
     histograms: dict[int, dict[str, Any]] = {}

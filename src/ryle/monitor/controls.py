@@ -120,5 +120,7 @@ class Control:
 
     @classmethod
     def from_dict(cls, parts: dict[str, Any]) -> Control:
-        """Read what `as_dict` gave."""
+        """Read what `as_dict` gave; ValueError if its type is unknown."""
+        if parts["type"] not in TYPES:
+            raise ValueError(f"{parts['type']!r} is no type of control")
         return cls(parts["type"], parts["minimum"], parts["maximum"], tuple(parts["choices"]), parts["means"])

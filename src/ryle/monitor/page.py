@@ -9,10 +9,14 @@ A page is a directory ``/dev/shm/ryle.NAME`` that holds::
 Nothing here is locked. Each version is a file of its own that takes the place of the one before by rename(2), which the
 kernel makes atomic: a reader opens the old version or the new one, whole, however the writer ends. The owner is known
 by process ID and start time, so that a page whose owner was killed is recognized even if its number lives again.
+
+Any user may put anything in shared memory. A reader waits for nothing that lies there: links, pipes, devices, what is
+too long or nested too deep, and what has other types than these are no pages, and nobody notices them.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -23,21 +27,37 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 from ryle.monitor.controls import Control, StatusError
 from ryle.monitor.owner import Owner
+from ryle.store.shared import open_shared
 
 _PREFIX = "ryle."
 _BUILDING = ".ryle."  # a page that its owner is just making or taking away
 _STATUS = "status.json"
 _SET = "set"
 _ANSWERS = 100  # requests whose answers stay on the page
+_LONGEST = 64 << 20  # bytes of a version
+_DEEPEST = 30  # values within values
+_SHARED = "/dev/shm"
 
 
 def pages_directory() -> Path:
     """Where pages lie: memory that all processes of the machine share, or what RYLE_STATUS_DIR names."""
-    return Path(os.environ.get("RYLE_STATUS_DIR", "/dev/shm"))
+    return Path(os.environ.get("RYLE_STATUS_DIR", _SHARED))
+
+
+def _read_json(path: Path) -> Any:
+    with open_shared(path) as file:
+        text = file.read(_LONGEST + 1)
+    if len(text) > _LONGEST:
+        raise ValueError(f"{path} is too long")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deep") from None
 
 
 @dataclass(frozen=True)
@@ -137,11 +157,14 @@ class StatusPage:
         """Make the whole page aside and move it into its place, from which one without a living owner is taken."""
         directory = pages_directory()
         aside = directory / f"{_BUILDING}{name}.{uuid.uuid4().hex}"
-        aside.mkdir(0o755)
-        (aside / _SET).mkdir(0o700)
-        self._write(aside, {})
         path = directory / (_PREFIX + name)
         try:
+            try:
+                aside.mkdir(0o755)
+                (aside / _SET).mkdir(0o700)
+                self._write(aside, {})
+            except OSError as error:
+                raise _unwritable(directory, error) from None
             for _ in range(100):
                 try:
                     return aside.rename(path)
@@ -195,7 +218,7 @@ class StatusPage:
             return False
         for entry in requests:
             try:
-                wanted = json.loads(Path(entry.path).read_text())
+                wanted = _read_json(Path(entry.path))
                 os.unlink(entry.path)
                 key, value = str(wanted["key"]), wanted["value"]
             except (OSError, ValueError, KeyError, TypeError):
@@ -224,6 +247,20 @@ class StatusPage:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def pages_problem() -> str:
+    """Say why no process can have a page here, and what to do about it; empty if they can."""
+    directory = pages_directory()
+    probe = directory / f"{_BUILDING}probe.{uuid.uuid4().hex}"
+    try:
+        probe.mkdir(0o700)
+        (probe / _STATUS).write_text("{}")
+    except OSError as error:
+        return f"no status pages: {_unwritable(directory, error).strerror}"
+    finally:
+        shutil.rmtree(probe, ignore_errors=True)
+    return ""
 
 
 @contextmanager
@@ -272,18 +309,44 @@ def _remove(path: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
+def _unwritable(directory: Path, error: OSError) -> OSError:
+    if error.errno == errno.ENOSPC:
+        remedy = f"it is full: see 'df {directory}', and `ryle status clean` removes what killed processes left"
+    elif directory.is_dir():
+        remedy = (
+            f"it cannot be written ({error.strerror}): mend that, or set RYLE_STATUS_DIR to a directory that can be"
+        )
+    else:
+        remedy = "there is none: mount it (mount -t tmpfs none /dev/shm), or set RYLE_STATUS_DIR to another directory"
+    return OSError(error.errno, f"{directory}, where `ryle status` would find it: {remedy}")
+
+
+def _flat_enough(value: Any, left: int = _DEEPEST) -> bool:
+    if isinstance(value, dict | list):
+        return left > 0 and all(
+            _flat_enough(v, left - 1) for v in (value.values() if isinstance(value, dict) else value)
+        )
+    return True
+
+
+def _of(kind: type | UnionType, value: Any) -> Any:
+    if not isinstance(value, kind) or not _flat_enough(value):
+        raise TypeError
+    return value
+
+
 def _read(path: Path) -> Page | None:
     try:
-        whole = json.loads((path / _STATUS).read_text())
+        whole = _of(dict, _read_json(path / _STATUS))
         return Page(
             name=path.name.removeprefix(_PREFIX),
             path=path,
-            owner=Owner(whole["pid"], whole["started"], whole["namespace"]),
-            version=whole["version"],
-            updated=whole["updated"],
-            values=whole["values"],
-            controls={key: Control.from_dict(c) for key, c in whole["controls"].items()},
-            answers=dict(whole["answers"]),
+            owner=Owner(_of(int, whole["pid"]), _of(int, whole["started"]), _of(str, whole["namespace"])),
+            version=_of(int, whole["version"]),
+            updated=_of(int | float, whole["updated"]),
+            values=_of(dict, whole["values"]),
+            controls={key: Control.from_dict(_of(dict, c)) for key, c in _of(dict, whole["controls"]).items()},
+            answers=_of(dict, whole["answers"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None  # just taken away, or no page of ours
@@ -292,8 +355,15 @@ def _read(path: Path) -> Page | None:
 def read_pages(name: str | None = None) -> list[Page]:
     """Read all pages of the machine, or the one called `name`, by name; those of dead owners too."""
     directory = pages_directory()
-    names = [_PREFIX + name] if name else sorted(e.name for e in os.scandir(directory) if e.name.startswith(_PREFIX))
+    names = [_PREFIX + name] if name else sorted(e.name for e in _entries(directory) if e.name.startswith(_PREFIX))
     return [page for n in names if (page := _read(directory / n)) is not None]
+
+
+def _entries(directory: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        return os.scandir(directory)
+    except FileNotFoundError:
+        return iter(())  # so there are no pages
 
 
 def clean_pages() -> list[str]:
@@ -310,7 +380,7 @@ def clean_pages() -> list[str]:
             _remove(page.path)
             if not page.path.exists():
                 removed.append(page.name)
-    for entry in os.scandir(pages_directory()):
+    for entry in _entries(pages_directory()):
         if entry.name.startswith(_BUILDING):
             page_aside = _read(Path(entry.path))
             # One without a status is being made or removed at this moment, unless that was a while ago.

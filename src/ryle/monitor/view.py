@@ -33,7 +33,7 @@ class PagesView:
 
     def _page(self, page: Page) -> RenderableType:
         age = time.time() - page.updated
-        head = Text.assemble((page.name, "bold"), f"  process {page.owner.pid}, {age:.1f} s ago")
+        head = Text.assemble((printable(page.name), "bold"), f"  process {page.owner.pid}, {age:.1f} s ago")
         if not page.alive:
             head.append(": it is gone, these are its last words", "bold red")
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
@@ -41,7 +41,7 @@ class PagesView:
         table.add_column("value", overflow="fold")
         table.add_column("a second", justify="right", no_wrap=True)
         for key, value in flat(page.values):
-            name = Text(key)
+            name = Text(printable(key))
             if key in page.controls:
                 name.append(" ⇐", "bold yellow")
             style = "bold red" if key == "state" and value == "failed" else ""
@@ -78,7 +78,12 @@ def shown(value: Any) -> str:
     if isinstance(value, list):
         inside = ", ".join(shown(v) for v in value[:_LONG])
         return f"[{inside}, … {len(value)} in all]" if len(value) > _LONG else f"[{inside}]"
-    return str(value)
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Show what a terminal would obey as question marks: anybody may have written it."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def watch(

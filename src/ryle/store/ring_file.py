@@ -22,6 +22,7 @@ import numpy as np
 
 from ryle.receive.assembly import Assembler, Chunk, Plan
 from ryle.store.chunk_file import PAGE, Layout, StoredChunk, pages
+from ryle.store.shared import open_shared
 
 _MAGIC = b"RYLERING"
 _HEAD = struct.Struct("<8s6Q")  # magic, bytes of JSON, slots, at: records, memory; slot bytes; at in a slot: marks
@@ -160,15 +161,28 @@ class RingReader:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        with self._path.open("rb") as file:
+        with open_shared(self._path) as file:  # in shared memory, where anybody may have put it
             self._inode = os.fstat(file.fileno()).st_ino
+            if os.fstat(file.fileno()).st_size < PAGE:
+                raise ValueError(f"{path} is no ring of chunks, or is just being made")
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if len(self._map) < PAGE or self._map[: len(_MAGIC)] != _MAGIC:
+        if self._map[: len(_MAGIC)] != _MAGIC:
             raise ValueError(f"{path} is no ring of chunks, or is just being made")
         _, text, self._slots, self._records, self._memory, self._slot_bytes, self._marks = _HEAD.unpack_from(self._map)
-        self.layout = Layout.from_json(self._map[_HEAD.size : _HEAD.size + text])
-        self._bytes = np.frombuffer(self._map, np.uint8)
         end = self._records + self._slots * _RECORD_BYTES
+        try:
+            if self._memory + self._slots * self._slot_bytes > len(self._map) or end > self._memory:
+                raise ValueError
+            self.layout = Layout.from_json(self._map[_HEAD.size : _HEAD.size + text])
+            if (
+                self._slots < 1
+                or self._marks + self.layout.cells > self._slot_bytes
+                or self.layout.data_bytes > self._marks
+            ):
+                raise ValueError
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ValueError(f"{path} is no ring of chunks: its sizes contradict each other") from None
+        self._bytes = np.frombuffer(self._map, np.uint8)
         self._orders = self._bytes[self._records : end].view(np.uint64).reshape(-1, _RECORD_BYTES // 8)[:, 0]
         self._next = 1
         self.lost = 0
