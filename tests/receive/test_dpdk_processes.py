@@ -56,8 +56,12 @@ pool = dpdk.Pool(4096, memory="host", payload_at=56)
 device = dpdk.Device(f"{name},role=server,id=0,socket-abstract=yes,socket=@{socket},bsize=9216,rsize=10", [pool])
 with dpdk.DpdkSource(assembler, device, [PORT]) as source:
     print("ready", flush=True)
+    up = False
     while True:
-        if (chunk := assembler.next()) is not None:
+        if device.up != up:
+            up = device.up
+            print("up" if up else "down", flush=True)
+        if (chunk := assembler.next(0.1)) is not None:
             chunk.release()
             print("chunk", flush=True)
 """
@@ -94,7 +98,7 @@ def said(process, word):
     for line in process.stdout:
         if line.strip() == word:
             return
-    raise AssertionError(f"the process ended without {word!r}")
+    raise AssertionError(f"the process ended, with exit status {process.wait()}, without {word!r}")
 
 
 def device(socket, pool):
@@ -155,7 +159,6 @@ def test_a_killed_sender_leaves_nothing_and_the_next_one_connects(run):
             sender = run(SENDER, "net_memif0", socket, 24 * turn, 24)
             said(sender, "sent")
             until(lambda n=48 * (turn + 1), s=source: s.counts()[0].packets == n)
-            # Nothing is under way now: net_memif unmaps what a receiver may still be copying from.
             sender.send_signal(signal.SIGKILL)
             sender.wait()
             until(lambda: not port.up)
@@ -168,6 +171,20 @@ def test_a_killed_sender_leaves_nothing_and_the_next_one_connects(run):
     assert assembler.counts().placed == 96
     assert pool.available == pool.buffers
     assert left_behind() <= files and huge_pages() == pages
+
+
+def test_senders_killed_while_packets_fly_cost_the_receiver_nothing_else(run):
+    """Its driver unmaps what a burst may be reading, and does so only between two bursts."""
+    socket = f"ryle-{os.getpid()}-f"
+    receiver = run(RECEIVER, "net_memif0", socket)
+    said(receiver, "ready")
+    for _ in range(4):
+        sender = run(SENDER, "net_memif0", socket, 0, 0)
+        for word in ("up", "chunk"):
+            said(receiver, word)
+        sender.send_signal(signal.SIGKILL)
+        said(receiver, "down")
+    assert receiver.poll() is None
 
 
 @pytest.mark.parametrize("first", ["receiver", "sender"])

@@ -9,6 +9,8 @@
 
 #include <mutex>
 
+#include "gate.h"
+
 namespace ryle::dpdk {
 namespace {
 
@@ -67,6 +69,7 @@ bool started() { return state == State::running; }
 void stop() {
     if (state != State::running || members > 0) return;
     state = State::stopped;
+    Gate::get().shut();
     rte_eal_cleanup();
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "eal.h"
 
@@ -39,6 +40,10 @@ Port::Port(const std::string& device, std::vector<std::shared_ptr<Pool>> pools,
         rte_eth_dev_info info;
         if (const int rc = rte_eth_dev_info_get(id_, &info)) fail(device + " says nothing of itself", rc);
         driver_ = info.driver_name;
+        if (driver_ == "net_memif") {
+            Gate::get().join();
+            gated_ = true;
+        }
         if (rx_queues() > info.max_rx_queues || tx_queues_ > info.max_tx_queues)
             throw Error(device + " has " + std::to_string(info.max_rx_queues) + " receive and " +
                         std::to_string(info.max_tx_queues) + " transmit queues; ask for no more");
@@ -97,6 +102,7 @@ Port::~Port() { release(); }
 
 void Port::release() {
     if (!started() || id_ == RTE_MAX_ETHPORTS) return;
+    std::optional<Pass> pass(std::in_place, gated_);
     rte_eth_dev_info info;
     const bool known = rte_eth_dev_info_get(id_, &info) == 0;
     rte_flow_error error;
@@ -111,6 +117,8 @@ void Port::release() {
     rte_eth_dev_close(id_);
     if (known && info.device) rte_dev_remove(info.device);
     id_ = RTE_MAX_ETHPORTS;
+    pass.reset();
+    if (std::exchange(gated_, false)) Gate::get().leave();
 }
 
 std::string Port::address() const {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "gate.h"
 #include "pool.h"
 
 namespace ryle::dpdk {
@@ -43,6 +44,15 @@ class Port {
     // "flows": the rest arrives too; "software": the device has no such rules, every packet arrives anywhere.
     std::string steer(const std::vector<std::pair<std::uint16_t, unsigned>>& ports);
     void begin();
+    // Take up to `n` packets from a queue, or give it some; how many. Neither races with the device's interrupts.
+    unsigned receive(unsigned queue, rte_mbuf** packets, unsigned n) const {
+        const Pass pass(gated_);
+        return rte_eth_rx_burst(id_, static_cast<std::uint16_t>(queue), packets, static_cast<std::uint16_t>(n));
+    }
+    unsigned send(unsigned queue, rte_mbuf** packets, unsigned n) const {
+        const Pass pass(gated_);
+        return rte_eth_tx_burst(id_, static_cast<std::uint16_t>(queue), packets, static_cast<std::uint16_t>(n));
+    }
     PortStats stats() const;
 
   private:
@@ -51,7 +61,7 @@ class Port {
     std::string driver_;
     std::vector<std::shared_ptr<Pool>> pools_, header_pools_;
     unsigned tx_queues_;
-    bool checks_ = false, splits_ = false, isolated_ = false, begun_ = false;
+    bool checks_ = false, splits_ = false, isolated_ = false, begun_ = false, gated_ = false;
     std::vector<std::uintptr_t> mapped_;
     std::vector<std::pair<std::uint16_t, unsigned>> wanted_;
     std::vector<rte_flow*> flows_;

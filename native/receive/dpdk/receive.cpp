@@ -119,7 +119,6 @@ void Receiver::run(Queue& queue) {
     Arrival arrivals[kMostBurst];
     // Frames in more pieces than headers and payload can be joined only where they are copied anyway.
     std::vector<std::uint8_t> room(returns_ ? 0 : burst_ * kMostFrame);
-    const std::uint16_t port = port_->id(), number = static_cast<std::uint16_t>(queue.number);
     const std::uint64_t patience = rte_get_tsc_hz() / 1000;
     std::uint64_t kept = 0, last = rte_rdtsc(), told = last, busy = 0;
     queue.began = last;
@@ -131,7 +130,7 @@ void Receiver::run(Queue& queue) {
         const std::uint64_t now = rte_rdtsc();
         if (working) busy += now - last;
         last = now;
-        const unsigned n = rte_eth_rx_burst(port, number, packets, static_cast<std::uint16_t>(burst_));
+        const unsigned n = port_->receive(queue.number, packets, burst_);
         queue.polls.add();
         working = n != 0;
         if (n == 0) {

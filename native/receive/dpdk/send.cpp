@@ -90,8 +90,7 @@ void SendPort::push(std::span<const Made> made, std::int64_t) {
     }
     unsigned done = 0;
     while (done < n) {
-        const unsigned taken =
-            rte_eth_tx_burst(device_->id(), queue_, packets_.data() + done, static_cast<std::uint16_t>(n - done));
+        const unsigned taken = device_->send(queue_, packets_.data() + done, n - done);
         counts.calls.add();
         done += taken;
         if (taken) continue;

@@ -28,7 +28,7 @@ std::size_t send(Port& port, unsigned queue, Pool& pool, std::span<const std::sp
             throw Error("a frame of " + std::to_string(frames[i].size()) + " bytes does not fit the pool's buffers");
         }
         std::memcpy(to, frames[i].data(), frames[i].size());
-        if (rte_eth_tx_burst(port.id(), static_cast<std::uint16_t>(queue), &packet, 1) != 1) {
+        if (port.send(queue, &packet, 1) != 1) {
             rte_pktmbuf_free(packet);
             return i;
         }
@@ -88,8 +88,7 @@ void Generator::run() {
         }
         unsigned done = 0;
         do {
-            done += rte_eth_tx_burst(port_->id(), static_cast<std::uint16_t>(queue_), packets + done,
-                                     static_cast<std::uint16_t>(n - done));
+            done += port_->send(queue_, packets + done, n - done);
             if (done < n) rte_pause();
         } while (done < n && wait_ && !thread_.stopping());
         if (done < n) {
