@@ -147,6 +147,18 @@ def test_every_byte_comes_over(run, pointers):
     assert pool.available == pool.buffers
 
 
+def test_what_came_before_the_start_is_dropped_and_counted(run):
+    assembler = Assembler(Plan(FORMAT, streams(ANTENNAS), 16, chunks=8, linger=0.0))
+    socket = f"ryle-{os.getpid()}-d"
+    port = device(socket, dpdk.Pool(2048))
+    port.begin()
+    sender = run(SENDER, "net_memif0", socket, 0, 24)
+    said(sender, "sent")
+    with dpdk.DpdkSource(assembler, port, [PORT]) as source:
+        until(lambda: source.reports()[0].discarded == 24 * ANTENNAS)
+        assert source.counts()[0].packets == assembler.counts().datagrams == 0
+
+
 def test_a_killed_sender_leaves_nothing_and_the_next_one_connects(run):
     files, pages = left_behind(), huge_pages()
     plan = Plan(FORMAT, streams(ANTENNAS), 16, chunks=8, pointers=True, linger=0.1)

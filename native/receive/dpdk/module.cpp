@@ -110,6 +110,7 @@ nb::dict to_dict(const QueueCounts& c) {
     d["delivered"] = c.delivered;
     d["polls"] = c.polls;
     d["empty"] = c.empty;
+    d["discarded"] = c.discarded;
     d["busy"] = c.busy;
     return d;
 }

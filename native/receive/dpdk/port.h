@@ -39,6 +39,10 @@ class Port {
     bool splits() const { return splits_; }
     std::string address() const;
     bool up() const;
+    // Whether others send to it: then packets may have come before anybody asked for them.
+    bool heard() const { return driver_ != "net_null" && driver_ != "net_pcap" && driver_ != "net_ring"; }
+    // Whether a process or the kernel fills its queues, and needs a core for it too.
+    bool emulated() const { return driver_ == "net_memif" || driver_ == "net_af_packet"; }
 
     // Bring packets for UDP port `first` to queue `second`. Before `begin`. "isolated": nothing else arrives;
     // "flows": the rest arrives too; "software": the device has no such rules, every packet arrives anywhere.

@@ -14,6 +14,9 @@ namespace {
 
 constexpr unsigned kMostBurst = 64;
 constexpr std::size_t kMostFrame = 65536;
+constexpr std::uint64_t kForget = 10;      // 1/s: what came before the start is out of the queue after so long
+constexpr std::uint64_t kRestless = 4000;  // 1/s: an emulated device that is silent for so long is asked less often
+constexpr timespec kNap{0, 50'000};
 
 }  // namespace
 
@@ -113,6 +116,18 @@ bool Receiver::read(rte_mbuf* packet, Queue& queue, std::int64_t now, Arrival& o
     return true;
 }
 
+// Drop what came before the start: until the queue was empty once, as senders go on meanwhile.
+void Receiver::forget(Queue& queue) {
+    rte_mbuf* packets[kMostBurst];
+    const std::uint64_t until = rte_rdtsc() + rte_get_tsc_hz() / kForget;
+    while (!queue.thread.stopping() && rte_rdtsc() < until) {
+        const unsigned n = port_->receive(queue.number, packets, burst_);
+        if (n == 0) break;
+        rte_pktmbuf_free_bulk(packets, n);
+        queue.discarded.add(n);
+    }
+}
+
 void Receiver::run(Queue& queue) {
     rte_mbuf* packets[kMostBurst];
     rte_mbuf* done[kMostBurst];
@@ -120,7 +135,9 @@ void Receiver::run(Queue& queue) {
     // Frames in more pieces than headers and payload can be joined only where they are copied anyway.
     std::vector<std::uint8_t> room(returns_ ? 0 : burst_ * kMostFrame);
     const std::uint64_t patience = rte_get_tsc_hz() / 1000;
-    std::uint64_t kept = 0, last = rte_rdtsc(), told = last, busy = 0;
+    const std::uint64_t restless = rte_get_tsc_hz() / kRestless;
+    if (port_->heard()) forget(queue);
+    std::uint64_t kept = 0, last = rte_rdtsc(), told = last, seen = last, busy = 0;
     queue.began = last;
     queue.ended = 0;
     const std::uint64_t freed_before = returns_ ? returns_->freed(queue.number) : 0;
@@ -141,9 +158,13 @@ void Receiver::run(Queue& queue) {
                 queue.busy.store(busy, std::memory_order_relaxed);
                 sink_->idle(unix_now());
             }
-            rte_pause();
+            if (port_->emulated() && now - seen > restless)
+                nanosleep(&kNap, nullptr);
+            else
+                rte_pause();
             continue;
         }
+        seen = now;
         for (unsigned i = 0; i < n; ++i) rte_prefetch0(packets[i]);
         const std::int64_t arrived = unix_now();
         for (unsigned i = 0; i < n && i < 8; ++i) rte_prefetch0(rte_pktmbuf_mtod(packets[i], void*));
@@ -202,7 +223,8 @@ std::vector<QueueCounts> Receiver::counts() const {
         const double since = q->began ? static_cast<double>(end - q->began) : 0;
         all.push_back({q->thread.cpu_seconds(), since / static_cast<double>(rte_get_tsc_hz()), q->packets.get(),
                        q->bytes.get(), q->foreign.get(), q->malformed.get(), q->starved.get(), q->delivered.get(),
-                       q->polls.get(), q->empty.get(), since > 0 ? static_cast<double>(q->busy.load()) / since : 0});
+                       q->polls.get(), q->empty.get(), q->discarded.get(),
+                       since > 0 ? static_cast<double>(q->busy.load()) / since : 0});
     }
     return all;
 }

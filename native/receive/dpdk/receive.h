@@ -21,7 +21,8 @@ struct QueueCounts {
     std::int64_t starved = 0;             // datagrams dropped because too many buffers wait to be read
     std::int64_t delivered = 0;           // datagrams handed to the sink
     std::int64_t polls = 0, empty = 0;
-    double busy = 0;  // share of the time since it began in which there were packets
+    std::int64_t discarded = 0;  // frames that came before the start
+    double busy = 0;             // share of the time since it began in which there were packets
 };
 
 class Receiver {
@@ -45,11 +46,12 @@ class Receiver {
         unsigned number;
         int core;
         unsigned buffers_kept;  // at most, so that the device always has some
-        Counter packets, bytes, foreign, malformed, starved, delivered, polls, empty;
+        Counter packets, bytes, foreign, malformed, starved, delivered, polls, empty, discarded;
         std::atomic<std::uint64_t> busy{0}, began{0}, ended{0};
         Thread thread;
     };
     void run(Queue& queue);
+    void forget(Queue& queue);
     bool read(rte_mbuf* packet, Queue& queue, std::int64_t now, Arrival& out, std::uint8_t* joined) const;
 
     std::shared_ptr<Port> port_;

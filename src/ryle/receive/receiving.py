@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from ryle.config.observation import RING_BYTES, Engine, Observation
 from ryle.config.tables import Endpoint, ReceiveTable
-from ryle.receive.sources import RingSource, Sink, Source, UdpSource, ports_of
+from ryle.receive.sources import RingSource, Sink, Source, UdpSource, deaf_sockets, ports_of
 
 _SOCKET_BYTES = 64 << 20
 _FRAME = 9216  # bytes of a DPDK buffer, headers included
 _HEADERS = 64  # of Ethernet with a VLAN, IPv4 and UDP, rounded up
+_ROUND = 1024  # to which a buffer is rounded, so that 16 of them are whole pages
 _INTERFACES = "/sys/class/net"
 
 
@@ -79,7 +80,7 @@ def open_source(
         case "packet_ring":
             return _packet_ring(receive, sink, endpoints, interface)
         case "dpdk":
-            return _dpdk(receive, sink, endpoints, largest)
+            return _dpdk(receive, sink, endpoints, interface, largest)
     if receive.threads > len(endpoints) and any(e.multicast for e in endpoints):
         raise ValueError(
             f"receive.threads = {receive.threads} for {len(endpoints)} multicast groups: every thread would get all "
@@ -98,11 +99,7 @@ def open_source(
 
 
 def _packet_ring(receive: ReceiveTable, sink: Sink, endpoints: Sequence[Endpoint], interface: str) -> Source:
-    there = sorted(os.listdir(_INTERFACES)) if os.path.isdir(_INTERFACES) else []
-    if there and receive.device not in there:
-        raise ValueError(
-            f'receive.device = "{receive.device}": there is no such network interface; there are {", ".join(there)}'
-        )
+    _check_interface(receive, receive.device)
     try:
         return RingSource(
             sink,
@@ -122,13 +119,52 @@ def _packet_ring(receive: ReceiveTable, sink: Sink, endpoints: Sequence[Endpoint
         ) from None
 
 
-def _dpdk(receive: ReceiveTable, sink: Sink, endpoints: Sequence[Endpoint], largest: int) -> Source:
+def _check_interface(receive: ReceiveTable, name: str) -> None:
+    there = sorted(os.listdir(_INTERFACES)) if os.path.isdir(_INTERFACES) else []
+    if there and name not in there:
+        raise ValueError(
+            f'receive.device = "{receive.device}": there is no such network interface; there are {", ".join(there)}'
+        )
+
+
+def _check_dpdk_device(receive: ReceiveTable) -> None:
+    """Refuse what DPDK would refuse in words that help nobody."""
+    driver, *arguments = receive.device.split(",")
+    if not driver.startswith("net_"):
+        raise ValueError(
+            f'receive.device = "{receive.device}": write a PCI address, such as "0000:41:00.0", or a virtual device of '
+            'DPDK\'s, such as "net_af_packet0,iface=eth1" or "net_memif0,role=server,id=0"'
+        )
+    if driver.startswith("net_af_packet"):
+        interface = next((a.removeprefix("iface=") for a in arguments if a.startswith("iface=")), None)
+        if interface is None:
+            raise ValueError(
+                f'receive.device = "{receive.device}": say which network interface, as in "{driver},iface=eth1"'
+            )
+        _check_interface(receive, interface)
+
+
+def _with_room(device: str, frame: int, buffer: int) -> str:
+    """Add to the arguments of a virtual device what it needs to hold frames of so many bytes, where nothing is said."""
+    driver = device.split(",")[0].rstrip("0123456789")
+    wanted: dict[str, int] = {}
+    if driver == "net_af_packet":  # blocks of whole pages, of whole frames
+        wanted = {"framesz": frame, "blocksz": 16 * frame, "framecnt": max(512, buffer // frame // 16 * 16)}
+    if driver == "net_memif":
+        wanted = {"bsize": frame}
+    said = {argument.split("=")[0] for argument in device.split(",")[1:]}
+    return ",".join([device, *(f"{name}={value}" for name, value in wanted.items() if name not in said)])
+
+
+def _dpdk(receive: ReceiveTable, sink: Sink, endpoints: Sequence[Endpoint], interface: str, largest: int) -> Source:
     from ryle.receive.dpdk import Device, DpdkConfig, DpdkSource, DpdkUnavailable, Pool, needed, start
     from ryle.receive.dpdk.environment import is_pci, native
 
     ports = ports_of(sink, endpoints)
     pci = is_pci(receive.device)
-    frame = max(_FRAME, largest + _HEADERS)
+    if not pci:
+        _check_dpdk_device(receive)
+    frame = -(-max(_FRAME, largest + _HEADERS) // _ROUND) * _ROUND
     buffers = max(needed(0), (receive.buffer or 0) // frame)
     memory = max(512 << 20, 2 * receive.threads * buffers * frame)
     try:
@@ -138,8 +174,11 @@ def _dpdk(receive: ReceiveTable, sink: Sink, endpoints: Sequence[Endpoint], larg
         raise OSError(f'receive.by = "dpdk": {error}') from None
     try:
         pools = [Pool(buffers, frame) for _ in range(receive.threads)]
-        device = Device(receive.device.split(",")[0] if pci else receive.device, pools, mtu=frame - _HEADERS)
+        name = receive.device.split(",")[0] if pci else _with_room(receive.device, frame, receive.buffer or 0)
+        device = Device(name, pools, mtu=frame - _HEADERS)
         device.steer({port: i % receive.threads for i, port in enumerate(ports)})
-        return DpdkSource(sink, device, ports, cores=receive.cores)
+        # Only of this device's packets the kernel knows as well.
+        holding = deaf_sockets(endpoints, interface) if device.driver == "net_af_packet" else ()
+        return DpdkSource(sink, device, ports, cores=receive.cores, holding=holding)
     except dpdk_error as error:
         raise OSError(f'receive.device = "{receive.device}": {error}') from None

@@ -297,6 +297,22 @@ def ports_of(sink: Sink, endpoints: Sequence[Endpoint]) -> list[int]:
     return ports
 
 
+def deaf_sockets(endpoints: Sequence[Endpoint], interface: str) -> list[socket.socket]:
+    """Open a socket for each endpoint that drops everything: it tells the kernel that packets are wanted.
+
+    It joins multicast groups, and lets the kernel answer nobody that a port is unreachable.
+    """
+    opened: list[socket.socket] = []
+    try:
+        for endpoint in endpoints:
+            opened.append(receive_socket(endpoint, interface, 4096, deaf=True))
+    except BaseException:
+        for s in opened:
+            s.close()
+        raise
+    return opened
+
+
 class RingSource(NativeSource):
     """Receive below the kernel's network stack, from a ring that the kernel fills (AF_PACKET, TPACKET_V3).
 
@@ -340,10 +356,8 @@ class RingSource(NativeSource):
         if not endpoints or threads < 1:
             raise ValueError("a source needs at least one endpoint and one thread")
         ports = ports_of(sink, endpoints)
-        self._holding: list[socket.socket] = []
+        self._holding = deaf_sockets(endpoints, group_interface)
         try:
-            for endpoint in endpoints:
-                self._holding.append(receive_socket(endpoint, group_interface, 4096, deaf=True))
             blocks = max(2, buffer // _BLOCK)
             group = (os.getpid() ^ next(_groups) << 12) & 0xFFFF
             self._native = _native.ring_source(

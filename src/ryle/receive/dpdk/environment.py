@@ -119,12 +119,19 @@ def eal_arguments(config: DpdkConfig) -> list[str]:
             f"{free_huge_bytes() >> 20} MiB are free in huge pages, {config.memory >> 20} MiB are wanted; set some "
             f'aside: echo {config.memory >> 21} > /proc/sys/vm/nr_hugepages (or huge_pages = "no")'
         )
+    if config.devices and not huge:
+        raise DpdkUnavailable(
+            f"{config.devices[0].split(',')[0]} needs huge pages, which a network interface writes to: "
+            f"{free_huge_bytes() >> 20} MiB are free, {config.memory >> 20} MiB are wanted; set some aside: "
+            f"echo {config.memory >> 21} > /proc/sys/vm/nr_hugepages"
+        )
     cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
     arguments = [
         f"--lcores=0@({cpus})",  # the calling thread alone; receiving threads are ours and join later
         f"--file-prefix={_prefix()}",
         "--no-telemetry",
         "--in-memory" if huge else "--no-huge",
+        "--log-level=lib.eal:warning",  # error texts end with what was logged
     ]
     if not huge:
         arguments += ["--no-shconf", "-m", str(config.memory >> 20)]

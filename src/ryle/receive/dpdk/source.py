@@ -18,6 +18,7 @@ dropped and counted as *starved*, and receiving goes on.
 
 from __future__ import annotations
 
+import socket
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,6 +52,8 @@ class QueueCounts:
         Datagrams handed to the sink.
     polls, empty : int
         Times that the device was asked, and had nothing.
+    discarded : int
+        Frames that lay in the queue at the start; nothing is made of them.
     busy : float
         Share of the time in which there were packets.
     cpu_seconds, wall_seconds : float
@@ -65,6 +68,7 @@ class QueueCounts:
     delivered: int
     polls: int
     empty: int
+    discarded: int
     busy: float
     cpu_seconds: float
     wall_seconds: float
@@ -90,6 +94,8 @@ class DpdkSource:
         Packets asked for at once, up to 64.
     payload_pools : sequence of Pool, optional
         One a queue of the device, if payloads lie in other pools than ``device.pools`` (emulated devices).
+    holding : sequence of socket
+        What tells the kernel that packets are wanted (`ryle.receive.sources.deaf_sockets`); closed with the source.
 
     Raises
     ------
@@ -107,6 +113,7 @@ class DpdkSource:
         cores: Sequence[int] = (),
         burst: int = 32,
         payload_pools: Sequence[Pool] | None = None,
+        holding: Sequence[socket.socket] = (),
     ) -> None:
         dpdk = native()
         self.device = device
@@ -121,10 +128,12 @@ class DpdkSource:
             weakref.finalize(sink, lambda _: None, self._returns)  # buffers may come back after this source is gone
         self._native = dpdk.Receiver(device.native, pairs, list(ports), sink.native.address, self._returns, burst, sink)
         self._cores = dict(pairs)
-        self._served = served
+        self._served, self._holding = served, list(holding)
+        self._missed = self._dropped()
 
     def start(self) -> None:
-        """Begin to receive."""
+        """Begin to receive; what came before is dropped."""
+        self._missed = self._dropped()
         self._native.start()
 
     def stop(self) -> None:
@@ -134,6 +143,8 @@ class DpdkSource:
     def join(self, timeout: float = 10.0) -> bool:
         """Wait for the threads to end, which they do at once after `stop`."""
         self._native.stop()
+        for s in self._holding:
+            s.close()
         return True
 
     @property
@@ -163,6 +174,7 @@ class DpdkSource:
                 bytes=c.bytes,
                 calls=c.polls - c.empty,
                 kernel_drops=-1,
+                discarded=c.discarded,
             )
             for queue, c in zip(self._served, self.counts(), strict=True)
         ]
@@ -170,8 +182,11 @@ class DpdkSource:
     @property
     def kernel_drops(self) -> int | None:
         """Packets that the device dropped for want of descriptors or buffers, and that were starved here."""
+        return self._dropped() - self._missed + sum(c.starved for c in self.counts())
+
+    def _dropped(self) -> int:
         stats = self.device.stats()
-        return stats.missed + stats.no_buffer + sum(c.starved for c in self.counts())
+        return stats.missed + stats.no_buffer
 
     def account(self, name: str = "dpdk") -> Account:
         """Say what became of every datagram: the assembler's counts and those of this source.
