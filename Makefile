@@ -8,7 +8,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -na
 
 FUZZ   := build/fuzz/assembly
 FUZZED := native/fuzz/assembly.cpp native/fuzz/items.cpp native/wire/packets.cpp $(addprefix native/receive/,assembly_plan.cpp assembler.cpp \
-          assembler_time.cpp assembler_votes.cpp assembler_chunks.cpp ring_memory.cpp)
+          assembler_time.cpp assembler_votes.cpp assembler_parked.cpp assembler_chunks.cpp ring_memory.cpp)
 
 .PHONY: help setup demo test test-long kernels lint docs bench fuzz soak soak-net paper hdl-setup hdl-test hdl-soak hdl-demo clean
 help:  ## say what can be made

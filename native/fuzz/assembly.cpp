@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -105,6 +106,7 @@ Plan make_plan(Draw& draw) {
     plan.pointers = draw.one_in(5);
     if (draw.one_in(2)) plan.silence = std::chrono::nanoseconds(draw.bits(1));
     if (draw.one_in(2)) plan.linger = std::chrono::nanoseconds(draw.bits(1));
+    if (draw.one_in(2)) plan.rate = std::pow(10.0, static_cast<double>(draw.upto(12)));
     plan.waits = draw.one_in(3);
     if (plan.waits && draw.one_in(2)) plan.skew = -1;
     return plan;

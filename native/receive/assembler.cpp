@@ -12,6 +12,12 @@ namespace {
 
 constexpr std::int64_t kBeyondCache = 64 << 20;  // bytes of a ring of which caches hold little when it is read
 
+// How long so many timestamp units last, ns, and `least` at least; 0 if the plan does not know.
+std::int64_t lasting(const Plan& plan, std::int64_t units, double least = 1e7) {
+    if (plan.rate == 0) return 0;
+    return static_cast<std::int64_t>(std::min(std::max(static_cast<double>(units) / plan.rate * 1e9, least), 1e17));
+}
+
 std::uint64_t mixed(Key key) {
     std::uint64_t x = static_cast<std::uint64_t>(key) ^ static_cast<std::uint64_t>(key >> 64) * 0x9e3779b97f4a7c15u;
     x *= 0xff51afd7ed558ccdu;
@@ -35,7 +41,11 @@ Assembler::Assembler(Plan plan, std::uint8_t* memory)
       reach_(8 * width_),
       leap_(std::max({plan_.window / plan_.step, plan_.packets, kVotes})),
       outage_(std::max<std::int64_t>(1, plan_.outage / span_)),
+      patience_(plan_.skew < 0 ? 0 : lasting(plan_, plan_.window + plan_.skew)),
+      leave_(lasting(plan_, 2 * plan_.step / per_cell_)),
       rows_(std::min(plan_.slots, width_ + outage_)),
+      lately_(per_cell_ * std::max<std::int64_t>(1024, 64 * static_cast<std::int64_t>(plan_.heads.size()))),
+      parks_(!plan_.pointers && !plan_.any_phase),
       past_cache_(plan_.loops.empty() && plan_.parts[0].bytes >= 1024 &&
                   plan_.slots * plan_.data_bytes >= kBeyondCache),
       memory_(memory_bytes(plan_), memory),
@@ -122,6 +132,10 @@ void Assembler::read(const Arrival& packet, std::uint64_t* values, Parsed& out, 
     for (std::size_t f = 0; f < key_widths_.size(); ++f) key = key << key_widths_[f] | values[plan_.key_fields[f]];
     out.key = key << 32 | (plan_.key_port ? packet.port : 0);
     for (const std::uint32_t field : plan_.notes) *notes++ = values[field];
+    if (out.fault == kPart) {  // for whoever wants to know what came
+        out.count = verdict.offset;
+        out.payload = verdict.bytes;
+    }
 }
 
 void Assembler::take(std::span<const Arrival> packets) {
@@ -144,7 +158,7 @@ void Assembler::take(std::span<const Arrival> packets) {
             if (!plan_.pointers) copy_all(found);
             if (found.refused != 0 && give_back_ != nullptr)
                 give_back_(give_back_context_, found.unused.data(), found.refused);
-            if (done < batch.size()) wait_for_memory();
+            if (done < batch.size()) wait_for_memory(found.awaited);
         }
     }
 }
@@ -200,6 +214,10 @@ std::size_t Assembler::locate(std::span<const Arrival> packets, const Parsed* pa
         } else if (parsed[i].fault != kValid) {
             refuse(parsed[i].fault);
             if (parsed[i].fault == kItem) counts_.lacking = parsed[i].field;
+            if (parsed[i].fault == kPart) {
+                counts_.part_offset = static_cast<std::int64_t>(parsed[i].count);
+                counts_.part_bytes = parsed[i].payload;
+            }
         } else if ((head = find(parsed[i].key)) < 0) {
             ++counts_.foreign;
         } else if (plan_.one_sender && !welcome(heads_[head], packets[i])) {
@@ -238,10 +256,22 @@ bool Assembler::welcome(Head& h, const Arrival& packet) const {
 // Whether a chunk that nothing lies in yet may have memory: those that window and skew do not keep open, nor the one
 // that comes next, leave enough for these.
 bool Assembler::memory_for(std::int64_t chunk) {
-    if (chunk <= base_ + width_) return !free_.empty();
+    if (chunk <= base_ + width_) return !free_.empty() || ((!waits_ || exhausted()) && unpark());
     std::size_t before = 0;
     for (std::int64_t c = base_; c <= base_ + width_; ++c) before += slot(c) == nullptr;
     return free_.size() > before;
+}
+
+// Memory for a chunk, of which there must be some.
+Chunk* Assembler::fresh(std::int64_t chunk) {
+    Chunk* const slot = free_.back();
+    free_.pop_back();
+    slot->number = chunk;
+    slot->timestamp = plan_.origin + chunk * span_;
+    slot->placed = 0;
+    slot->started = 0;
+    slot->finished.store(0, std::memory_order_relaxed);
+    return slot;
 }
 
 // Find the packet's place and count it. Nothing has changed if it is to wait.
@@ -259,37 +289,27 @@ Assembler::Fate Assembler::place(const Arrival& packet, const Parsed& parsed, co
     if (chunk < base_ || chunk >= base_ + rows_) {
         const bool near = chunk < base_ && chunk >= base_ - reach_;
         const bool lags = near && number + plan_.window / plan_.step >= h.newest;  // but did not step back
-        if (lags) hear(h, number);
-        if (lags || !stray(h, number)) {
-            if (near && was_full(chunk))
-                ++counts_.duplicate, ++h.counts.duplicate;
-            else if (near)
-                ++counts_.late, ++h.counts.late;
-            else
-                ++counts_.malformed, ++counts_.faults[kJump], ++h.counts.jump;
-            return Fate::refused;
-        }
-    }
-    Chunk*& slot = this->slot(chunk);
-    const std::int64_t within = number - chunk * plan_.packets, cell = head * plan_.packets + within;
-    const std::int64_t mark = per_cell_ == 1 ? cell : cell * per_cell_ + parsed.part;
-    if (slot != nullptr && slot->present[mark]) {
-        ++counts_.duplicate, ++h.counts.duplicate;
-        if (number + plan_.window / plan_.step < h.newest) stray(h, number);
+        const Why why = !near ? Why::jump : was_full(chunk) ? Why::duplicate : Why::late;
+        if (!lags) return go_astray(packet, parsed, notes, head, number, why, out);
+        hear(h, number);
+        tally(h, why, 1);
         return Fate::refused;
     }
-    if (slot == nullptr && memory_for(chunk)) {
-        slot = free_.back();
-        free_.pop_back();
-        slot->number = chunk;
-        slot->timestamp = plan_.origin + chunk * span_;
-        slot->placed = 0;
-        slot->started = 0;
-        slot->finished.store(0, std::memory_order_relaxed);
+    Chunk*& slot = this->slot(chunk);
+    const std::int64_t mark = mark_of(head, number, parsed.part);
+    if (slot != nullptr && slot->present[mark]) {
+        if (h.newest != -kNever && number + plan_.window / plan_.step < h.newest)
+            return go_astray(packet, parsed, notes, head, number, Why::duplicate, out);
+        tally(h, Why::duplicate, 1);
+        return Fate::refused;
     }
+    if (slot == nullptr && memory_for(chunk)) slot = fresh(chunk);
     Chunk* const target = slot;
-    if (target == nullptr && waits_ && chunk <= base_ + width_) return Fate::waits;
     const bool home = h.live && h.newest != -kNever ? in_step(h, number) : chunk < base_ + width_;
+    if (target == nullptr && chunk <= base_ + width_ ? waits_ || soon(out) : target == nullptr && waits_ && home) {
+        out.awaited = chunk;
+        return Fate::waits;
+    }
     if (home || target != nullptr) {
         h.first = std::min(h.first, number);
         h.peak = std::max(h.peak, number);
@@ -298,22 +318,7 @@ Assembler::Fate Assembler::place(const Arrival& packet, const Parsed& parsed, co
     }
     if (target != nullptr) {
         ++counts_.placed, ++h.counts.placed;
-        target->present[mark] = 1;
-        ++target->placed;
-        ++target->placed_by_head[head];
-        if (parts_.optional(parsed.part)) ++target->optional_by_head[head];
-        if (target->notes != nullptr) note(*target, cell, notes);
-        const std::uint8_t* payload = packet.payload ? packet.payload : packet.data + parsed.payload;
-        if (plan_.pointers) {
-            target->addresses[mark] = reinterpret_cast<std::uint64_t>(payload);
-            target->buffers[mark] = packet.buffer;
-        } else {
-            const Part part = parts_[parsed.part];
-            ++target->started;
-            out.copies[out.located++] = {target,
-                                         target->data + plan_.offsets[head] + within * plan_.stride + part.place,
-                                         payload, static_cast<std::size_t>(part.bytes)};
-        }
+        put(packet, parsed, notes, head, mark, *target, out);
     } else {
         ++counts_.ring_full, ++h.counts.ring_full;
     }
@@ -323,6 +328,28 @@ Assembler::Fate Assembler::place(const Arrival& packet, const Parsed& parsed, co
     }
     if (target != nullptr && chunk == base_ && target->placed == marks_) close_first(false);
     return target != nullptr ? Fate::placed : Fate::refused;
+}
+
+// A packet has its place in a chunk, at `mark`.
+void Assembler::put(const Arrival& packet, const Parsed& parsed, const std::uint64_t* notes, std::int32_t head,
+                    std::int64_t mark, Chunk& target, Batch& out) const {
+    const std::int64_t cell = per_cell_ == 1 ? mark : mark / per_cell_, within = cell - head * plan_.packets;
+    target.present[mark] = 1;
+    ++target.placed;
+    target.latest = now_;
+    ++target.placed_by_head[head];
+    if (parts_.optional(parsed.part)) ++target.optional_by_head[head];
+    if (target.notes != nullptr) note(target, cell, notes);
+    const std::uint8_t* payload = packet.payload ? packet.payload : packet.data + parsed.payload;
+    if (plan_.pointers) {
+        target.addresses[mark] = reinterpret_cast<std::uint64_t>(payload);
+        target.buffers[mark] = packet.buffer;
+    } else {
+        const Part part = parts_[parsed.part];
+        ++target.started;
+        out.copies[out.located++] = {&target, target.data + plan_.offsets[head] + within * plan_.stride + part.place,
+                                     payload, static_cast<std::size_t>(part.bytes)};
+    }
 }
 
 // Keep the header fields of a cell's first packet.

@@ -14,7 +14,10 @@ Chunk* Assembler::next(std::chrono::nanoseconds timeout) {
         const auto deadline = std::chrono::steady_clock::now() + timeout;
         ++asking_;
         while (ready_.empty() && !finished_) {
-            if (waiting_ > 0 && free_.empty()) close_for_memory();
+            if (!awaited_.empty()) {
+                if (stuck()) close_for_memory();
+                if (exhausted()) free_changed_.notify_all();
+            }
             if (!ready_.empty() || ready_changed_.wait_until(lock, deadline) == std::cv_status::timeout) break;
         }
         --asking_;
@@ -57,14 +60,27 @@ void Assembler::close_for_memory() {
     while (ready_.empty() && base_ <= top_) close_first(false);
 }
 
-void Assembler::wait_for_memory() {
+// Whether a packet of this chunk need not wait for memory, or not any longer.
+bool Assembler::may_go_on(std::int64_t chunk) {
+    if (chunk == kNever) return !free_.empty() || exhausted();
+    return chunk < base_ || chunk >= base_ + rows_ || slot(chunk) != nullptr || memory_for(chunk);
+}
+
+// All packets that wait for memory would wait for ever, if nobody gave any back.
+bool Assembler::stuck() {
+    return std::none_of(awaited_.begin(), awaited_.end(), [&](std::int64_t chunk) { return may_go_on(chunk); });
+}
+
+void Assembler::wait_for_memory(std::int64_t chunk) {
     std::unique_lock lock(mutex_);
-    ++waiting_;
-    while (free_.empty() && waits_) {
-        if (asking_ > 0 && ready_.empty()) close_for_memory();
-        free_changed_.wait(lock);
+    awaited_.push_back(chunk);
+    while (waits_ && !may_go_on(chunk)) {
+        if (asking_ > 0 && ready_.empty() && base_ <= top_ && stuck())
+            close_for_memory();
+        else
+            free_changed_.wait(lock);
     }
-    --waiting_;
+    awaited_.erase(std::find(awaited_.begin(), awaited_.end(), chunk));
 }
 
 void Assembler::stop_waiting() {
@@ -93,17 +109,22 @@ void Assembler::release(Chunk* chunk) {
         }
         if (n != 0) give_back_(give_back_context_, buffers.data(), n);
     }
-    const std::size_t cells = static_cast<std::size_t>(ryle::cells(plan_));
-    if (plan_.pointers) std::memset(chunk->addresses, 0, count * 8);
-    std::memset(chunk->present, 0, count);
-    if (chunk->notes != nullptr) std::memset(chunk->notes, 0, cells * plan_.notes.size() * 8);
-    if (chunk->noted != nullptr) std::memset(chunk->noted, 0, cells);
-    std::fill_n(chunk->placed_by_head, heads_.size(), 0);
-    std::fill_n(chunk->optional_by_head, heads_.size(), 0);
+    clear(*chunk);
     const std::lock_guard lock(mutex_);
     free_.push_back(chunk);
     --taken_;
-    free_changed_.notify_one();
+    free_changed_.notify_all();
+}
+
+// As if nothing had come for it.
+void Assembler::clear(Chunk& chunk) const {
+    const std::size_t cells = static_cast<std::size_t>(ryle::cells(plan_)), count = cells * per_cell_;
+    if (plan_.pointers) std::memset(chunk.addresses, 0, count * 8);
+    std::memset(chunk.present, 0, count);
+    if (chunk.notes != nullptr) std::memset(chunk.notes, 0, cells * plan_.notes.size() * 8);
+    if (chunk.noted != nullptr) std::memset(chunk.noted, 0, cells);
+    std::fill_n(chunk.placed_by_head, heads_.size(), 0);
+    std::fill_n(chunk.optional_by_head, heads_.size(), 0);
 }
 
 bool Assembler::ended() const {
@@ -117,7 +138,7 @@ Counts Assembler::counts() const {
     counts.open = std::count_if(open_.begin(), open_.end(), [](const Chunk* c) { return c != nullptr; });
     counts.ready = std::count_if(ready_.begin(), ready_.end(), [](const Ready& r) { return r.chunk != nullptr; });
     counts.taken = taken_;
-    counts.free = static_cast<std::int64_t>(free_.size());
+    counts.free = static_cast<std::int64_t>(free_.size() + parked_.size() + discarded_.size());
     return counts;
 }
 

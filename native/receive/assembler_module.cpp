@@ -98,12 +98,13 @@ nb::dict counts_of(const Assembler& assembler) {
     const Counts c = assembler.counts();
     nb::dict d;
     const std::pair<const char*, std::int64_t> values[] = {
-        {"received", c.received},   {"placed", c.placed},       {"late", c.late},
-        {"duplicate", c.duplicate}, {"malformed", c.malformed}, {"foreign", c.foreign},
-        {"missing", c.missing},     {"ring_full", c.ring_full}, {"chunks", c.chunks},
-        {"resyncs", c.resyncs},     {"open", c.open},           {"ready", c.ready},
-        {"taken", c.taken},         {"free", c.free},           {"first_loss", c.first_loss},
-        {"voids", c.voids},         {"lacking", c.lacking},
+        {"received", c.received},     {"placed", c.placed},       {"late", c.late},
+        {"duplicate", c.duplicate},   {"malformed", c.malformed}, {"foreign", c.foreign},
+        {"missing", c.missing},       {"ring_full", c.ring_full}, {"chunks", c.chunks},
+        {"resyncs", c.resyncs},       {"open", c.open},           {"ready", c.ready},
+        {"taken", c.taken},           {"free", c.free},           {"first_loss", c.first_loss},
+        {"voids", c.voids},           {"lacking", c.lacking},     {"part_offset", c.part_offset},
+        {"part_bytes", c.part_bytes},
     };
     for (const auto& [name, value] : values) d[name] = value;
     d["faults"] = std::vector<std::int64_t>(c.faults.begin(), c.faults.end());
@@ -172,6 +173,7 @@ void bind_assembler(nb::module_& m) {
         .def_rw("run_bytes", &Plan::run_bytes)
         .def_rw("pointers", &Plan::pointers)
         .def_rw("waits", &Plan::waits)
+        .def_rw("rate", &Plan::rate)
         .def_rw("one_sender", &Plan::one_sender)
         .def("add_loop", [](Plan& p, std::int64_t count, std::int64_t from,
                             std::int64_t to) { p.loops.push_back({count, from, to}); })

@@ -15,8 +15,10 @@ void Assembler::enter(std::int64_t chunk) {
     if (!started_) begin(chunk);
     if (quiet_) {
         quiet_ = false;
-        if (chunk < base_ || chunk - top_ > outage_) {
+        const bool leaps = sudden((chunk - top_ - 1) * plan_.packets, closed_latest_, now_);
+        if (chunk < base_ || chunk - top_ > outage_ || leaps) {
             ++counts_.resyncs;
+            discard();
             begin(chunk);
         } else {
             for (Head& h : heads_) h.newest = -kNever, h.away = 0;  // as in a new epoch, all are believed
@@ -33,6 +35,7 @@ void Assembler::enter(std::int64_t chunk) {
 
 void Assembler::begin(std::int64_t chunk) {
     closed_any_ = given_any_ = false;
+    closed_latest_ = 0;
     base_ = top_ = chunk;
     referred_ = chunk - 1;
     std::fill(full_.begin(), full_.end(), kNever);
@@ -46,7 +49,7 @@ void Assembler::begin(std::int64_t chunk) {
         h.away = 0;
         h.last_home = 0;
         h.heard = now_;
-        if (!started_) h.live = true;
+        h.votes = h.live |= !started_;
     }
     started_ = true;
     recount();
@@ -55,7 +58,7 @@ void Assembler::begin(std::int64_t chunk) {
 // As hear(), of a head that passes what others wait for, or is waited for from now on.
 void Assembler::pass(Head& h, std::int64_t number) {
     count(h, -1);
-    h.live = true;
+    h.live = h.votes = true;
     h.newest = std::max(h.newest, number);
     count(h, 1);
 }
@@ -65,6 +68,8 @@ void Assembler::count(const Head& h, std::int64_t by) {
     if (!h.live) return;
     if (h.newest < done_) behind_ += by;
     if (h.newest == -kNever) return;
+    heard_ += by;
+    if (!h.votes) return;
     voters_ += by;
     if (h.newest >= far_) ahead_ += by;
 }
@@ -73,7 +78,7 @@ void Assembler::recount() {
     const std::int64_t end = (base_ + 1) * plan_.packets;
     done_ = end + up(plan_.window, plan_.step);
     far_ = plan_.skew < 0 ? kNever : end + up(plan_.window + plan_.skew, plan_.step);
-    behind_ = voters_ = ahead_ = 0;
+    behind_ = heard_ = voters_ = ahead_ = 0;
     for (const Head& h : heads_) count(h, 1);
 }
 
@@ -87,19 +92,25 @@ void Assembler::advance(std::int64_t chunk) {
     }
 }
 
+void Assembler::give(Chunk* chunk) {
+    closed_latest_ = chunk->latest;
+    if (chunk->placed == marks_) full_[full_at(chunk->number)] = chunk->number;
+    chunk->epoch = epoch_;
+    given_any_ = true;
+    void_run_ = 0;
+    ready_.push_back({chunk, chunk->number, 1, epoch_});
+    ++counts_.chunks;
+    ready_changed_.notify_one();
+}
+
 // Close the oldest open chunk, and those behind it that are full.
 void Assembler::close_first(bool final) {
     do {
+        if (cut()) continue;
         Chunk*& slot = open_[open_at_];
         charge(base_, slot, final);
         if (slot != nullptr) {
-            if (slot->placed == marks_) full_[full_at(base_)] = base_;
-            slot->epoch = epoch_;
-            given_any_ = true;
-            void_run_ = 0;
-            ready_.push_back({slot, base_, 1, epoch_});
-            ++counts_.chunks;
-            ready_changed_.notify_one();
+            give(slot);
         } else {
             give_void(1);
         }
@@ -109,6 +120,48 @@ void Assembler::close_first(bool final) {
     } while (open_[open_at_] != nullptr && open_[open_at_]->placed == marks_);
     closed_any_ = true;
     recount();
+    if (!awaited_.empty()) free_changed_.notify_all();
+}
+
+// If the counters leapt over void chunks after the oldest open one, or from it on: end the epoch there, and give what
+// comes behind them as the next.
+bool Assembler::cut() {
+    if (plan_.rate == 0) return false;
+    Chunk*& oldest = open_[open_at_];
+    const std::int64_t from = base_ + (oldest != nullptr);
+    std::int64_t to = from;
+    const std::int64_t last = std::min(top_, base_ + rows_ - 1);
+    while (to <= last && slot(to) == nullptr) ++to;
+    const std::int64_t since = oldest != nullptr ? oldest->latest : closed_latest_;
+    if (to > last || !sudden((to - from) * plan_.packets, since, slot(to)->latest)) return false;
+    if (oldest != nullptr) {
+        charge(base_, oldest, true);
+        give(oldest);
+        oldest = nullptr;
+    }
+    open_at_ = (open_at_ + (to - base_)) % rows_;
+    base_ = to;
+    ++epoch_;
+    ++counts_.resyncs;
+    given_any_ = false;
+    void_run_ = 0;
+    std::fill(full_.begin(), full_.end(), kNever);
+    renew();
+    return true;
+}
+
+// An epoch has been cut: what is known of heads is of the next, which begins with the oldest open chunk.
+void Assembler::renew() {
+    const std::int64_t begin = base_ * plan_.packets;
+    first_ = kNever;
+    for (Head& h : heads_) {
+        h.charged = -kNever;
+        h.first = kNever;
+        if (h.newest < begin) h.newest = -kNever;
+        if (h.peak < begin) h.peak = -kNever;
+    }
+    for (std::int64_t chunk = base_; chunk <= std::min(top_, base_ + rows_ - 1); ++chunk)
+        if (slot(chunk) != nullptr) learn(*slot(chunk));
 }
 
 // Chunks from the oldest open one on in which there is nothing. Too many in a row are a gap between epochs.
@@ -172,6 +225,7 @@ void Assembler::finish() {
 void Assembler::reopen() {
     const std::lock_guard lock(mutex_);
     close_all();
+    discard();
     finished_ = started_ = quiet_ = false;
     waits_ = plan_.waits;
 }
@@ -196,9 +250,13 @@ void Assembler::tick(std::int64_t now) {
         now_ = std::max(now_, at);
         bool silenced = false;
         for (Head& h : heads_) {
-            if (!h.live || silence == 0 || h.heard + silence > at) continue;
+            const bool dies = h.live && silence != 0 && h.heard + silence <= at;
+            const bool keeps_quiet = h.votes && patience_ != 0 && h.heard + patience_ <= at;
+            if (!dies && !keeps_quiet) continue;
             count(h, -1);
-            h.live = false;
+            h.live &= !dies;
+            h.votes = false;
+            count(h, 1);
             silenced = true;
         }
         if (silenced) {
@@ -211,6 +269,7 @@ void Assembler::tick(std::int64_t now) {
     now_ = std::max(now_, now);
     check_at_ = at;
     if (silence != 0) check_at_ = std::min(check_at_, now_ + silence);
+    if (patience_ != 0) check_at_ = std::min(check_at_, now_ + patience_);
     if (linger != 0) check_at_ = std::min(check_at_, now_ + linger);
 }
 
@@ -218,9 +277,10 @@ void Assembler::tick(std::int64_t now) {
 std::int64_t Assembler::next_event() const {
     std::int64_t at = kNever;
     if (!started_) return at;
-    if (plan_.silence.count() != 0)
-        for (const Head& h : heads_)
-            if (h.live) at = std::min(at, h.heard + plan_.silence.count());
+    for (const Head& h : heads_) {
+        if (h.live && plan_.silence.count() != 0) at = std::min(at, h.heard + plan_.silence.count());
+        if (h.votes && patience_ != 0) at = std::min(at, h.heard + patience_);
+    }
     if (plan_.linger.count() != 0 && last_arrival_ != 0 && base_ <= top_)
         at = std::min(at, last_arrival_ + plan_.linger.count());
     return at;

@@ -30,6 +30,7 @@ void check_time(const Plan& plan) {
     demand(plan.packets * plan.step < std::int64_t{1} << 52, "a chunk must last less than 2^52 units of time");
     demand(plan.origin >= 0 && plan.origin < std::int64_t{1} << 62, "origin must be 0 to 2^62");
     demand(plan.window >= 0 && plan.skew >= -1 && plan.outage >= 0, "window, skew and outage must not be negative");
+    demand(plan.rate >= 0 && plan.rate <= 1e18, "rate must be 0 to 1e18");
     demand(plan.skew >= 0 || plan.waits, "only a plan that waits may leave the skew out");
     demand(
         plan.window < std::int64_t{1} << 52 && plan.skew < std::int64_t{1} << 52 && plan.outage < std::int64_t{1} << 60,

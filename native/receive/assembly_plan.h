@@ -46,6 +46,7 @@ struct Plan {
     bool waits = false;                            // for memory, instead of dropping what finds none
     std::chrono::nanoseconds linger{0};            // without any packet, after which open chunks close; 0: they wait
     std::chrono::nanoseconds silence{1000000000};  // after which nobody waits for a head; 0: never
+    double rate = 0;                               // timestamp units in a second of arrival; 0: unknown
 };
 
 // Cells of a chunk, one a head and packet; marks of a chunk, one a cell and part.

@@ -142,11 +142,11 @@ class Case:
         self.ports = {ports["visibilities"], ports["spectra"], ports["spectra"] + 1, ports[kind], ports[kind] + 1}
         self.recorded = Tap(tmp_path / "recorded.pcap", range(ports[kind], ports[kind] + 2))
 
-    def correlated(self):
+    def correlated(self, *options):
         """Correlate what was recorded; give the file's contents."""
         output = self._directory / "offline"
         process = self._ryle(
-            "correlate", self.path, "-i", self._directory / "recorded.pcap", "-o", output, "--overwrite"
+            "correlate", self.path, "-i", self._directory / "recorded.pcap", "-o", output, "--overwrite", *options
         )
         assert process.end(120) == 0, process.said
         return contents(output / "small.uvh5")
@@ -165,31 +165,11 @@ def contents(path):
 
 
 def same(live, offline):
-    assert live["Data/nsamples"].any() and (live["Data/nsamples"] < 1).any()  # something came, and something was lost
+    """Compare all of them, exactly."""
     for name, found in live.items():
         np.testing.assert_array_equal(offline[name], found, err_msg=name)
-
-
-def same_but_at_the_jump(live, offline):
-    """Compare integration by integration.
-
-    A live run leaves out the first integration, unless it is whole. Where all counters jump, the catcher believes
-    X-engines' new times only after some packets: few integrations there have less of what they have offline, none more.
-    """
-    baselines = int((offline["Header/time_array"] == offline["Header/time_array"][0]).sum())
-    each = {n: [found[n].reshape(-1, baselines, *found[n].shape[1:]) for found in (live, offline)] for n in live}
-    times, all_times = (t[:, 0] for t in each["Header/time_array"])
-    at = np.searchsorted(all_times, times)
-    np.testing.assert_array_equal(all_times[at], times)
-    missing = sorted({*range(len(all_times))} - {*at.tolist()} - {0})
-    differing = []
-    for k, m in enumerate(at.tolist()):
-        if any(not np.array_equal(now[k], then[m]) for now, then in each.values()):
-            differing.append(m)
-            assert (each["Data/nsamples"][0][k] <= each["Data/nsamples"][1][m]).all()
-    odd = sorted([*missing, *differing])
-    assert len(odd) <= 8 and (not odd or odd[-1] - odd[0] < 10), (missing, differing)
-    assert len(times) > 40 and (live["Data/nsamples"] < 1).any()
+    assert len(np.unique(live["Header/time_array"])) > 40
+    assert live["Data/nsamples"].any() and (live["Data/nsamples"] < 1).any()  # something came, and something was lost
 
 
 def listening():
@@ -212,7 +192,7 @@ def test_at_full_speed(case, ryle, tmp_path, steady):
         with case.recorded:
             process = ryle("run", case.path, "-o", tmp_path / "live", "--overwrite")
             assert process.end(300) == 0, process.said
-        same_but_at_the_jump(contents(tmp_path / "live" / "small.uvh5"), case.correlated())
+        same(contents(tmp_path / "live" / "small.uvh5"), case.correlated())
 
     steady(body)
 
@@ -240,11 +220,11 @@ def jumped(payload, by):
 
 @pytest.mark.long
 def test_of_a_clock_that_jumps(case, ryle, tmp_path, steady):
-    """In real time, and in the middle all counters go ahead by 5000 packets."""
+    """In real time, from the middle of an integration on, and in the middle all counters go ahead by 5000 packets."""
     sent = tmp_path / "sent.pcap"
     made = ryle("simulate", case.path, "--pcap", sent)
     assert made.end(120) == 0, made.said
-    packets = list(datagrams(sent))
+    packets = list(datagrams(sent))[150:]
 
     def body():
         with case.recorded, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
@@ -258,6 +238,6 @@ def test_of_a_clock_that_jumps(case, ryle, tmp_path, steady):
             time.sleep(3)
             process.signal(signal.SIGINT)
             assert process.end(120) == 0, process.said
-        same_but_at_the_jump(contents(tmp_path / "live" / "small.uvh5"), case.correlated())
+        same(contents(tmp_path / "live" / "small.uvh5"), case.correlated("--live"))
 
     steady(body)

@@ -19,6 +19,9 @@ def correlate(
     more: Annotated[list[Path] | None, typer.Argument(help="Further recordings.", exists=True)] = None,
     output: OutputDirectory = None,
     overwrite: Overwrite = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="As a live correlator: from the first whole integration of a capture.")
+    ] = False,
 ) -> None:
     """Correlate recordings: VDIF files, mapped to antennas by the [vdif] table, or captures of packets."""
     from rich.console import Console
@@ -28,6 +31,6 @@ def correlate(
     from ryle.products.deliver import deliver
 
     observation, console = load(file), Console(stderr=True)
-    for result in run(observation, [*inputs, *(more or [])], output, console, overwrite=overwrite):
+    for result in run(observation, [*inputs, *(more or [])], output, console, overwrite=overwrite, live=live):
         if result.integrations:
             deliver(observation, result.file, console)

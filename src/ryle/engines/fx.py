@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ryle.channelize import Blocks
 from ryle.chunk import BLOCK, SampleChunk, SpectraChunk, valid_words
 from ryle.config import Observation
+from ryle.engines.beginning import WholeBand
 from ryle.engines.f import Channelize, FEngine, Samples
 from ryle.engines.write_file import WriteFile
 from ryle.engines.x import Correlate, XEngine
@@ -98,6 +99,8 @@ def fx_steps(
     samples: Samples,
     open_file: Callable[[], UVH5Writer],
     residuals: NDArray[np.float64] | None = None,
+    *,
+    joins: bool = False,
 ) -> list[Step]:
     """Make the steps between samples and file: channelize, correlate, write.
 
@@ -113,10 +116,12 @@ def fx_steps(
         Opens the file, when there is something to write.
     residuals : ndarray of float64, shape (input,), optional
         See `FEngine`.
+    joins : bool
+        Begin as a correlator that joined an array which was already sending: with the first whole integration.
     """
     o = observation
     f = FEngine(o, range(len(o.antennas)), Blocks(), residuals)
-    x = XEngine(o, 0, o.fengine.channels, groups=1)
+    x = XEngine(o, 0, o.fengine.channels, groups=1, whole_first=joins)
     spectra = Ring("spectra", lambda: Block(None if f.pipelined else f.room()), _BLOCKS)
     sums = Ring("integrations", lambda: Block(x.room()), _BLOCKS)
 
@@ -132,5 +137,12 @@ def fx_steps(
     return [
         Channelize(source, f, samples, spectra),
         CorrelateBlocks(spectra.reader(), x, chunk, sums),
-        WriteFile(sums.reader(), lambda block: [block.data], open_file, o.file_spectra, at_end=record),
+        WriteFile(
+            sums.reader(),
+            lambda block: [block.data],
+            open_file,
+            o.file_spectra,
+            at_end=record,
+            beginning=WholeBand(o.file_spectra) if joins else None,
+        ),
     ]

@@ -129,6 +129,7 @@ def correlate(
     console: Console | None = None,
     *,
     overwrite: bool = False,
+    live: bool = False,
 ) -> list[RunResult]:
     """Correlate recordings: VDIF files as ``[vdif]`` maps them, or one capture of packets.
 
@@ -142,6 +143,8 @@ def correlate(
         Directory for what is written, instead of the observation's.
     overwrite : bool
         Replace what an earlier run left; else this one's files get a new name.
+    live : bool
+        See `correlate_packets`; VDIF files have no clock but their own.
 
     Returns
     -------
@@ -153,7 +156,7 @@ def correlate(
     with recordings[0].open("rb") as file:
         packets = is_capture(file.read(4))
     if packets:
-        return [correlate_packets(observation, recordings, path, console, overwrite)]
+        return [correlate_packets(observation, recordings, path, console, overwrite, live)]
     if observation.vdif is None:
         remedy = (
             f"is missing: {recordings[0].name} is no packet capture, so it is read as VDIF, which needs a [vdif] table"

@@ -34,7 +34,12 @@ _LOOK = 2000  # datagrams that are looked at to say what a capture holds instead
 
 
 def correlate_packets(
-    observation: Observation, recordings: Sequence[Path], path: Path, console: Console, overwrite: bool
+    observation: Observation,
+    recordings: Sequence[Path],
+    path: Path,
+    console: Console,
+    overwrite: bool,
+    live: bool = False,
 ) -> RunResult:
     """Write the visibilities of a capture.
 
@@ -52,11 +57,14 @@ def correlate_packets(
         Told how far it is and what became of the packets.
     overwrite : bool
         Replace the file if there is one.
+    live : bool
+        Take the capture's clock for that of an array, whatever ``[simulate]`` says, and begin with the first whole
+        integration, as a correlator does that joins an array which is already sending.
     """
     if len(recordings) != 1:
         remedy = "files, of which the first is a packet capture; give one capture at a time (mergecap joins several)"
         raise ConfigError("--input", [Problem("input", len(recordings), remedy)])
-    o, file = observation, recordings[0]
+    o, file = observation.live if live else observation, recordings[0]
     sources: list[PcapSource] = []
 
     def source(sink: Assembler) -> PcapSource:
@@ -78,12 +86,12 @@ def correlate_packets(
         packets = packet_map(o, range(o.substreams), waits=True)
         entrance = MappedEntrance(o, "x", packets, [], source=source, name="capture")
         format, fields = o.packets.format, str(o.fengine.packets)
-        steps = x_steps(o, entrance.reader(), packets.given, open_file)
+        steps = x_steps(o, entrance.reader(), packets.given, open_file, joins=live)
     else:
         samples = sample_map(o, range(len(o.antennas)), waits=True)
         entrance = MappedEntrance(o, "f", samples, [], source=source, name="capture")
         format, fields = samples.format, o.digitizer.packets
-        steps = fx_steps(o, entrance.reader(), samples, open_file)
+        steps = fx_steps(o, entrance.reader(), samples, open_file, joins=live)
     read, write = sources[0], steps[-1]
     assert isinstance(write, WriteFile)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ryle.chunk import Integration
 from ryle.engines.beginning import WholeBand
 from ryle.engines.summing import Summing
@@ -34,7 +36,7 @@ class WriteFile(EachBlock):
     at_end : callable
         Given the file, if there is one, when all has been written.
     beginning : WholeBand, optional
-        Chooses the first integration, by the substreams that blocks' plane ``present`` has.
+        Chooses the first integration, by the substreams that blocks' plane ``present`` has; without it they have all.
     """
 
     def __init__(
@@ -60,9 +62,9 @@ class WriteFile(EachBlock):
         with block:
             present = block.planes.get("present")
             if present is None or present.any():
-                there = None if present is None else (present != 0).any(axis=tuple(range(1, present.ndim)))
+                there = np.ones(1, bool) if present is None else (present != 0).any(axis=tuple(range(1, present.ndim)))
                 for integration in self._integrations(block):
-                    if self._beginning is None or there is None:
+                    if self._beginning is None:
                         self._sum(integration)
                         continue
                     for one in self._beginning.push(integration, there):

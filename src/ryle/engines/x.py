@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk
 from ryle.config import Observation
 from ryle.correlate import CorrelatorConfig, make_correlator
-from ryle.engines.beginning import Joining
+from ryle.engines.beginning import Joining, WholeBand
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.window import f_batch
 from ryle.engines.write_file import WriteFile
@@ -213,14 +213,25 @@ def x_steps(
     source: Reader,
     chunk: Callable[[Block], SpectraChunk | PacketChunk],
     open_file: Callable[[], UVH5Writer],
+    *,
+    joins: bool = False,
 ) -> list[Step]:
-    """Make the steps between packets of spectra of the whole band and a file: correlate, write."""
+    """Make the steps between packets of spectra of the whole band and a file: correlate, write.
+
+    With `joins` the file begins as that of a correlator that joined an array which was already sending.
+    """
     o = observation
-    x = XEngine(o, 0, o.fengine.channels, o.groups * o.substreams)
+    x = XEngine(o, 0, o.fengine.channels, o.groups * o.substreams, whole_first=joins)
     sums = Ring("integrations", lambda: Block(_touched(x.room())), _SUMS)
     return [
         Correlate(source, x, chunk, sums),
-        WriteFile(sums.reader(), lambda block: [block.data], open_file, o.file_spectra),
+        WriteFile(
+            sums.reader(),
+            lambda block: [block.data],
+            open_file,
+            o.file_spectra,
+            beginning=WholeBand(o.file_spectra) if joins else None,
+        ),
     ]
 
 

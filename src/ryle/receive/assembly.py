@@ -15,6 +15,7 @@ ahead of it by no more than ``window``, a chunk, or 8 packets, whichever is most
 in a row agree. The first packet of a head in an epoch, or after it was given up, is believed within the chunks that
 ``window + skew`` keep open. The assembler reads no clock of its own: packets carry times of arrival, and sources say
 what time it is when nothing comes (`Assembler.idle`); it does not matter how often. Without times nobody falls silent.
+How long a stretch of timestamps takes to arrive is known if the plan says at what ``rate`` they count.
 
 **Phases.** Timestamps off the steps are malformed (``off_step``), unless streams may begin at any time
 (`Plan.any_phase`): then a head's first packet says by how much its own are off, and others are malformed. It has moved
@@ -24,7 +25,9 @@ when 8 packets in a row agree on it, or one of a head that is not live; places u
 parts too, so that nothing more could be; what comes for it again is *duplicate*, whenever. Else it closes when the
 clocks of all *live* heads are later than its end by ``window``, or those of more than half of the live heads that were
 heard, by ``window + skew``: never by the newest alone, and not by half. Heads are live that were heard within the last
-``silence`` seconds, at first all of them; one that sends 8 packets in a row of another time is not. What comes for a
+``silence`` seconds, at first all of them; one that sends 8 packets in a row of another time is not. With a ``rate`` a
+head that was not heard for as long as ``window + skew`` take to arrive (10 ms at least) has no say in that half, so
+that others are held no longer than what they were held for. What comes for a
 chunk that closed without it is *late*. Without any packet for ``linger`` seconds all open chunks close, and the next
 packet is believed whatever its time. Places that nothing came for are zeroed and marked in `Chunk.present` before the
 chunk is given out.
@@ -51,9 +54,17 @@ it is malformed (``jump``). The clock is taken to have moved once, of the live h
 the last 1024 datagrams, or 64 a head), more sent two or more packets in a row that do not fit the old time and agree
 with each other, at least 8 such packets in all, than did not. Then all open chunks close, `Chunk.epoch` counts up and
 placing begins anew at the earliest of them. A tie keeps the clock, one head never moves the others, and a lone stream
-needs 8 packets in a row. A step back of less than eight widths looks like late or repeated packets, which networks make
-too: packets count only if they are more than ``window`` behind their own head and follow one another upwards, 8 in a
-row of each head. A step ahead of up to ``outage`` is no resync: the stretch is missing.
+needs 8 packets in a row. With a ``rate`` a head has left its time only after nothing of it came for as long as two
+packets take (10 ms at least), so that forged packets between its own move nobody. A step back of less than eight widths
+looks like late or repeated packets, which networks make too: packets count only if they are more than ``window`` behind
+their own head and follow one another upwards, 8 in a row of each head. A step ahead of up to ``outage`` is no resync:
+the stretch is missing; but with a ``rate``, if it is longer than ``window + skew`` and less than half of it passed in
+the meantime, counters leapt over it: a new epoch begins behind it, and it is missing to nobody.
+
+**A jump costs no packet.** What does not belong to the open time is kept, in memory that is free, until it is known
+whether the clock has moved there; then it is placed, and until then counted as what it would be (``jump``, *late* or
+*duplicate*). One other time is kept at once, the newest; the open chunks get its memory when they need it. In pointer
+mode, and of streams that may begin at any time, nothing is kept.
 
 **Accounting.** ``datagrams = placed + late + duplicate + malformed + foreign`` and ``expected = placed + missing`` hold
 in every `Counts`. Datagrams dropped as ring full are, like those that the kernel drops, not among ``datagrams``:
@@ -135,6 +146,8 @@ class Counts:
         Malformed packets by reason.
     lacking : str
         The field that the last packet without an item (fault "item") lacked; empty if there was none.
+    part : (int, int), optional
+        Offset and length of the last packet that is no part of the plan's heaps (fault "part"), bytes.
     chunks, voids, resyncs : int
         Chunks given out or ready to be: those with something in them, and void ones; times that a new epoch began.
     open, ready, taken, free : int
@@ -153,6 +166,7 @@ class Counts:
     ring_full: int
     faults: dict[str, int]
     lacking: str
+    part: tuple[int, int] | None
     chunks: int
     voids: int
     resyncs: int
@@ -428,6 +442,8 @@ class Assembler:
         values["first_loss"] *= 1e-9
         lacking = values["lacking"]
         values["lacking"] = "" if lacking < 0 else self.plan.format.header.field[lacking].name
+        offset, nbytes = values.pop("part_offset"), values.pop("part_bytes")
+        values["part"] = None if offset < 0 else (offset, nbytes)
         return Counts(**values)
 
     def head_counts(self) -> HeadCounts:

@@ -150,6 +150,10 @@ class Plan:
         whatever is in them; those made in memory come from nowhere and are welcome. By default it does not matter.
     silence : float
         Seconds, by packets' times of arrival, after which a head that sends nothing is waited for no more; 0: never.
+    rate : float
+        Units of the timestamp in a second of arrival; 0: it is not known, or senders keep no time.
+    cut : str
+        What says how heaps are cut into packets, for advice.
     """
 
     format: Format
@@ -171,6 +175,8 @@ class Plan:
     placing: Placing | None = None
     waits: bool = False
     silence: float = 1.0
+    rate: float = 0.0
+    cut: str = ""
     senders: Literal["first"] | Sequence[tuple[str, int]] | None = None
 
     @property
@@ -293,7 +299,7 @@ class Plan:
         plan.step, plan.origin, plan.packets = self.step, self.origin, self.packets
         plan.any_phase = self.any_phase
         plan.window, plan.skew = self.window, -1 if self.skew is None else self.skew
-        plan.waits, plan.silence = self.waits, self.silence
+        plan.waits, plan.silence, plan.rate = self.waits, self.silence, self.rate
         if self.senders == "first":
             plan.one_sender = True
         else:

@@ -52,7 +52,8 @@ class Entrance(Readable):
         self._fetching = False
         self._stopping = threading.Lock()
         self._started = self._stopped = False
-        #: What to do about packets that are malformed because their senders leave an item out; empty if none are.
+        #: What to do about packets that are malformed because their senders leave an item out, or cut heaps otherwise;
+        #: empty if none are.
         self.advice = ""
 
     def start(self) -> None:
@@ -131,14 +132,19 @@ class Entrance(Readable):
             self._changed.notify_all()
 
     def _advise(self) -> None:
-        """Say once, on standard error too, what senders have to do about packets that lack an item."""
-        counts = self.assembler.counts()
-        if not counts.lacking:
+        """Say once, on standard error too, what senders have to do about packets that are malformed."""
+        counts, plan = self.assembler.counts(), self.assembler.plan
+        if counts.lacking:
+            field = plan.format.fields[counts.lacking]
+            remedy = f": {field.remedy}" if field.remedy else "; correct the sender, or describe its packets"
+            many = counts.faults["item"]
+            what = f"without item 0x{field.item or 0:04x}, {field.name}{remedy}"
+        elif counts.part is not None and plan.cut:
+            (offset, nbytes), many = counts.part, counts.faults["part"]
+            what = f"that hold other parts of heaps: {nbytes} B from byte {offset} on; {plan.cut}"
+        else:
             return
-        field = self.assembler.plan.format.fields[counts.lacking]
-        remedy = f": {field.remedy}" if field.remedy else "; correct the sender, or describe its packets"
-        packets = "a packet is" if counts.faults["item"] == 1 else "packets are"
-        self.advice = f"{packets} malformed without item 0x{field.item or 0:04x}, {field.name}{remedy}"
+        self.advice = f"{'a packet is' if many == 1 else 'packets are'} malformed {what}"
         print(f"{self.name}: {self.advice}", file=sys.stderr, flush=True)
 
     def _free(self, block: Block) -> None:

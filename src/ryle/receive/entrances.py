@@ -37,6 +37,13 @@ class Map(Protocol[T_co]):
         """View a block as the engine takes it; it must not be released before that was used."""
 
 
+def arrival_rate(o: Observation) -> float:
+    """Say how many samples of an input come in a second; 0 if they are simulated without a clock."""
+    if o.simulate is None:
+        return float(o.sample_rate)
+    return 0.0 if o.simulate.speed == "max" else float(o.sample_rate) * o.simulate.speed
+
+
 def open_chunks(skew: float, span: float) -> int:
     """Chunks of `span` seconds by which streams that are `skew` seconds apart may be, at least one."""
     return max(1, math.ceil(skew / span))

@@ -13,7 +13,7 @@ from ryle.config import Observation
 from ryle.receive._native import to_kblocks
 from ryle.receive.assembly import Plan
 from ryle.receive.assembly_plan import Part, heap_parts
-from ryle.receive.entrances import SPARE, open_chunks
+from ryle.receive.entrances import SPARE, arrival_rate, open_chunks
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 
@@ -73,6 +73,7 @@ class HeapMap:
             notes=("heap_length",),
             waits=waits,
             silence=1.0 if timed else 0.0,
+            rate=arrival_rate(o) if timed else 0.0,
         )
         self._slot = slot
         shape = (self.channels, self._blocks, o.n_inputs, 2 * BLOCK)

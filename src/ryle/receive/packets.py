@@ -15,6 +15,7 @@ from ryle.chunk import BLOCK, PacketChunk, PacketOrder
 from ryle.config import Observation
 from ryle.config.observation import SPARE_CHUNKS
 from ryle.receive.assembly import Plan
+from ryle.receive.entrances import arrival_rate
 from ryle.receive.rows import RowMap
 from ryle.stream.block import Block
 from ryle.wire.spectra import SpectraLayout
@@ -76,6 +77,7 @@ class PacketMap:
             linger=0.0,
             waits=waits,
             silence=1.0 if timed else 0.0,
+            rate=arrival_rate(observation) / observation.step if timed else 0.0,
         )
 
     def given(self, block: Block) -> PacketChunk:

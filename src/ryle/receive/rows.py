@@ -14,6 +14,7 @@ from ryle.chunk import BLOCK, SpectraChunk
 from ryle.config import Observation
 from ryle.config.observation import SPARE_CHUNKS
 from ryle.receive.assembly import Placing, Plan
+from ryle.receive.entrances import arrival_rate
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 
@@ -73,6 +74,7 @@ class RowMap:
             linger=0.0,
             waits=waits,
             silence=1.0 if timed else 0.0,
+            rate=arrival_rate(observation) / observation.step if timed else 0.0,
             sizes={"channels": self._per_packet, "pols": self._pols},
             notes=("valid_0", "valid_1")[: self._pols],
             placing=Placing(shape, offsets, self._antennas * antenna),

@@ -15,6 +15,7 @@ from ryle.config import Observation
 from ryle.config.observation import SPARE_CHUNKS
 from ryle.receive.assembly import Plan
 from ryle.receive.assembly_plan import heap_parts
+from ryle.receive.entrances import arrival_rate
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 
@@ -75,6 +76,9 @@ class SumMap:
             parts=heap_parts(self._bytes, self._packet),
             waits=waits,
             silence=max(1.0, 2.5 * o.integration_time, 2.5 * _burst(o)) if timed else 0.0,
+            rate=arrival_rate(o) if timed else 0.0,
+            cut=f"network.packet_size is {self._packet} B here: set it to the same where X-engines run and where "
+            "they are received",
         )
 
     def given(self, block: Block) -> list[Integration]:
