@@ -58,12 +58,6 @@ def test_what_is_sent_is_received(name):
     assert all(x.wire > x.payload for x in rates.links(o))
 
 
-def test_memory_for_packets():
-    """Chunks of 512 spectra, 64 channels and 128 inputs of a byte: 20 that F-engines may be apart by, and 7."""
-    memory = {m.name: m.bytes for m in rates.memory(load(example("paper128")))}
-    assert memory["X-engine receive ring, 27 chunks"] == 27 * 512 * 64 * 128 and len(memory) == 4
-
-
 def test_casper_visibilities():
     """PAPER's X-engines: 4 259 840 B a dump and X-engine, in 1040 packets of 4096 B and 48 B of header."""
     others = {"packets": None}, {"packets": "casper", "integration": None}
@@ -71,10 +65,6 @@ def test_casper_visibilities():
     (caught,) = rates.links(changed(o, xengine={"integration": "10.73741824 s"}))
     assert (caught.heap, caught.packet, caught.datagram) == (4259840, 4096, 4096 + 48 + 28)
     assert caught.packets == pytest.approx(16 * 1040 / 10.73741824)
-    assert [m.name for m in rates.memory(o)] == [
-        "catcher receive ring, 8 integrations",
-        "catcher, one integration",
-    ]
 
 
 def test_visibility_heap():
@@ -119,16 +109,8 @@ def test_complex_samples_cost_two_real_ones():
     assert rates.load(cplx).f_flops == pytest.approx(spectra * (4 * 8 * n + 5 * n * 9 + 20 * n))
 
 
-def test_memory_and_disk():
+def test_disk():
     o = own_paper()
-    memory = {m.name: m for m in rates.memory(o)}
-    # 64 spectra x 64 channels x 128 inputs x 1 B as received, twelve times; 2 B unpacked to 8 bit
-    assert memory["X-engine receive ring, 12 chunks"].bytes == 12 * 64 * 64 * 128
-    assert memory["X-engine spectra of a batch"].bytes == 64 * 64 * 128 * 2
-    assert memory["F-engine receive ring, 12 chunks"].bytes == 12 * 8 * 64 * 2048
-    # 3 windows of 2048 and 200 samples of delay either way, 8 inputs of a byte
-    assert memory["F-engine samples kept between batches"].bytes == 8 * (3 * 2048 + 2 * 200)
-    assert memory["catcher, one integration"].bytes == 16 * memory["X-engine accumulators"].bytes
     assert rates.file_rate(o) == pytest.approx(1024 * 8320 * 13 / 10.73741824)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from ryle.config import ConfigError, Observation, Problem, load, rates, show
 from ryle.config.cautions import cautions, told_senders
+from ryle.engines import budget
 from ryle.engines import devices as gpu
 from ryle.problems import listed, toml
 
@@ -32,7 +34,11 @@ def check(
             Console(stderr=True).print(mistakes(error))
         raise typer.Exit(1) from None
     if as_json:
-        found = rates.summary(observation) | {"cautions": _plain(_cautions(observation))}
+        found = rates.summary(observation) | {
+            "memory": [asdict(m) for m in budget.memory(observation)],
+            "latency": budget.latency(observation),
+            "cautions": _plain(_cautions(observation)),
+        }
         typer.echo(json.dumps(found, indent=2))
     else:
         Console().print(report(observation))
@@ -63,7 +69,7 @@ def _plain(problems: list[Problem]) -> list[dict[str, Any]]:
 
 
 def _cautions(observation: Observation) -> list[Problem]:
-    return [*gpu.gpu_cautions(observation), *cautions(observation)]
+    return [*gpu.gpu_cautions(observation), *cautions(observation), *budget.cautions(observation)]
 
 
 def _overview(o: Observation) -> Table:
@@ -147,8 +153,15 @@ def _resources(o: Observation) -> Table:
     table.add_column("of one", justify="right")
     table.add_column("how many", justify="right")
     table.add_column("in all", justify="right")
-    for buffer in rates.memory(o):
+    buffers = budget.memory(o)
+    for buffer in buffers:
         table.add_row(buffer.name, show(buffer.bytes, "B"), f"{buffer.count}", show(buffer.bytes * buffer.count, "B"))
+    total = sum(buffer.bytes * buffer.count for buffer in buffers)
+    table.add_row("all of these", "", "", show(total, "B"))
+    table.add_row("available here, now", "", "", show(budget.available(), "B"))
+    table.add_section()
+    for engine, seconds in budget.latency(o).items():
+        table.add_row(f"live {budget.NAMES[engine]}: packets wait, at worst", show(seconds, "s"), "", "")
     table.add_section()
     work, f, x = rates.load(o), o.f_engines, o.substreams
     if f:

@@ -20,20 +20,26 @@ Live = Annotated[bool, typer.Option("--live", help="An array sends, whatever [si
 def f(file: ObservationFile, index: Index = 0, live: Live = False, supervised: Supervised = False) -> None:
     """Channelize some antennas: digitizer heaps in, F-heaps out."""
     from ryle.config import load
+    from ryle.engines.budget import afford
     from ryle.engines.f import serve
 
     observation = load(file)
-    serve(observation.live if live else observation, index, supervised)
+    observation = observation.live if live else observation
+    afford(observation, {"f": 1})
+    serve(observation, index, supervised)
 
 
 @app.command()
 def x(file: ObservationFile, index: Index = 0, live: Live = False, supervised: Supervised = False) -> None:
     """Correlate one substream: F-heaps, or others' packets, of all antennas in, visibilities out."""
     from ryle.config import load
+    from ryle.engines.budget import afford
     from ryle.engines.x import serve
 
     observation = load(file)
-    serve(observation.live if live else observation, index, supervised)
+    observation = observation.live if live else observation
+    afford(observation, {"x": 1})
+    serve(observation, index, supervised)
 
 
 @app.command()
@@ -47,7 +53,10 @@ def catcher(
 ) -> None:
     """Collect visibilities of all substreams into a file."""
     from ryle.config import load
+    from ryle.engines.budget import afford
     from ryle.engines.catcher import serve
 
     observation = load(file)
-    serve(observation.live if live else observation, output, supervised, file=into, overwrite=overwrite)
+    observation = observation.live if live else observation
+    afford(observation, {"catcher": 1})
+    serve(observation, output, supervised, file=into, overwrite=overwrite)

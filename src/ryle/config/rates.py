@@ -10,8 +10,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ryle.chunk import BLOCK
-from ryle.config.observation import SPARE_CHUNKS, Observation
+from ryle.config.observation import Observation
 
 #: Bytes on the wire around one IP packet: preamble 7 + delimiter 1, header 14, check sequence 4, gap 12 (IEEE 802.3).
 ETHERNET = 38
@@ -22,8 +21,6 @@ SPECTRA_ITEMS, VISIBILITY_ITEMS = 8, 9
 CASPER_HEADER, DUMPS = 48, 8
 #: Header of Ryle's packets of rows (wire/formats/ryle_rows.toml).
 ROWS_HEADER = 64
-#: Chunks of a receiver as `ryle.receive` makes it: two windows of 4 that are filling, and 4 that are being processed.
-RING = 12
 #: Bytes of one visibility in a UVH5 file: complex64, flag, nsamples as float32; the last two before compression.
 FILE_VALUE = 8 + 1 + 4
 
@@ -60,15 +57,6 @@ class Link:
     packets: float
     payload: float
     wire: float
-
-
-@dataclass(frozen=True)
-class Memory:
-    """One kind of buffer: what it is for, its bytes in one process, and in how many processes it is."""
-
-    name: str
-    bytes: int
-    count: int
 
 
 @dataclass(frozen=True)
@@ -185,41 +173,6 @@ def load(o: Observation) -> Load:
     )
 
 
-def memory(o: Observation) -> list[Memory]:
-    """Buffers of each process; rings of `RING` chunks, each the shortest batch of spectra long."""
-    inputs = len(o.f_engine_antennas(0)) * o.pols
-    overlap = o.window - o.step + 2 * o.max_delay_samples
-    packets = max(1, round(o.batch_spectra * o.step / o.digitizer.heap_samples))
-    value = o.value_bytes if o.packets is None else o.packets.sample_bytes
-    received = o.batch_spectra * o.substream_channels * o.n_inputs * value
-    row = 2 * BLOCK  # bytes of one channel, block and input: 64 complex int8
-    blocks = o.batch_spectra // BLOCK
-    sums = visibility_heap_bytes(o)
-    whole = Memory("catcher, one integration", sums * o.substreams, 1 if o.catcher.integration is None else 2)
-    if o.catcher.packets is not None:
-        dump = 8 * o.substreams * o.substream_channels * o.products
-        return [Memory(f"catcher receive ring, {DUMPS} integrations", DUMPS * dump, 1), whole]
-    ring, chunk = RING, received
-    if o.packets is not None or o.sends_rows:
-        ring = o.skew_chunks() + SPARE_CHUNKS
-        chunk = o.chunk_spectra() // o.batch_spectra * o.batch_bytes
-    arranged = Memory("X-engine spectra of a batch", o.substream_channels * blocks * o.n_inputs * row, o.substreams)
-    xengine = [
-        Memory(f"X-engine receive ring, {ring} chunks", ring * chunk, o.substreams),
-        *([] if o.sends_rows else [arranged]),
-        Memory("X-engine accumulators", sums, o.substreams),
-        whole,
-    ]
-    if o.packets is not None:
-        return xengine
-    return [
-        Memory("F-engine samples kept between batches", -(-inputs * overlap * o.sample_bits // 8), o.f_engines),
-        Memory(f"F-engine receive ring, {RING} chunks", RING * inputs * packets * o.digitizer_heap_bytes, o.f_engines),
-        Memory("F-engine spectra of a batch", inputs * blocks * o.fengine.channels * row, o.f_engines),
-        *xengine,
-    ]
-
-
 def file_rate(o: Observation) -> float:
     """Growth of the UVH5 file in byte/s at most: visibilities, flags and nsamples, as if not compressed."""
     return o.fengine.channels * o.products * FILE_VALUE / o.file_time
@@ -263,7 +216,6 @@ def summary(o: Observation) -> dict[str, Any]:
             "duration": None if o.observation.duration is None else float(o.observation.duration),
         },
         "links": [asdict(link) for link in links(o)],
-        "memory": [asdict(m) for m in memory(o)],
         "load": asdict(load(o)),
         "file_rate": file_rate(o),
         "int64_headroom": full_scale_spectra(o, 64) / o.file_spectra,

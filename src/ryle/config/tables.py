@@ -367,7 +367,7 @@ class NetworkTable(Table):
     packet_size: Bytes = Field(8192, ge=256, le=65000, description="largest payload of a datagram")
     ttl: int = Field(4, ge=0, le=255, description="hops that a multicast packet lives")
     skew: Seconds = Field(
-        0.1, ge=0, le=10, description="how far F-engines may be apart in time; X-engines keep so much open"
+        0.1, ge=0, le=10, description="how far antennas, or F-engines, may be apart in time; engines keep so much open"
     )
     receive_buffer: Bytes = Field(64 << 20, ge=4096, description="socket buffer asked for")
     receive: ReceiveTable = Field(ReceiveTable(), description="how engines receive")

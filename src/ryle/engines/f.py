@@ -31,7 +31,7 @@ from ryle.stream.step import EachBlock
 from ryle.wire.samples import packed_bytes, unpack
 
 #: Batches of spectra that there is memory for: one that is sent, one that waits, one that is being made.
-_BATCHES = 3
+BATCHES = 3
 
 
 class AdcHistogram:
@@ -364,7 +364,7 @@ def f_engine(observation: Observation, index: int) -> tuple[Engine, FEngine]:
         sender.describe()
     samples = sample_map(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed)
     entrance = MappedEntrance(o, "f", samples, o.digitizer_endpoints(antennas), index=index, name="digitizer")
-    batches = Ring("spectra", lambda: Block(None if f.pipelined else f.room()), _BATCHES)
+    batches = Ring("spectra", lambda: Block(None if f.pipelined else f.room()), BATCHES)
     channelize = Channelize(entrance.reader(), f, samples, batches)
     send = SendSpectra(batches.reader(), sender)
     return Engine([entrance], [channelize, send], _metrics(o, entrance, channelize, sender)), f

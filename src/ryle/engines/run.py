@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.live import Live
 
 from ryle.config import FOREIGN_X_HEAPS, Observation
+from ryle.config.observation import Engine
+from ryle.engines.budget import afford
 from ryle.engines.supervisor import STAGES, Child, RunError, Supervisor
 from ryle.gpu import GpuUnavailable, gpu_problem
 from ryle.monitor.page import pages_problem
@@ -84,6 +86,8 @@ def run_processes(
     ------
     RunError
         If a process died; the others have been drained and the file closed.
+    ConfigError
+        If the engines need more memory than there is; nothing has been started.
     GpuUnavailable
         If engines are to run on a GPU and there is none; nothing has been started.
     """
@@ -91,6 +95,8 @@ def run_processes(
     on_gpu = [key for key in ("fengine", "xengine") if getattr(observation, key).backend == "cuda"]
     if on_gpu and (problem := gpu_problem()):
         raise GpuUnavailable(f"{on_gpu[0]}.backend is cuda, but {problem}")  # once, not by every engine
+    engines: dict[Engine, int] = {"f": observation.f_engines, "x": observation.substreams, "catcher": 1}
+    afford(observation if simulate else observation.live, engines)
     file = output_file(observation, output, overwrite=overwrite)
     meerkat = observation.xengine.sends == "meerkat" and observation.catcher.packets is None
     if not meerkat and (note := kept_note(observation, file)):

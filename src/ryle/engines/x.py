@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Chunks of spectra, each an F-engine's batch, that an X-engine keeps open: how far F-engines may be apart.
 X_WINDOW = 8
 #: Integrations that there is memory for: one that is sent, one that waits, one that is being read.
-_SUMS = 3
+SUMS = 3
 
 
 class XEngine:
@@ -222,7 +222,7 @@ def x_steps(
     """
     o = observation
     x = XEngine(o, 0, o.fengine.channels, o.groups * o.substreams, whole_first=joins)
-    sums = Ring("integrations", lambda: Block(_touched(x.room())), _SUMS)
+    sums = Ring("integrations", lambda: Block(_touched(x.room())), SUMS)
     return [
         Correlate(source, x, chunk, sums),
         WriteFile(
@@ -262,7 +262,7 @@ def x_engine(observation: Observation, index: int) -> Engine:
         heaps = HeapMap(o, index, f_batch(o), waits=o.at_full_speed, timed=not o.at_full_speed)
         entrance = MappedEntrance(o, "x", heaps, [o.spectra_endpoint(index)], index=index, name="spectra")
         packet_bytes, chunk = o.spectra_heap_bytes // o.groups, heaps.given
-    sums = Ring("integrations", lambda: Block(_touched(x.room())), _SUMS)
+    sums = Ring("integrations", lambda: Block(_touched(x.room())), SUMS)
     correlate = Correlate(entrance.reader(), x, chunk, sums)
     send = SendVisibilities(sums.reader(), sender)
     return Engine([entrance], [correlate, send], _metrics(o, entrance, correlate, sender, packet_bytes))

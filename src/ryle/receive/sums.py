@@ -23,6 +23,8 @@ from ryle.wire.description import Format
 _APART, _SECONDS = 2, 1.0
 #: Integrations that an X-engine has under way behind its ring: being summed, waiting, being sent.
 _UNDER_WAY = 4
+#: Packets after which a jump of all clocks is believed; until then they are kept (`ryle.receive.assembly`).
+_VOTES = 8
 
 
 def _burst(o: Observation) -> float:
@@ -65,15 +67,16 @@ class SumMap:
             channels=self._channels, products=self._products, groups=self._groups, step=o.step * self._spectra
         )
         whole, apart = o.step * self._spectra, _apart(o, timed)
+        heap = heap_parts(self._bytes, self._packet)
         self.plan = Plan(
             format,
             [(s * self._channels,) for s in range(self._substreams)],
             packets=1,
-            chunks=apart + 5,
+            chunks=apart + 5 + -(-_VOTES // (self._substreams * len(heap))),
             window=0,
             skew=apart * whole if timed else None,
             linger=0.0,
-            parts=heap_parts(self._bytes, self._packet),
+            parts=heap,
             waits=waits,
             silence=max(1.0, 2.5 * o.integration_time, 2.5 * _burst(o)) if timed else 0.0,
             rate=arrival_rate(o) if timed else 0.0,

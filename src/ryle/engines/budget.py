@@ -1,0 +1,158 @@
+"""What an observation's engines take: memory, as they really allocate it, and time. Asked before they start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ryle.chunk import BLOCK
+from ryle.config import ConfigError, Observation, Problem, show
+from ryle.config.observation import Engine
+from ryle.config.rates import visibility_heap_bytes
+from ryle.engines.f import BATCHES, sample_map, window_shape
+from ryle.engines.window import f_batch
+from ryle.engines.x import SUMS
+from ryle.receive.assembly import Assembler, Plan
+from ryle.receive.dumps import DumpMap
+from ryle.receive.heaps import HeapMap
+from ryle.receive.packets import packet_map
+from ryle.receive.sums import SumMap
+
+#: What engines are called.
+NAMES: Mapping[Engine, str] = {"f": "F-engine", "x": "X-engine", "catcher": "catcher"}
+_LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One buffer that an engine holds.
+
+    Attributes
+    ----------
+    engine : "f", "x" or "catcher"
+        Who holds it.
+    name : str
+        What is in it.
+    bytes : int
+        Size of one.
+    count : int
+        How many engines hold one.
+    """
+
+    engine: Engine
+    name: str
+    bytes: int
+    count: int
+
+
+def plans(o: Observation) -> dict[Engine, Plan]:
+    """Plan the rings that an observation's engines receive into, by kind of engine."""
+    waits, timed = o.at_full_speed, not o.at_full_speed
+    if o.catcher.packets is not None:
+        return {"catcher": DumpMap(o).plan}
+    found: dict[Engine, Plan] = {}
+    if o.f_engines:
+        found["f"] = sample_map(o, o.f_engine_antennas(0), waits=waits, timed=timed).plan
+    if o.packets is not None or o.sends_rows:
+        found["x"] = packet_map(o, [0], waits=waits, timed=timed).plan
+    else:
+        found["x"] = HeapMap(o, 0, f_batch(o), waits=waits, timed=timed).plan
+    found["catcher"] = SumMap(o, waits=waits, timed=timed).plan
+    return found
+
+
+def memory(o: Observation) -> list[Memory]:
+    """List the buffers of each engine on a CPU, as they are allocated; what is smaller than a MB or so is left out."""
+    counts: dict[Engine, int] = {"f": o.f_engines, "x": o.substreams, "catcher": 1}
+    found = [
+        Memory(e, f"{NAMES[e]} receive ring, {p.chunks} blocks", Assembler.memory_bytes(p), counts[e])
+        for e, p in plans(o).items()
+    ]
+    inputs = len(o.f_engine_antennas(0)) * o.pols if o.f_engines else 0
+    if inputs:
+        batch = inputs * o.fengine.channels * window_shape(o).batch * 2
+        found.append(Memory("f", f"F-engine spectra, {BATCHES} batches", BATCHES * batch, o.f_engines))
+    sums = visibility_heap_bytes(o)
+    if o.catcher.packets is None:
+        if not o.sends_rows:
+            spectra = o.substream_channels * o.batch_spectra // BLOCK * o.n_inputs * 2 * BLOCK
+            found.append(Memory("x", "X-engine spectra of a batch", spectra, o.substreams))
+        found.append(Memory("x", f"X-engine sums, {SUMS + 1} integrations", (SUMS + 1) * sums, o.substreams))
+    whole = 1 if o.catcher.integration is None else 2
+    found.append(Memory("catcher", "catcher, one integration", whole * sums * o.substreams, 1))
+    return found
+
+
+def latency(o: Observation) -> dict[Engine, float]:
+    """Say how long packets may lie in each live engine's receive ring at worst, s: if one of its streams lacks them.
+
+    That is a block, and what ``network.skew`` keeps open behind it (of visibilities, two integrations). Nobody waits
+    longer for a stream that is silent.
+    """
+    if o.catcher.packets is not None:
+        return {}
+    unit = float(o.sample_rate)
+    return {
+        e: (p.span + p.window + (p.skew or 0)) * (o.step if p.format.timestamp.unit == "spectra" else 1) / unit
+        for e, p in plans(o.live).items()
+    }
+
+
+def available() -> int:
+    """Bytes of memory that this process may have: what the system calls available, or less if its cgroup is limited."""
+    lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    free = int(lines["MemAvailable"].split()[0]) * 1024
+    for limit, used in _LIMITS:
+        try:
+            most = (_CGROUP / limit).read_text().strip()
+            if most.isdecimal():
+                free = min(free, max(0, int(most) - int((_CGROUP / used).read_text())))
+        except OSError:
+            continue
+    return free
+
+
+def afford(o: Observation, engines: Mapping[Engine, int]) -> None:
+    """Refuse to start what does not fit into this computer's memory.
+
+    Parameters
+    ----------
+    o : Observation
+        What is observed.
+    engines : mapping of str to int
+        How many engines of each kind are to start here.
+
+    Raises
+    ------
+    ConfigError
+        If they take more than is available; names the largest buffer and what makes it smaller.
+    """
+    if (problem := _too_much(o, engines)) is not None:
+        raise ConfigError(o.source, [problem])
+
+
+def cautions(o: Observation) -> Iterator[Problem]:
+    """Warn of an observation whose engines do not all fit into this computer's memory: `ryle run` would refuse it."""
+    if (problem := _too_much(o, {"f": o.f_engines, "x": o.substreams, "catcher": 1})) is not None:
+        yield problem
+
+
+def _too_much(o: Observation, engines: Mapping[Engine, int]) -> Problem | None:
+    buffers = [(m, m.bytes * engines.get(m.engine, 0)) for m in memory(o)]
+    total, free = sum(size for _, size in buffers), available()
+    if total <= free:
+        return None
+    largest, size = max(buffers, key=lambda pair: pair[1])
+    what = f"{show(total, 'B')} of memory for {_counted(engines)} here, and {show(free, 'B')} are available"
+    most = f"the largest part is {largest.name}: {show(size, 'B')}"
+    if "ring" in largest.name and largest.engine != "catcher":
+        remedy = f"asks for {what}; {most}. Lower it, or spread the engines over more hosts"
+        return Problem("network.skew", o.network.skew, remedy)
+    remedy = f"asks for {what}; {most}. Spread the engines over more hosts"
+    return Problem("fengine.channels", o.fengine.channels, remedy)
+
+
+def _counted(engines: Mapping[Engine, int]) -> str:
+    return ", ".join(f"{n} {NAMES[e]}{'s' if n > 1 else ''}" for e, n in engines.items() if n)

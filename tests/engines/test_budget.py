@@ -1,0 +1,73 @@
+"""Memory is stated as engines allocate it, and what does not fit is refused before anything starts."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from ryle.config import ConfigError
+from ryle.engines import budget
+from ryle.engines.f import f_engine
+from ryle.engines.x import x_engine
+
+
+def ryle(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "ryle", *map(str, arguments)], capture_output=True, text=True, timeout=60
+    )
+
+
+def rings(engine):
+    """Bytes of an engine's rings of blocks, and of the ring that it receives into."""
+    own = 0
+    for step in engine.steps:
+        for block in getattr(getattr(step, "_out", None), "_spare", ()):
+            data = block.data
+            own += data.nbytes if hasattr(data, "nbytes") else data.visibilities.nbytes + data.counts.nbytes
+    return own, sum(e.assembler.memory.nbytes for e in engine.entrances)
+
+
+@pytest.mark.parametrize("sends", ["rows", "meerkat"])
+@pytest.mark.parametrize("simulate", ['speed = "max"', "speed = 1.0"])
+def test_what_is_stated_is_what_engines_have(observe, sends, simulate):
+    o = observe(sends=sends, simulate=simulate)
+    stated = {m.name.split(",")[0]: m.bytes for m in budget.memory(o)}
+    engine, _ = f_engine(o, 0)
+    with engine:
+        assert (stated["F-engine spectra"], stated["F-engine receive ring"]) == rings(engine)
+    with x_engine(o, 0) as engine:
+        sums, received = rings(engine)
+        assert stated["X-engine receive ring"] == received
+        assert stated["X-engine sums"] == sums * 4 // 3  # and those that it adds to
+    assert all(0.1 <= seconds < 3 for seconds in budget.latency(o).values())
+    assert set(budget.latency(o)) == {"f", "x", "catcher"}
+
+
+def test_what_does_not_fit_is_refused_with_what_makes_it_smaller(observe, monkeypatch):
+    o, everything = observe(sends="rows"), {"f": 1, "x": 2, "catcher": 1}
+    needed = sum(m.bytes * m.count for m in budget.memory(o))
+    monkeypatch.setattr(budget, "available", lambda: needed)
+    budget.afford(o, everything)
+    assert not list(budget.cautions(o))
+    monkeypatch.setattr(budget, "available", lambda: needed - 1)
+    with pytest.raises(ConfigError, match="skew"):
+        budget.afford(o, everything)
+    budget.afford(o, {"f": 1})  # on a host of its own
+    (caution,) = budget.cautions(o)
+    assert caution.key == "network.skew" and "F-engine" in caution.remedy
+
+
+def test_commands_refuse_before_anything_starts(observation_text, tmp_path):
+    """Ten seconds of skew, of many inputs and channels: more than any machine has."""
+    text = observation_text(
+        antennas=6, rate=4_000_000_000, channels=1024, sends="rows", packet=8192, duration=1, integration_spectra=8192
+    )
+    path = tmp_path / "huge.toml"
+    path.write_text(text.replace("[network]", '[network]\nskew = "10 s"'))
+    for command in (["engine", "f", path], ["run", path, "--no-simulate", "-o", tmp_path / "out"]):
+        result = ryle(*command)
+        assert result.returncode and "network.skew" in result.stderr and "available" in result.stderr, result.stderr
+    assert not (tmp_path / "out").exists()
+    found = json.loads(ryle("check", path, "--json").stdout)
+    assert "network.skew" in {c["key"] for c in found["cautions"]}
