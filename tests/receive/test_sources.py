@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -321,6 +322,28 @@ def test_a_thread_that_cannot_run_is_an_error():
         UdpSource(Discard(), [Endpoint(host="192.0.2.77", port=9)])
     with pytest.raises(ValueError, match="multicast"):
         UdpSource(Discard(), [Endpoint(host="239.1.1.1", port=9)], threads=2)
+
+
+def test_a_thread_rests_while_packets_gather():
+    """To be woken for each would cost it more than the packets themselves."""
+    port, sink, count = free_ports(1), Discard(), 4000
+
+    def switches():
+        for task in Path("/proc/self/task").iterdir():
+            if (task / "comm").read_text().strip() == "udp-0":
+                return int((task / "status").read_text().split("\nvoluntary_ctxt_switches:")[1].split()[0])
+        raise AssertionError("there is no such thread")
+
+    with UdpSource(sink, [endpoint(port)], gro=False), socket.socket(type=socket.SOCK_DGRAM) as s:
+        before = switches()
+        due = time.perf_counter()
+        for _ in range(count):
+            s.sendto(bytes(1000), ("127.0.0.1", port))
+            due += 50e-6
+            while time.perf_counter() < due:
+                pass
+        wait(lambda: sink.packets == count)
+        assert switches() - before < count / 3
 
 
 def test_multicast():
