@@ -222,7 +222,7 @@ def test_blocks_lost_and_sender_restarted(observe, steady, rng):
 
 @pytest.mark.parametrize("later", [100_000, -100_000])
 def test_far_jump_is_believed_when_confirmed(observe, steady, rng, later):
-    """Senders that come back at another time are followed, in a new epoch; single packets with such times are not."""
+    """Senders that come back at another time are followed, in a new epoch of which nothing is missing."""
 
     def body():
         o = observe(antennas=1)
@@ -234,16 +234,14 @@ def test_far_jump_is_believed_when_confirmed(observe, steady, rng, later):
             before = chunk(rng, o, at, packets=2 * per, inputs=2)
             after = chunk(rng, o, at + later // per * per, packets=4 * per, inputs=2)
             sender.send(before)
+            time.sleep(0.05)  # to come back takes longer than to forge a packet
             sender.send(after)
             r.settle(*o.digitizer_endpoints(0))
         counts = r.counts()
         assert [b.epoch for b in r.blocks] == [0, 0, 1, 1, 1, 1] and counts.resyncs == 1
-        assert r.faults() == {"jump": 7}  # until the eighth that agrees, of both streams together
-        assert (counts.placed, counts.missing, counts.late) == (12 * per - 7, 0, 0)
+        assert (counts.placed, counts.missing, counts.late, counts.malformed) == (12 * per, 0, 0, 0)
         assert_holds(r.blocks[:2], [before])
-        times, present, data = joined(r.blocks[2:])
-        assert times[0] == after.timestamp and np.flatnonzero(~present.all(axis=0)).tolist() == [0, 1, 2, 3]
-        assert np.array_equal(data[present], after.data[present])
+        assert_holds(r.blocks[2:], [after])
 
     steady(body)
 

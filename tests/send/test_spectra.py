@@ -4,6 +4,7 @@ import itertools
 import math
 import socket
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -402,7 +403,7 @@ def test_a_sender_that_does_not_repeat_items_is_told_what_to_do(observe, steady,
 
 @pytest.mark.parametrize("back", [-40_000, 40_000])
 def test_f_engines_that_start_again(observe, steady, rng, back):
-    """All at another time: a new epoch, of which at most the packets that it took to believe it are missing."""
+    """All at another time: a new epoch, of which no packet is missing."""
 
     def body():
         o = observe(antennas=2, sub=64)
@@ -413,18 +414,15 @@ def test_f_engines_that_start_again(observe, steady, rng, back):
         with r:
             for first in (50_000, 50_000 + back):
                 sender.send(data, valid, 64 * first)
+                time.sleep(0.05)  # to start again takes longer than to forge a packet
             r.settle(o.spectra_endpoint(0))
         wanted, _ = reference(o, data, whole(o, heaps), 0)
         before, after = ([b for b in r.blocks if b.epoch == epoch] for epoch in (0, 1))
-        d, v = joined(before)
-        assert len(before) == 4 and (v == 2**64 - 1).all() and np.array_equal(d, wanted)
         counts = r.counts()
-        assert counts.resyncs == 1 and counts.malformed == counts.faults["jump"] <= 8
-        d, v = joined(after)
-        here = np.repeat(v == 2**64 - 1, o.packet_channels, axis=0)
-        assert counts.placed + counts.malformed == sender.packets and here.any()
-        d, wanted = d[:, -4:], wanted[:, -d.shape[1] :]
-        assert np.array_equal(d[here], wanted[here]) and not d[~here].any()
+        assert counts.resyncs == 1 and counts.placed == sender.packets
+        for blocks in (before, after):
+            d, v = joined(blocks)
+            assert len(blocks) == 4 and (v == 2**64 - 1).all() and np.array_equal(d, wanted)
 
     steady(body)
 

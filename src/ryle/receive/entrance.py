@@ -55,6 +55,7 @@ class Entrance(Readable):
         #: What to do about packets that are malformed because their senders leave an item out, or cut heaps otherwise;
         #: empty if none are.
         self.advice = ""
+        self._told: set[str] = set()  # kinds of advice that were given
 
     def start(self) -> None:
         """Begin to receive; what came before is dropped."""
@@ -115,8 +116,7 @@ class Entrance(Readable):
         self._changed.release()
         try:
             chunk = self.assembler.next(timeout)
-            if not self.advice:
-                self._advise()
+            self._advise()
             if chunk is None and self._started and not self.source.running:
                 self.stop()  # a file has been read; or receiving failed, which is raised here
             ended = chunk is None and self.assembler.ended
@@ -132,20 +132,26 @@ class Entrance(Readable):
             self._changed.notify_all()
 
     def _advise(self) -> None:
-        """Say once, on standard error too, what senders have to do about packets that are malformed."""
+        """Say once of each kind, on standard error too, what senders have to do about packets that are malformed."""
         counts, plan = self.assembler.counts(), self.assembler.plan
         if counts.lacking:
             field = plan.format.fields[counts.lacking]
             remedy = f": {field.remedy}" if field.remedy else "; correct the sender, or describe its packets"
-            many = counts.faults["item"]
-            what = f"without item 0x{field.item or 0:04x}, {field.name}{remedy}"
-        elif counts.part is not None and plan.cut:
-            (offset, nbytes), many = counts.part, counts.faults["part"]
-            what = f"that hold other parts of heaps: {nbytes} B from byte {offset} on; {plan.cut}"
-        else:
+            self._tell("item", f"without item 0x{field.item or 0:04x}, {field.name}{remedy}")
+        if counts.part is not None and plan.cut:
+            offset, nbytes = counts.part
+            self._tell("part", f"that hold other parts of heaps: {nbytes} B from byte {offset} on; {plan.cut}")
+        if counts.faults["heap"] and plan.cut:
+            self._tell("heap", f"that belong to heaps of another length; {plan.cut}")
+
+    def _tell(self, fault: str, what: str) -> None:
+        if fault in self._told:
             return
-        self.advice = f"{'a packet is' if many == 1 else 'packets are'} malformed {what}"
-        print(f"{self.name}: {self.advice}", file=sys.stderr, flush=True)
+        self._told.add(fault)
+        many = self.assembler.counts().faults[fault]
+        told = f"{'a packet is' if many == 1 else 'packets are'} malformed {what}"
+        self.advice = f"{self.advice}; {told}" if self.advice else told
+        print(f"{self.name}: {told}", file=sys.stderr, flush=True)
 
     def _free(self, block: Block) -> None:
         self._chunks.pop(id(block)).release()
