@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 HERE = "10.79.0.1"
-KEYS = ("Data/visdata", "Data/nsamples", "Data/flags", "Header/time_array")
+KEYS = ("Data/visdata", "Data/nsamples", "Data/flags", "Header/time_array", "Ryle/adc_histogram", "Ryle/adc_power")
 PROBLEM = subprocess.run(
     [sys.executable, "-c", "from ryle.receive.dpdk import dpdk_problem; print(dpdk_problem() or '')"],
     capture_output=True,

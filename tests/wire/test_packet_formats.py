@@ -141,6 +141,17 @@ def ryle_rows(rng):
     return packet, want, 64 * block, {"antenna": antenna, "channel": channel}, np.einsum("cptx->ctpx", x)
 
 
+def ryle_statistics(rng):
+    interval, one_input, level = int(rng.integers(1 << 48)), int(rng.integers(1 << 32)), 256 * int(rng.integers(5))
+    numbers = [int(word) for word in rng.integers(0, 1 << 63, 4)]
+    counts = rng.integers(0, 1 << 31, 256)
+    header = struct.pack(">HHII4xQQQQQ8x", 1, 1025, one_input, level, interval, *numbers)
+    packet = header + struct.pack(">256I", *counts)
+    want = {"version": 1, "levels": 1025, "input": one_input, "level": level, "interval": interval}
+    want |= dict(zip(("samples", "power", "values", "saturated"), numbers, strict=True))
+    return packet, want, interval, {"input": one_input}, counts
+
+
 def counter(size):
     def packets(rng):
         n, filling = int(rng.integers(1 << 62)), rng.integers(0, 256, size - 8)
@@ -161,6 +172,7 @@ GOLDEN = {
     "mwax": mwax,
     "vdif": vdif,
     "ryle_rows": ryle_rows,
+    "ryle_statistics": ryle_statistics,
     "counter_8192": counter(8192),
     "counter_8960": counter(8960),
 }
@@ -191,7 +203,7 @@ def test_golden_packets(name):
             assert values.dtype == np.complex64
             np.testing.assert_array_equal(values[0], samples[..., 0] + 1j * samples[..., 1])
         else:
-            assert values.dtype == np.float32
+            assert values.dtype == (np.float32 if format.sample.bits <= 16 else np.float64)
             np.testing.assert_array_equal(values[0], samples)
         header = {key: int(fields.header[key][0]) for key in format.fields}
         again = build(format, header, integers[0])

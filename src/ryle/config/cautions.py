@@ -11,8 +11,8 @@ import numpy as np
 
 from ryle.config import rates
 from ryle.config.endpoints import Sender, run_of
-from ryle.config.network_checks import digitizer_runs
 from ryle.config.observation import Engine, Observation
+from ryle.config.runs import digitizer_runs
 from ryle.config.units import show
 from ryle.problems import Problem, listed
 

@@ -7,33 +7,25 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ryle.config.checking import reads
-from ryle.config.endpoints import Endpoint, Run, own_runs, run_of
+from ryle.config.endpoints import Endpoint, Run, run_of
+from ryle.config.runs import digitizer_runs, spectra_runs
 from ryle.problems import Problem, listed
 
 if TYPE_CHECKING:
     from ryle.config.observation import Engine, Observation
 
 
-def digitizer_runs(o: Observation) -> list[Run]:
-    """Give what digitizers send to, by the keys that say so."""
-    if o.fengine.packets is not None:  # no digitizer sends then
-        return []
-    runs = [run for i, a in enumerate(o.antennas) for run in own_runs(f"array.antennas[{i}].digitizers", a.digitizers)]
-    runs += [run for i, entry in enumerate(o.inputs) for run in own_runs(f"inputs[{i}].digitizers", entry.digitizers)]
-    told = all(s.digitizers or o.antennas[i // o.pols].digitizers for i, s in enumerate(o.streams))
-    return runs if told else [run_of("digitizers", o.network.digitizers, len(o.antennas)), *runs]
-
-
-@reads("array", "fengine", "inputs", "network", "xengine")
+@reads("array", "catcher", "fengine", "inputs", "network", "xengine")
 def _addresses_apart(o: Observation) -> Iterator[Problem]:
     """Each run of endpoints stays in range and off those of other links."""
     substreams = max(1, o.substreams)  # 0 is a mistake that another check reports
     each = o.network.x_engines
     if each and (len(each) != substreams or len({str(e) for e in each}) < len(each)):
         yield Problem("network.x_engines", len(each), f"addresses; {substreams} X-engines need one each, all different")
-    spectra = [] if each else [run_of("spectra", o.network.spectra, substreams)]
+    spectra = spectra_runs(o)
     taken: list[Run] = []
-    for runs in (digitizer_runs(o), spectra, [run_of("visibilities", o.network.visibilities, 1)]):
+    statistics = [] if o.statistics is None else [run_of("statistics", o.statistics, 1)]
+    for runs in (digitizer_runs(o), spectra, [run_of("visibilities", o.network.visibilities, 1)], statistics):
         for run in runs:
             first, count, shown = run.first, run.count, str(run.first)
             if run.by_port and run.numbers[-1] > 65535:

@@ -405,6 +405,20 @@ class Observation(tables.Table):
         each = self.network.x_engines
         return each[substream] if each else self.network.spectra.nth(substream)
 
+    @property
+    def statistics(self) -> Endpoint | None:
+        """Where F-engines send statistics of their inputs; None if F-engines or what writes the file are others'."""
+        if self.fengine.packets is not None or self.catcher.packets is not None or self.xengine.sends == "meerkat":
+            return None
+        from ryle.config.runs import free_port
+
+        return self.network.statistics or Endpoint(host=self.network.visibilities.host, port=free_port(self))
+
+    @property
+    def statistics_samples(self) -> int:
+        """Samples of an interval that statistics are of: integrations of a second or more."""
+        return self.integration_spectra * self.step * math.ceil(1 / self.integration_time)
+
     def receive(self, engine: Engine, index: int = 0) -> ReceiveTable:
         """How an engine receives: ``[network]`` with what its own table says instead, and the cores that are its.
 

@@ -363,6 +363,12 @@ class NetworkTable(Table):
     visibilities: EndpointText = Field(
         Endpoint(host="127.0.0.1", port=17900), description="X-engines to the catcher, one for all"
     )
+    statistics: EndpointText | None = Field(
+        None,
+        description="F-engines to the catcher, by sockets: ADC histograms and such; if absent visibilities' "
+        "address and the next free port",
+        examples=['"127.0.0.1:17901"'],
+    )
     interface: str = Field("127.0.0.1", description="address of the interface that sends and receives multicast")
     packet_size: Bytes = Field(8192, ge=256, le=65000, description="largest payload of a datagram")
     ttl: int = Field(4, ge=0, le=255, description="hops that a multicast packet lives")

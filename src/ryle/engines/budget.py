@@ -17,6 +17,7 @@ from ryle.receive.assembly import Assembler, Plan
 from ryle.receive.dumps import DumpMap
 from ryle.receive.heaps import HeapMap
 from ryle.receive.packets import packet_map
+from ryle.receive.statistics import StatisticsMap
 from ryle.receive.sums import SumMap
 
 #: What engines are called.
@@ -82,6 +83,8 @@ def memory(o: Observation) -> list[Memory]:
         found.append(Memory("x", f"X-engine sums, {SUMS + 1} integrations", (SUMS + 1) * sums, o.substreams))
     whole = 1 if o.catcher.integration is None else 2
     found.append(Memory("catcher", "catcher, one integration", whole * sums * o.substreams, 1))
+    if o.statistics is not None:
+        found.append(Memory("catcher", "catcher statistics ring", Assembler.memory_bytes(StatisticsMap(o).plan), 1))
     return found
 
 

@@ -10,14 +10,20 @@ from ryle.chunk import Integration
 from ryle.config import FOREIGN_X_HEAPS, ConfigError, Observation, Problem
 from ryle.engines.beginning import WholeBand
 from ryle.engines.serving import entrance_metrics, serve_engine
+from ryle.engines.statistics import CollectStatistics
 from ryle.engines.write_file import WriteFile
 from ryle.monitor.status import StatusReporter
 from ryle.products.observed import kept_note, metadata, output_file
 from ryle.products.uvh5 import UVH5Writer
+from ryle.receive.assembly import Assembler
 from ryle.receive.dumps import DumpMap
 from ryle.receive.entrances import MappedEntrance
+from ryle.receive.sources import UdpSource
+from ryle.receive.statistics import StatisticsMap
 from ryle.receive.sums import SumMap
 from ryle.stream.engine import Engine
+
+_STATISTICS_BUFFER = 4 << 20
 
 
 def catcher_engine(
@@ -25,8 +31,15 @@ def catcher_engine(
     writer: UVH5Writer,
     written: Callable[[int, Integration], None],
     beginning: WholeBand | None,
-) -> Engine:
-    """Make the catcher: receive, join the band, sum, write.
+) -> tuple[Engine, Callable[[], None]]:
+    """Make the catcher: receive, join the band, sum, write; beside it, collect statistics of F-engines' inputs.
+
+    Returns
+    -------
+    engine : Engine
+        Not yet started.
+    record : callable
+        Puts the statistics into the file, when the engine has ended.
 
     Raises
     ------
@@ -44,7 +57,22 @@ def catcher_engine(
     m.gauge("integrations", "integrations", "integrations in the file", lambda: writer.integrations, "counter")
     if beginning is not None:
         m.gauge("left_out", "integrations", "before the first that is whole", lambda: beginning.left_out, "counter")
-    return Engine([entrance], [write], m)
+    if o.statistics is None:
+        return Engine([entrance], [write], m), lambda: None
+    of_inputs = StatisticsMap(o)
+    to = o.statistics
+
+    def sockets(assembler: Assembler) -> UdpSource:  # they are few, and a device is taken already
+        return UdpSource(assembler, [to], interface=o.network.interface, buffer=_STATISTICS_BUFFER)
+
+    inlet = MappedEntrance(o, "catcher", of_inputs, [to], source=sockets, name="statistics")
+    collect = CollectStatistics(inlet.reader(), of_inputs)
+    m.gauge("statistics", "packets", "of F-engines' statistics", lambda: inlet.account().placed, "counter")
+
+    def record() -> None:
+        collect.record(writer, o, inlet.account().missing or 0)
+
+    return Engine([entrance, inlet], [write, collect], m), record
 
 
 def serve(
@@ -90,6 +118,6 @@ def serve(
                 reporter.event("began", integration=index, left_out=out, later=beginning.later)
             reporter.event("written", integration=number, first_spectrum=integration.first_spectrum)
 
-        engine = catcher_engine(o, writer, written, beginning)
+        engine, record = catcher_engine(o, writer, written, beginning)
         reporter = StatusReporter(identity, engine.metrics.values)
-        serve_engine(engine, identity, supervised, reporter)
+        serve_engine(engine, identity, supervised, reporter, at_end=record)

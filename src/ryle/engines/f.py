@@ -17,50 +17,22 @@ from ryle.channelize.pipelined import Pipelined
 from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.config import Observation
 from ryle.engines.serving import entrance_metrics, serve_engine
+from ryle.engines.statistics import AdcHistogram, SendStatistics
 from ryle.engines.window import SampleBuffer, WindowShape, f_batch
-from ryle.monitor.status import StatusReporter
 from ryle.receive.entrances import MappedEntrance
 from ryle.receive.samples import SampleMap
 from ryle.send.rows import RowSender
 from ryle.send.spectra import SpectraSender
+from ryle.send.statistics import StatisticsSender
 from ryle.stream.block import Block
 from ryle.stream.engine import Engine, Inlet
 from ryle.stream.metrics import Registry
 from ryle.stream.ring import Reader, Ring
-from ryle.stream.step import EachBlock
-from ryle.wire.samples import packed_bytes, unpack
+from ryle.stream.step import EachBlock, Step
+from ryle.wire.samples import packed_bytes
 
 #: Batches of spectra that there is memory for: one that is sent, one that waits, one that is being made.
 BATCHES = 3
-
-
-class AdcHistogram:
-    """How often each ADC value occurs, from one packet of each input and chunk: enough to see levels and clipping.
-
-    Attributes
-    ----------
-    levels : ndarray of int64, shape (level,)
-        ADC values; the outermost stand for all beyond them too.
-    counts : ndarray of int64, shape (input, level)
-        Occurrences, real and imaginary parts alike.
-    """
-
-    def __init__(self, observation: Observation, inputs: int) -> None:
-        self._bits, self._complex = observation.digitizer.bits, observation.digitizer.complex
-        reach = 1 << (min(self._bits, 10) - 1)
-        self.levels = np.arange(-reach, reach + 1)
-        self.counts = np.zeros((inputs, len(self.levels)), np.int64)
-
-    def add(self, chunk: SampleChunk) -> None:
-        """Count the first packet present of each input."""
-        reach = int(self.levels[-1])
-        scale = 1 << max(0, self._bits - 10) if self._bits < 32 else 1
-        for i in range(chunk.inputs):
-            there = np.flatnonzero(chunk.present[i])
-            if there.size:
-                values: NDArray[Any] = unpack(chunk.data[i, there[0]], self._bits, complex_samples=self._complex)
-                steps = np.rint(values.view(np.float32) / scale).clip(-reach, reach).astype(np.int64)
-                self.counts[i] += np.bincount(steps + reach, minlength=len(self.levels))
 
 
 class FEngine:
@@ -180,6 +152,11 @@ class FEngine:
         """Whether the channelizer works on a batch while the next is collected, and gives it in memory of its own."""
         return self._pipelined is not None
 
+    def totals(self) -> NDArray[np.int64]:
+        """Give what was counted so far, shape (input, level + 4): the histogram, `ryle.wire.statistics.NUMBERS`."""
+        numbers = (self.samples, np.rint(self.power).astype(np.int64), self.values, self.saturated)
+        return np.concatenate((self.adc.counts, np.stack(numbers, axis=1)), axis=1)
+
     def room(self) -> NDArray[Any]:
         """Make memory that a batch can be written to."""
         shape, dtype = output_shape(self._channelizer.config, self.shape.batch, self._layout)
@@ -267,11 +244,18 @@ class Channelize(EachBlock):
         What the blocks are.
     out : Ring
         Of batches of spectra.
+    statistics : Ring, optional
+        Of `FEngine.totals` at the end of each interval.
+    interval : int
+        Samples of an interval.
     """
 
-    def __init__(self, source: Reader, f: FEngine, samples: Samples, out: Ring) -> None:
-        super().__init__("channelize", source, [out])
+    def __init__(
+        self, source: Reader, f: FEngine, samples: Samples, out: Ring, statistics: Ring | None = None, interval: int = 1
+    ) -> None:
+        super().__init__("channelize", source, [out] if statistics is None else [out, statistics])
         self.f, self._samples, self._out = f, samples, out
+        self._statistics, self._length, self._interval = statistics, interval, -1
         #: Saturated samples that digitizers reported in the packets received.
         self.adc_saturated = 0
         self._held: deque[Block] = deque()
@@ -281,6 +265,9 @@ class Channelize(EachBlock):
 
     def use(self, block: Block) -> None:
         """Channelize what the block completes; give back what no more spectra need."""
+        if (now := block.start // self._length) != self._interval:
+            self._tell()
+            self._interval = now
         if self._samples.lent:
             self._held.append(block)
         self.adc_saturated += self._samples.saturated(block)
@@ -297,6 +284,15 @@ class Channelize(EachBlock):
             self._give(spectra)
         while self._held:
             self._held.popleft().release()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Give the totals at the end of an interval; if nobody takes them, those of the next have it all."""
+        if self._statistics is None or self._interval < 0:
+            return
+        if (block := self._statistics.room()) is not None:
+            block.data, block.start = self.f.totals(), self._interval
+            self._statistics.put(block)
 
     def _room(self) -> NDArray[Any]:
         self._block = self._out.room()
@@ -365,9 +361,12 @@ def f_engine(observation: Observation, index: int) -> tuple[Engine, FEngine]:
     samples = sample_map(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed)
     entrance = MappedEntrance(o, "f", samples, o.digitizer_endpoints(antennas), index=index, name="digitizer")
     batches = Ring("spectra", lambda: Block(None if f.pipelined else f.room()), BATCHES)
-    channelize = Channelize(entrance.reader(), f, samples, batches)
-    send = SendSpectra(batches.reader(), sender)
-    return Engine([entrance], [channelize, send], _metrics(o, entrance, channelize, sender)), f
+    totals = Ring("statistics", lambda: Block(None), BATCHES, "drop_newest") if o.statistics else None
+    channelize = Channelize(entrance.reader(), f, samples, batches, totals, o.statistics_samples)
+    steps: list[Step] = [channelize, SendSpectra(batches.reader(), sender)]
+    if totals is not None and o.statistics is not None:
+        steps.append(SendStatistics(totals.reader(), StatisticsSender(o, antennas, o.statistics)))
+    return Engine([entrance], steps, _metrics(o, entrance, channelize, sender)), f
 
 
 def _metrics(o: Observation, entrance: Inlet, channelize: Channelize, sender: SpectraSender | RowSender) -> Registry:
@@ -404,16 +403,8 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
     supervised : bool
         Whether standard input is a supervisor's pipe.
     """
-    engine, f = f_engine(observation, index)
-    identity = {"role": "f", "index": index}
-    reporter = StatusReporter(identity, engine.metrics.values)
-    serve_engine(
-        engine,
-        identity,
-        supervised,
-        reporter,
-        at_end=lambda: reporter.event("adc", levels=f.adc.levels.tolist(), counts=f.adc.counts.tolist()),
-    )
+    engine, _ = f_engine(observation, index)
+    serve_engine(engine, {"role": "f", "index": index}, supervised)
 
 
 def spectra_rate(observation: Observation) -> float | None:

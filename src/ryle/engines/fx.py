@@ -14,12 +14,13 @@ from ryle.chunk import BLOCK, SampleChunk, SpectraChunk, valid_words
 from ryle.config import Observation
 from ryle.engines.beginning import WholeBand
 from ryle.engines.f import Channelize, FEngine, Samples
+from ryle.engines.statistics import record_statistics
 from ryle.engines.write_file import WriteFile
 from ryle.engines.x import Correlate, XEngine
-from ryle.products.observed import input_labels
 from ryle.stream.block import Block
 from ryle.stream.ring import Reader, Ring
 from ryle.stream.step import Step
+from ryle.wire.statistics import NUMBERS
 
 if TYPE_CHECKING:
     from ryle.products.uvh5 import UVH5Writer
@@ -130,9 +131,8 @@ def fx_steps(
         return SpectraChunk(block.start // BLOCK, block.data, np.ascontiguousarray(words))
 
     def record(writer: UVH5Writer) -> None:
-        writer.record("adc_levels", f.adc.levels)
-        writer.record("adc_histogram", f.adc.counts)
-        writer.record("adc_labels", input_labels(o))
+        totals = f.totals()
+        record_statistics(writer, o, totals[:, : -len(NUMBERS)], totals[:, -len(NUMBERS) :])
 
     return [
         Channelize(source, f, samples, spectra),

@@ -20,8 +20,7 @@ from ryle.engines.supervisor import STAGES, Child, RunError, Supervisor
 from ryle.gpu import GpuUnavailable, gpu_problem
 from ryle.monitor.page import pages_problem
 from ryle.monitor.table import LOSSES, RunTable
-from ryle.products.observed import input_labels, kept_note, output_file
-from ryle.products.uvh5 import record
+from ryle.products.observed import kept_note, output_file
 
 
 @dataclass
@@ -123,13 +122,9 @@ def run_processes(
         console.print(f"[yellow]{problem}[/]", highlight=False, soft_wrap=True)
     result = RunResult(file)
 
-    histograms: dict[int, dict[str, Any]] = {}
-
     def on_event(child: Child, event: dict[str, Any]) -> None:
         if event["event"] == "written":
             result.integrations += 1
-        elif event["event"] == "adc":
-            histograms[child.index] = event
         elif event["event"] == "began" and (event["integration"] or event["left_out"]):
             console.print(_began(event), highlight=False, soft_wrap=True)
 
@@ -163,9 +158,6 @@ def run_processes(
             console.print(f"[yellow]{note}[/]", highlight=False, soft_wrap=True)
         for number, handler in previous.items():
             signal.signal(number, handler)
-    if histograms and len(histograms) == observation.f_engines and not meerkat:
-        counts = [row for i in range(observation.f_engines) for row in histograms[i]["counts"]]
-        record(file, adc_levels=histograms[0]["levels"], adc_histogram=counts, adc_labels=input_labels(observation))
     return result
 
 

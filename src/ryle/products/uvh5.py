@@ -321,15 +321,6 @@ class UVH5Writer:
         self._raw.close()
 
 
-def record(path: str | Path, **values: Any) -> None:
-    """Keep arrays, numbers or texts under ``/Ryle`` of a closed file, as `UVH5Writer.record` does of an open one."""
-    with h5py.File(path, "r+") as file:
-        for name, value in values.items():
-            if name in file["Ryle"]:
-                del file["Ryle"][name]
-            file["Ryle"][name] = value
-
-
 def recover(path: str | Path) -> Recovery:
     """Bring a file that a killed process left behind to its last complete integration.
 

@@ -191,7 +191,7 @@ class Parser:
         if format.heap is not None:
             flat = self._values(self.heaps(packets), count)
         elif format.sample.bits > 16:
-            rows = [self._native_payload(bytes(packet)) for packet in packets]
+            rows = [self._native_payload(i, bytes(packet)) for i, packet in enumerate(packets)]
             flat = self._values(np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1), count)
         else:
             flat = np.empty((len(packets), count), self._dtype)
@@ -256,10 +256,10 @@ class Parser:
             raise ValueError(f"the last heap lacks {left} bytes")
         return np.array(whole).reshape(len(whole), max(self.format.heap_bytes))
 
-    def _native_payload(self, packet: bytes) -> bytes:
+    def _native_payload(self, number: int, packet: bytes) -> bytes:
         fields = Parser(self.format).parse([packet])
         if not fields.valid[0]:
-            raise ValueError(f"not a valid {self.format.name} packet: {fields.explain(0)}")
+            raise ValueError(f"packet {number} is not a valid {self.format.name} packet: {fields.explain(0)}")
         at = int(fields.payload[0])
         return packet[at : at + int(fields.bytes[0])]
 

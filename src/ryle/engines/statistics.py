@@ -1,0 +1,150 @@
+"""What F-engines find out about their inputs, on its way to the file: counted, sent, collected, recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ryle.chunk import SampleChunk
+from ryle.config import Observation
+from ryle.products.observed import input_labels
+from ryle.receive.statistics import StatisticsMap
+from ryle.send.statistics import StatisticsSender
+from ryle.stream.block import Block
+from ryle.stream.ring import Reader
+from ryle.stream.step import EachBlock
+from ryle.wire.samples import unpack
+from ryle.wire.statistics import NUMBERS, histogram_levels
+
+if TYPE_CHECKING:  # it brings pyuvdata
+    from ryle.products.uvh5 import UVH5Writer
+
+#: What the file calls `ryle.wire.statistics.NUMBERS`.
+_RECORDS = dict(zip(NUMBERS, ("adc_samples", "adc_power", "spectra_values", "spectra_saturated"), strict=True))
+
+
+class AdcHistogram:
+    """How often each ADC value occurs, from one packet of each input and chunk: enough to see levels and clipping.
+
+    Attributes
+    ----------
+    levels : ndarray of int64, shape (level,)
+        ADC values; the outermost stand for all beyond them too.
+    counts : ndarray of int64, shape (input, level)
+        Occurrences, real and imaginary parts alike.
+    """
+
+    def __init__(self, observation: Observation, inputs: int) -> None:
+        self._bits, self._complex = observation.digitizer.bits, observation.digitizer.complex
+        self.levels = histogram_levels(self._bits)
+        self.counts = np.zeros((inputs, len(self.levels)), np.int64)
+
+    def add(self, chunk: SampleChunk) -> None:
+        """Count the first packet present of each input."""
+        reach = int(self.levels[-1])
+        scale = 1 << max(0, self._bits - 10) if self._bits < 32 else 1
+        for i in range(chunk.inputs):
+            there = np.flatnonzero(chunk.present[i])
+            if there.size:
+                values: NDArray[Any] = unpack(chunk.data[i, there[0]], self._bits, complex_samples=self._complex)
+                steps = np.rint(values.view(np.float32) / scale).clip(-reach, reach).astype(np.int64)
+                self.counts[i] += np.bincount(steps + reach, minlength=len(self.levels))
+
+
+class SendStatistics(EachBlock):
+    """Totals of an F-engine's inputs to packets of what came to them since the last.
+
+    Parameters
+    ----------
+    source : Reader
+        Of blocks: totals of shape (input, level + 4), ``start`` the interval that they go up to.
+    sender : StatisticsSender
+        Sends them.
+    """
+
+    def __init__(self, source: Reader, sender: StatisticsSender) -> None:
+        super().__init__("statistics", source)
+        self._sender = sender
+        self._told: NDArray[np.int64] | int = 0
+
+    def use(self, block: Block) -> None:
+        """Send what is new."""
+        with block:
+            totals = block.data
+            new, self._told = totals - self._told, totals
+            self._sender.send(block.start, new[:, : -len(NUMBERS)], new[:, -len(NUMBERS) :])
+
+    def close(self) -> None:
+        """Close the sender's socket."""
+        self._sender.close()
+
+
+class CollectStatistics(EachBlock):
+    """Packets of statistics to totals of the whole observation.
+
+    Parameters
+    ----------
+    source : Reader
+        Of blocks of packets.
+    map : StatisticsMap
+        What they are.
+    """
+
+    def __init__(self, source: Reader, map: StatisticsMap) -> None:
+        super().__init__("statistics", source)
+        self._map = map
+        self._counts: NDArray[np.int64] | None = None
+        self._numbers: NDArray[np.int64] | None = None
+
+    def use(self, block: Block) -> None:
+        """Add a block."""
+        with block:
+            if block.planes["present"].any():
+                found = self._map.given(block)
+                self._counts = found.counts if self._counts is None else self._counts + found.counts
+                self._numbers = found.numbers if self._numbers is None else self._numbers + found.numbers
+
+    def record(self, writer: UVH5Writer, observation: Observation, missing: int) -> None:
+        """Put everything into the file, also that there was nothing.
+
+        Parameters
+        ----------
+        writer : UVH5Writer
+            An open file.
+        observation : Observation
+            What is observed.
+        missing : int
+            Packets that did not come.
+        """
+        if self._counts is None or self._numbers is None:
+            note = f"no statistics of inputs came to {observation.statistics} (network.statistics)"
+            writer.record("adc_missing", note)
+            return
+        record_statistics(writer, observation, self._counts, self._numbers)
+        if missing:
+            writer.record("adc_missing", f"{missing} packets of statistics of inputs did not come")
+
+
+def record_statistics(
+    writer: UVH5Writer, observation: Observation, counts: NDArray[np.int64], numbers: NDArray[np.int64]
+) -> None:
+    """Put statistics of all inputs into a file.
+
+    Parameters
+    ----------
+    writer : UVH5Writer
+        An open file.
+    observation : Observation
+        What is observed.
+    counts : ndarray of int64, shape (input, level)
+        How often each ADC value occurred.
+    numbers : ndarray of int64, shape (input, 4)
+        `ryle.wire.statistics.NUMBERS` of each input.
+    """
+    writer.record("adc_levels", histogram_levels(observation.digitizer.bits))
+    writer.record("adc_histogram", counts)
+    writer.record("adc_labels", input_labels(observation))
+    for i, name in enumerate(NUMBERS):
+        writer.record(_RECORDS[name], numbers[:, i])
