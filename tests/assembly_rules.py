@@ -314,6 +314,11 @@ class Rules:
         since = self.arrived[self.base] if start > self.base else self.latest
         if not self.sudden((to - start) * self.p.packets, since, self.arrived[to]):
             return False
+        known = [h for h in self.heads if h.live and h.newest is not None]
+        begin = to * self.p.packets
+        there = sum(h.newest >= begin or (h.away >= VOTES and h.last_away >= begin) for h in known)
+        if known and 2 * there <= len(known):
+            return False
         if start > self.base:
             self.close_one(True)
         self.base, self.given_any, self.filled = to, False, set()

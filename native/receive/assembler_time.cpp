@@ -134,6 +134,13 @@ bool Assembler::cut() {
     while (to <= last && slot(to) == nullptr) ++to;
     const std::int64_t since = oldest != nullptr ? oldest->latest : closed_latest_;
     if (to > last || !sudden((to - from) * plan_.packets, since, slot(to)->latest)) return false;
+    std::int64_t there = 0, elsewhere = 0;  // what few heads send early is no leap of the others
+    const std::int64_t begin = to * plan_.packets;
+    for (const Head& h : heads_) {
+        const bool moved = h.newest >= begin || (h.away >= kVotes && h.last_away >= begin);
+        if (h.live && h.newest != -kNever) ++(moved ? there : elsewhere);
+    }
+    if (elsewhere != 0 && elsewhere >= there) return false;
     if (oldest != nullptr) {
         charge(base_, oldest, true);
         give(oldest);
