@@ -174,7 +174,8 @@ class Rules:
     # -- clocks -------------------------------------------------------------------------------------------------------
 
     def gone(self, h):
-        return not self.leave or not self.now or h.newest is None or self.now - h.heard >= self.leave
+        away = h.away >= 64 or self.now - h.heard >= self.leave
+        return not self.leave or not self.now or h.newest is None or away
 
     def sudden(self, numbers, since, until):
         if not self.p.rate or self.p.skew is None or not since or not until:

@@ -158,6 +158,7 @@ class Assembler : public Sink {
         std::int32_t head;
     };
     static constexpr std::int64_t kVotes = 8;  // packets that must agree before a clock is taken to have moved
+    static constexpr std::int64_t kSure = 64;  // as many in a row, and it has, however fast they came
     static constexpr std::int64_t kGivenUp =
         1'000'000'000;                                  // ns of silence after which another may send a head's packets
     static constexpr std::int64_t kLeast = 10'000'000;  // ns: nothing is judged by shorter times of arrival
@@ -207,7 +208,7 @@ class Assembler : public Sink {
         return head.newest != -kNever && number <= head.newest + leap_;
     }
     bool gone(const Head& head) const {
-        return leave_ == 0 || now_ == 0 || head.newest == -kNever || now_ - head.heard >= leave_;
+        return leave_ == 0 || now_ == 0 || head.newest == -kNever || now_ - head.heard >= leave_ || head.away >= kSure;
     }
     bool sudden(std::int64_t numbers, std::int64_t from, std::int64_t to) const;
     void enter(std::int64_t chunk);

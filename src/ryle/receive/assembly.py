@@ -55,11 +55,12 @@ the last 1024 datagrams, or 64 a head), more sent two or more packets in a row t
 with each other, at least 8 such packets in all, than did not. Then all open chunks close, `Chunk.epoch` counts up and
 placing begins anew at the earliest of them. A tie keeps the clock, one head never moves the others, and a lone stream
 needs 8 packets in a row. With a ``rate`` a head has left its time only after nothing of it came for as long as two
-packets take (10 ms at least), so that forged packets between its own move nobody. A step back of less than eight widths
-looks like late or repeated packets, which networks make too: packets count only if they are more than ``window`` behind
-their own head and follow one another upwards, 8 in a row of each head. A step ahead of up to ``outage`` is no resync:
-the stretch is missing; but with a ``rate``, if it is longer than ``window + skew`` and less than half of it passed in
-the meantime, counters leapt over it: a new epoch begins behind it, and it is missing to nobody.
+packets take (10 ms at least), or after 64 in a row, so that forged packets between its own move nobody. A step back of
+less than eight widths looks like late or repeated packets, which networks make too: packets count only if they are more
+than ``window`` behind their own head and follow one another upwards, 8 in a row of each head. A step ahead of up to
+``outage`` is no resync: the stretch is missing; but with a ``rate``, if it is longer than ``window + skew`` and less
+than half of it passed in the meantime, counters leapt over it: a new epoch begins behind it, and it is missing to
+nobody.
 
 **A jump costs no packet.** What does not belong to the open time is kept, in memory that is free, until it is known
 whether the clock has moved there; then it is placed, and until then counted as what it would be (``jump``, *late* or
