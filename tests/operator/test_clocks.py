@@ -52,11 +52,12 @@ class Digitizers:
 
     def __init__(self, observation, tmp_path):
         self.path, ports = observation(duration=None, speed="1.0")
-        at = f', digitizers = "127.0.0.1:{ports["digitizers"]}" }}'
-        text = self.path.read_text().replace('"0 m"] }', '"0 m"]' + at).replace('"0.3 m"] }', '"0.3 m"]' + at)
-        text = text.replace("[fengine]", "[fengine]\nantennas_per_engine = 2")
+        text = self.path.read_text().replace("[fengine]", "[fengine]\nantennas_per_engine = 2")
         self.path.write_text(text[: text.index("[simulate]")])
-        self.port = ports["digitizers"]
+        self._first = ports["digitizers"]
+
+    def port(self, head):
+        return self._first + head // 2
 
     def packet(self, head, number):
         immediates = [(1, number & 0xFFFFFF), (2, SAMPLES), (3, 0), (4, SAMPLES)]
@@ -74,7 +75,10 @@ class Spectra:
         (tmp_path / "others.toml").write_text(FORMAT)
         text = self.path.read_text().replace("[fengine]", '[fengine]\npackets = "others.toml"\noutput_bits = 4')
         self.path.write_text(text[: text.index("[simulate]")])
-        self.port = ports["spectra"]
+        self._first = ports["spectra"]
+
+    def port(self, head):
+        return self._first
 
     def packet(self, head, number):
         return struct.pack(">Q", number << 8 | head) + bytes([0x11]) * 1024
@@ -107,7 +111,7 @@ def live(ryle, array, rounds):
             while (left := begin + n / array.per_second - time.monotonic()) > 0:
                 time.sleep(left)
             for head, number in packets:
-                out.sendto(array.packet(head, number), ("127.0.0.1", array.port))
+                out.sendto(array.packet(head, number), ("127.0.0.1", array.port(head)))
     time.sleep(0.5)
     process.signal(signal.SIGTERM)
     assert process.end(60) == 0, process.said
@@ -125,7 +129,7 @@ def offline(ryle, array, rounds, tmp_path):
             at = 10**18 + int(n * 1e9 / array.per_second)
             for head, number in packets:
                 payload = array.packet(head, number)
-                udp = struct.pack(">HHHH", 5000, array.port, 8 + len(payload), 0) + payload
+                udp = struct.pack(">HHHH", 5000, array.port(head), 8 + len(payload), 0) + payload
                 ip = struct.pack(">BBHIBBH4s4s", 0x45, 0, 20 + len(udp), 0, 64, 17, 0, b"\x7f\0\0\1", b"\x7f\0\0\1")
                 frame = bytes(12) + b"\x08\0" + ip + udp
                 file.write(struct.pack("<IIII", *divmod(at, 10**9), len(frame), len(frame)) + frame)
