@@ -25,6 +25,7 @@ from ryle.channelize.channelizer import (
     ChannelizerConfig,
     Heaps,
     Layout,
+    Pipelined,
     Rows,
     Spectra,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "Delays",
     "Heaps",
     "Layout",
+    "Pipelined",
     "Rows",
     "Spectra",
     "make_channelizer",

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ryle.array.delays import Delays
+from ryle.channelize.calls import CallQueue, Finished
 from ryle.channelize.channelizer import (
     ChannelizerConfig,
     Heaps,
@@ -33,7 +34,6 @@ from ryle.channelize.channelizer import (
 )
 from ryle.channelize.cuda_kernels import FOLDER, filter_defines, middle_defines, transform_defines
 from ryle.channelize.cuda_plan import GROUP, TILE, Plan, make_plan
-from ryle.channelize.cuda_stream import CallQueue, Finished
 from ryle.channelize.cuda_tables import (
     by_butterfly,
     filter_weights,
@@ -129,7 +129,7 @@ class CudaChannelizer:
     def submit(
         self, chunk: SampleChunk | SampleWindow, first_spectrum: int, spectra: int, delays: Delays, layout: Layout
     ) -> None:
-        """Begin what `process` does; see `ryle.channelize.pipelined.Pipelined`."""
+        """Begin what `process` does; see `ryle.channelize.Pipelined`."""
         config = self.config
         check_arguments(config, chunk, first_spectrum, spectra, delays)
         prepared_output(config, first_spectrum, spectra, layout, None)

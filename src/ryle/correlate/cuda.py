@@ -1,6 +1,6 @@
 """The X-engine on NVIDIA GPUs: exact sums of K-blocks that come from the host or are on the GPU already.
 
-Chunks pass through `ryle.correlate.upload` to the GPU, where missing spectra become zero, products are summed in int32
+Chunks pass through `ryle.gpu.staging` to the GPU, where missing spectra become zero, products are summed in int32
 by one of the kernels of `ryle.correlate.multiply`, and those sums pass to int64 before they can overflow. Results leave
 by `ryle.correlate.results`.
 """
@@ -23,9 +23,9 @@ from ryle.correlate.packets_cuda import SOURCE as PACKETS_SOURCE
 from ryle.correlate.packets_cuda import PacketUploads
 from ryle.correlate.results import FormReading, Reading, Results, Sums
 from ryle.correlate.samples import SAMPLES, SampleOrder, SamplesMultiply
-from ryle.correlate.upload import Uploads
 from ryle.gpu import open_gpu
 from ryle.gpu.interface import DeviceArray, Gpu, Stream
+from ryle.gpu.staging import Uploads
 
 _FOLDER = Path(__file__).parent
 _MAX_COUNT = 2**32 - 1
@@ -87,7 +87,7 @@ class CudaCorrelator:
         self._samples: dict[str, SamplesMultiply] = {}
         self._stream = self.gpu.stream()
         self._results = Results(self.gpu, config, self._stream)
-        self._uploads = Uploads(self.gpu, config, self._stream)
+        self._uploads = Uploads(self.gpu, self._stream)
         self._packets: PacketUploads | None = None
         self._arranged: DeviceArray | None = None
         self._run = self.gpu.empty((1, config.channels, config.products, 2), np.int32)
@@ -126,13 +126,12 @@ class CudaCorrelator:
         inputs = self.config.inputs
         for begin in range(first_block, first_block + count, piece):
             run = slice(begin, min(begin + piece, first_block + count))
-            slot = self._uploads.slot(min(piece, count))
-            data, valid = slot.upload(rows[run] if as_rows else host_data[:, run], host_valid[:, run], self._stream)
+            data, valid = self._uploads.upload(rows[run] if as_rows else host_data[:, run], host_valid[:, run])
             if not as_rows:
                 data = data.view((*data.shape[:2], inputs, 2 * BLOCK), data.dtype)
             valid = valid.view((*valid.shape[:2], inputs), valid.dtype)
             self._add(data, valid, 0, run.stop - run.start, clamp=True)
-            slot.free = self._stream.record()
+            self._uploads.done()
 
     def _add_packets(self, chunk: PacketChunk, first_block: int, count: int, piece: int) -> None:
         if self._packets is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ryle.chunk import BLOCK, PacketChunk, PacketOrder
-from ryle.gpu.interface import DeviceArray, Event, Gpu, Stream
+from ryle.gpu.interface import DeviceArray, Gpu, Stream
+from ryle.gpu.staging import Uploads
 
 SOURCE = Path(__file__).with_name("packets.cu")
 _THREADS, _TILE = 256, 32
@@ -25,15 +25,6 @@ def valid_words(chunk: PacketChunk, first_block: int, blocks: int) -> NDArray[np
     rows = np.add.outer(np.add.outer(first, order.input_rows), spectra)
     bits = np.packbits(chunk.present[rows] != 0, axis=-1, bitorder="little")
     return np.ascontiguousarray(bits.view("<u8").astype(np.uint64).swapaxes(1, 2))
-
-
-@dataclass(slots=True)
-class _Room:
-    """Page-locked memory and memory of the GPU for the packets of one chunk."""
-
-    host: NDArray[np.uint8]
-    device: DeviceArray
-    free: Event | None = None
 
 
 class PacketUploads:
@@ -52,7 +43,7 @@ class PacketUploads:
     def __init__(self, gpu: Gpu, stream: Stream, clamped: DeviceArray) -> None:
         self._gpu, self._stream, self._clamped = gpu, stream, clamped
         self._arrange = gpu.kernel(SOURCE, "arrange_packets", {})
-        self._rooms: list[_Room] = []
+        self._uploads = Uploads(gpu, stream)
         self._kept: dict[str, DeviceArray] = {}
         self._order: tuple[PacketOrder, tuple[int, ...]] | None = None
         self._spectra = np.zeros(0, np.int64)
@@ -68,25 +59,12 @@ class PacketUploads:
         packets = chunk.packets
         if self._order is None or self._order[0] is not chunk.order or self._order[1] != packets.shape:
             self._load(chunk.order, packets.shape)
-        if not self._rooms or self._rooms[0].host.nbytes < packets.nbytes:
-            self._stream.synchronize()
-            self._rooms = [
-                _Room(self._gpu.pinned((packets.nbytes,), np.uint8), self._gpu.empty((packets.nbytes,), np.uint8))
-                for _ in range(2)
-            ]
-        room = self._rooms.pop(0)
-        self._rooms.append(room)
-        if room.free is not None:
-            room.free.synchronize()
-        staged = room.host[: packets.nbytes].reshape(packets.shape)
-        np.copyto(staged, packets)
-        there = room.device.view(packets.shape, np.uint8)
-        there.set(staged, self._stream)
+        (there,) = self._uploads.upload(packets)
         return there
 
     def done(self) -> None:
         """Say that nothing enqueued later reads what was uploaded last."""
-        self._rooms[-1].free = self._stream.record()
+        self._uploads.done()
 
     def arrange(
         self, chunk: PacketChunk, packets: DeviceArray, first_block: int, blocks: int

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from ryle.array.delays import Delays, DelaySchedule, evaluate_inputs, window_centres
 from ryle.array.observed import phase_tracker
 from ryle.channelize import ChannelizerConfig, Heaps, Layout, Rows, Spectra, make_channelizer
-from ryle.channelize.channelizer import output_shape
-from ryle.channelize.pipelined import Pipelined
+from ryle.channelize.channelizer import Pipelined, output_shape
 from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.config import Observation
 from ryle.engines.serving import entrance_metrics, serve_engine

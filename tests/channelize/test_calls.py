@@ -9,10 +9,10 @@ import fresh
 from emulation import EmulatedGpu
 from emulation.deferred import DeferredGpu
 from ryle.channelize import Blocks, Heaps
+from ryle.channelize.channelizer import Pipelined
 from ryle.channelize.cuda import CudaChannelizer
-from ryle.channelize.cuda_stream import PinnedPool
-from ryle.channelize.pipelined import Pipelined
 from ryle.chunk import SampleChunk
+from ryle.gpu.staging import PinnedPool
 
 SETTINGS = {"channels": 64, "taps": 4, "bits": 10}
 

@@ -8,9 +8,6 @@ which serve later calls of the same size: freeing memory of the device waits for
 
 from __future__ import annotations
 
-import ctypes
-import math
-import weakref
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -22,43 +19,13 @@ from ryle.array.delays import Delays
 from ryle.channelize.channelizer import Layout
 from ryle.channelize.cuda_work import Launcher, Work
 from ryle.chunk import SampleChunk, SampleWindow
-from ryle.gpu import Event, Gpu
+from ryle.gpu import Event
+from ryle.gpu.staging import Mirror, PinnedPool
 
 UNDER_WAY = 2  # calls at most
 _SPARE = 2  # packets: windows of a stream cover one more or less, as they fall
-_LENT = 3  # arrays kept for later
 _GIVEN = ("samples", "present", "coarse", "fine", "phase")  # of `Work`, page-locked for each call
 _RESULTS = ("segment", "counters", "output_power")
-
-
-class PinnedPool:
-    """Page-locked arrays that are lent, and come back when nobody refers to them any more.
-
-    Page-locking takes far longer than a copy, so memory is kept: up to three arrays, of the size last asked for.
-
-    Parameters
-    ----------
-    gpu : Gpu
-        Whose copies are to be fast.
-    """
-
-    def __init__(self, gpu: Gpu) -> None:
-        self._gpu = gpu
-        self._free: deque[NDArray[np.uint8]] = deque(maxlen=_LENT)
-
-    def take(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Lend an array with undefined contents."""
-        nbytes = math.prod(shape) * np.dtype(dtype).itemsize
-        memory = None
-        while memory is None and self._free:
-            found = self._free.popleft()
-            memory = found if found.nbytes == nbytes else None
-        if memory is None:
-            memory = self._gpu.pinned((nbytes,), np.uint8)
-        # Every view of the array holds on to `loan`; the memory comes back with the last of them.
-        loan = (ctypes.c_uint8 * nbytes).from_address(memory.ctypes.data)
-        weakref.finalize(loan, self._free.append, memory).atexit = False
-        return np.frombuffer(memoryview(loan), dtype).reshape(shape)
 
 
 @dataclass(slots=True)
@@ -67,8 +34,8 @@ class _Lane:
 
     key: tuple[Any, ...]
     work: Work
-    given: dict[str, NDArray[Any]]
-    results: dict[str, NDArray[Any]]
+    given: dict[str, Mirror]
+    results: dict[str, Mirror]
     out: NDArray[Any] | None = None
     done: Event | None = None
 
@@ -138,7 +105,7 @@ class CallQueue:
         if len(self._running) == UNDER_WAY:
             raise RuntimeError(f"{UNDER_WAY} calls are under way; collect the result of the oldest first")
         lane = self._lane(chunk, first_spectrum, spectra, shape, np.dtype(dtype))
-        given, packets = lane.given, 0
+        given, packets = {name: mirror.host for name, mirror in lane.given.items()}, 0
         for piece in chunk.pieces:  # gathered into page-locked memory, which the device copies from
             inputs, count, packet_bytes = piece.data.shape
             rows = given["samples"][:, packets * packet_bytes : (packets + count) * packet_bytes]
@@ -149,15 +116,15 @@ class CallQueue:
         given["coarse"][...], given["fine"][...], given["phase"][...] = delays.coarse, delays.fine, delays.phase
         work, main = lane.work, self._gpu.default_stream
         work.timestamp, work.first_spectrum = chunk.timestamp, first_spectrum
-        for name, array in given.items():
-            getattr(work, name).set(array, self._up)
+        for mirror in lane.given.values():
+            mirror.upload(self._up)
         main.wait(self._up.record())
         self._channelizer.launch(work, layout, dithered=dithered, stream=main)
         self._down.wait(main.record())
         lane.out = self._pool.take(shape, dtype)
         work.out.copy_to(lane.out, self._down)
-        for name, array in lane.results.items():
-            getattr(work, name).copy_to(array, self._down)
+        for mirror in lane.results.values():
+            mirror.download(self._down)
         lane.done = self._down.record()
         self._running.append(lane)
 
@@ -175,7 +142,7 @@ class CallQueue:
         assert lane.done is not None and lane.out is not None
         lane.done.synchronize()
         out, lane.out = lane.out, None
-        segment, counters, power = (lane.results[name].copy() for name in _RESULTS)
+        segment, counters, power = (lane.results[name].host.copy() for name in _RESULTS)
         return Finished(out, segment.reshape(len(segment), -1), counters, power)
 
     def _lane(
@@ -221,8 +188,7 @@ class CallQueue:
             if other.work.intermediate.shape == work.intermediate.shape:
                 work.intermediate = other.work.intermediate
         given, results = (
-            {name: self._gpu.pinned(getattr(work, name).shape, getattr(work, name).dtype) for name in names}
-            for names in (_GIVEN, _RESULTS)
+            {name: Mirror(self._gpu, getattr(work, name)) for name in names} for names in (_GIVEN, _RESULTS)
         )
-        given["samples"].fill(0)
+        given["samples"].host.fill(0)
         return _Lane(key, work, given, results)
