@@ -198,7 +198,7 @@ def run_together(correlators: Sequence[Correlator], folder: Path) -> list[dict[s
         here = folder / f"run{i}"
         here.mkdir()
         ports = []
-        for count in (correlator.antennas, 1, 1):
+        for count in (correlator.antennas, 1, 2):  # statistics come next to visibilities
             ports.append(free_run(count, next_port))
             next_port = ports[-1] + count
         (here / "engines.toml").write_text(correlator.text(ports))
