@@ -10,7 +10,7 @@ FUZZ   := build/fuzz/assembly
 FUZZED := native/fuzz/assembly.cpp native/fuzz/items.cpp native/wire/packets.cpp $(addprefix native/receive/,assembly_plan.cpp assembler.cpp \
           assembler_time.cpp assembler_votes.cpp assembler_parked.cpp assembler_chunks.cpp ring_memory.cpp)
 
-.PHONY: help setup demo test test-long kernels lint docs bench fuzz soak soak-net paper hdl-setup hdl-test hdl-soak hdl-demo clean
+.PHONY: help setup demo test test-long kernels lint docs bench fuzz soak soak-kills soak-net paper hdl-setup hdl-test hdl-soak hdl-demo clean
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -67,6 +67,9 @@ fuzz: $(FUZZ)  ## build the fuzz target of packet parser and assembler (FUZZ=fil
 
 soak: fuzz  ## fuzz for 10 minutes (SOAK=seconds)
 	$(FUZZ) $(or $(SOAK),600)
+
+soak-kills: setup  ## kill random processes of live runs, thirty of them (KILLS=runs)
+	RYLE_KILLS=$(or $(KILLS),30) $(PYTEST) -m long tests/operator/test_kills.py
 
 soak-net: setup  ## send and receive over loopback for 30 minutes, every lost packet found (SOAK_NET=minutes; root)
 	$(BIN)/python -m ryle.bench.soak --minutes $(or $(SOAK_NET),30)
