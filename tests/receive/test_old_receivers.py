@@ -71,11 +71,6 @@ CHANGED = {
         {"late": (1, 0), "duplicate": (4, 5)},
         (0, 0),
     ),
-    "casper disorder": (
-        "a dump closes once every X-engine is past it; formerly four dumps later",
-        {"placed": (192, 189), "late": (0, 3), "missing": (0, 3)},
-        (3, 0),
-    ),
     "casper damage": (
         "another magic number is malformed, as in any format",
         {"malformed": (3, 12), "foreign": (9, 0)},

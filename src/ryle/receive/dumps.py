@@ -88,7 +88,7 @@ class DumpMap:
             [(INSTRUMENT, engine) for engine in range(self._engines)],
             packets=1,
             chunks=DUMPS,
-            window=0,
+            window=step,  # packets may be out of order from one dump into the next
             skew=_APART * step,
             any_phase=True,
             linger=0.0,
