@@ -225,9 +225,10 @@ class Rules:
         low = min(number, *(max(o.low, number - max(1, self.rows - 1) * self.p.packets) for o in away))
         since = min(self.now, *(o.away_since for o in away))
         heard = max(o.heard for o in self.heads)
+        newest = max(self.newest, *(o.peak for o in self.heads if o.peak is not None), -1)
         for o in self.heads:
             o.moves = o in away
-        if 0 < chunk - self.top <= self.outage and not self.sudden(low - self.newest, heard, since):
+        if 0 < chunk - self.top <= self.outage and not self.sudden(low - newest, heard, since):
             self.advance(low // self.p.packets)
         else:
             self.resyncs += 1
@@ -321,7 +322,13 @@ class Rules:
         if known and 2 * there <= len(known):
             return False
         if start > self.base:
+            newest, self.newest = self.newest, -float("inf")
+            for h in self.heads:
+                h.peak = None
+            self.learn(self.cells[self.base])
+            self.newest = max(h.peak for h in self.heads if h.peak is not None)
             self.close_one(True)
+            self.newest = newest
         self.base, self.given_any, self.filled = to, False, set()
         self.epoch += 1
         self.resyncs += 1

@@ -1,5 +1,6 @@
 // Time: which chunks are open, when they close, and what is missing then.
 #include <algorithm>
+#include <utility>
 
 #include "assembler.h"
 
@@ -142,7 +143,12 @@ bool Assembler::cut() {
     }
     if (elsewhere != 0 && elsewhere >= there) return false;
     if (oldest != nullptr) {
+        const std::int64_t newest = std::exchange(newest_, -kNever);  // what comes before the leap ends with this chunk
+        for (Head& h : heads_) h.peak = -kNever;
+        learn(*oldest);
+        for (const Head& h : heads_) newest_ = std::max(newest_, h.peak);
         charge(base_, oldest, true);
+        newest_ = newest;
         give(oldest);
         oldest = nullptr;
     }

@@ -68,13 +68,14 @@ bool Assembler::stray(Head& h, std::int64_t number) {
         }
         return false;
     }
-    std::int64_t heard = 0;
+    std::int64_t heard = 0, newest = newest_;  // of what was believed, and of what was placed while it was not
     for (Head& other : heads_) {
         heard = std::max(heard, other.heard);
+        newest = std::max(newest, other.peak);
         other.moves = joins(other, number, each);
     }
     const std::int64_t first = floor_div(move.low, plan_.packets);
-    if (chunk > top_ && chunk - top_ <= outage_ && !sudden(move.low - newest_, heard, move.since)) {
+    if (chunk > top_ && chunk - top_ <= outage_ && !sudden(move.low - newest, heard, move.since)) {
         advance(first);
     } else {
         ++counts_.resyncs;
