@@ -96,6 +96,10 @@ class UdpWorker : public Worker {
                 end = std::remove_if(ready.data(), end, [&](const auto& e) { return !drain(sockets_[e.data.u64]); });
             if (end == ready.data()) rest();
         }
+        // What came before the end was told is still taken; a sender that goes on must not keep it from coming.
+        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatience);
+        for (const Socket& socket : sockets_)
+            while (std::chrono::steady_clock::now() < end && drain(socket)) continue;
     }
 
     // The count that SO_RXQ_OVFL sends along with packets, read without waiting for the next packet.
