@@ -60,7 +60,7 @@ class Rules:
     def event(self):
         moments = [h.heard + self.silence for h in self.heads if h.live and self.silence]
         moments += [h.heard + self.patience for h in self.heads if h.votes and self.patience]
-        if self.linger and self.last and self.base <= self.top:
+        if self.linger and self.last and not self.quiet:
             moments.append(self.last + self.linger)
         return min(moments, default=float("inf"))
 

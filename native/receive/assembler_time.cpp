@@ -294,7 +294,7 @@ std::int64_t Assembler::next_event() const {
         if (h.live && plan_.silence.count() != 0) at = std::min(at, h.heard + plan_.silence.count());
         if (h.votes && patience_ != 0) at = std::min(at, h.heard + patience_);
     }
-    if (plan_.linger.count() != 0 && last_arrival_ != 0 && base_ <= top_)
+    if (plan_.linger.count() != 0 && last_arrival_ != 0 && !quiet_)
         at = std::min(at, last_arrival_ + plan_.linger.count());
     return at;
 }

@@ -84,6 +84,12 @@ def rows(p):
     return 64, (antenna, channel), antenna << 32 | channel, block, channels * pols * 128
 
 
+def statistics(p):
+    version, levels, entry, level, _, interval = struct.unpack_from(">HHIIIQ", p)
+    assert version == 1 and levels >= 1
+    return 64, (entry, level), entry << 32 | level, interval, 1024
+
+
 def digitizer(p):
     """A SPEAD packet: 8 items."""
     words = struct.unpack_from(">8Q", p, 8)
@@ -110,6 +116,7 @@ READ = {
     "chime_ice": chime,
     "mwax": mwax,
     "vdif": vdif,
+    "ryle_statistics": statistics,
     "ryle_rows": rows,
     "meerkat_digitizer": digitizer,
     "counter_8192": counter(8192),
@@ -128,6 +135,7 @@ SPREAD = {
     "mwax": [(s, d) for s in range(3) for d in range(2)],
     "vdif": [(s, d) for s in range(3) for d in range(2)],
     "meerkat_digitizer": [(k,) for k in range(6)],
+    "ryle_statistics": [(s, d) for s in range(3) for d in range(2)],
     "ryle_rows": [(s, 32 * d) for s in range(3) for d in range(2)],
     "counter_8192": [()] * 6,
     "counter_8960": [()] * 6,
