@@ -4,49 +4,23 @@ import struct
 
 import numpy as np
 
+from formats import description
 from ryle.receive.assembly import Plan, grid
 from ryle.wire.description import Format
 
 STEP, BYTES = 4, 48
-FORMAT = Format.parse(f"""
-title = "test"
-source = "this file"
-[header]
-bytes = 8
-[[header.field]]
-name = "seq"
-byte = 0
-bytes = 8
-bits = "63:16"
-means = "packet"
-[[header.field]]
-name = "ant"
-byte = 0
-bytes = 8
-bits = "15:8"
-means = "antenna"
-[[header.field]]
-name = "kind"
-byte = 0
-bytes = 8
-bits = "7:0"
-means = "always 7"
-equals = 7
-[payload]
-order = ["time", "channel", "input"]
-size = {{ time = {STEP}, channel = 3, input = {BYTES // 3 // STEP} }}
-[sample]
-bits = 4
-complex = true
-code = "twos_complement"
-[timestamp]
-unit = "spectra"
-count = {{ seq = {STEP} }}
-step = {STEP}
-stream = ["ant"]
-[placement]
-antenna = {{ ant = 1 }}
-""")
+FORMAT = Format.parse(
+    description(
+        {
+            "seq": {"byte": 0, "bytes": 8, "bits": "63:16"},
+            "ant": {"byte": 0, "bytes": 8, "bits": "15:8"},
+            "kind": {"byte": 0, "bytes": 8, "bits": "7:0", "equals": 7},
+        },
+        {"time": STEP, "channel": 3, "input": BYTES // 3 // STEP},
+        {"antenna": {"ant": 1}},
+        stream=["ant"],
+    )
+)
 
 
 def plan(heads=3, **settings):

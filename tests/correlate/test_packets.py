@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import fresh
 from emulation import EmulatedGpu
+from formats import description
 from ryle.chunk import PacketChunk, parts_from_rows, rows_from_parts
 from ryle.correlate import CorrelatorConfig
 from ryle.correlate.cpu import CpuCorrelator
@@ -20,46 +21,10 @@ from ryle.wire.spectra import SpectraLayout
 AXES = {"input": ["time", "channel", "input"], "antenna": ["time", "channel", "antenna", "pol"]}
 
 
-def make_format(order, sizes, bits=4, code="twos_complement", bit_order="msb", first="real"):
-    place = "input = { from = 1 }" if "input" in order else "antenna = { from = 1 }"
-    return Format.parse(f"""
-title = "t"
-source = "s"
-[header]
-bytes = 12
-[[header.field]]
-name = "count"
-byte = 0
-bytes = 4
-means = "spectrum"
-[[header.field]]
-name = "from"
-byte = 4
-bytes = 4
-means = "first input or antenna"
-[[header.field]]
-name = "chan"
-byte = 8
-bytes = 4
-means = "first channel"
-[payload]
-order = {order}
-size = {{ {", ".join(f"{a} = {n}" for a, n in sizes.items())} }}
-[sample]
-bits = {bits}
-complex = true
-code = "{code}"
-bit_order = "{bit_order}"
-first = "{first}"
-[timestamp]
-unit = "spectra"
-count = {{ count = 1 }}
-step = {sizes["time"]}
-stream = ["from", "chan"]
-[placement]
-{place}
-channel = {{ chan = 1 }}
-""")
+def make_format(order, sizes, **sample):
+    fields = {name: {"byte": 4 * i, "bytes": 4} for i, name in enumerate(("count", "from", "chan"))}
+    placement = {"input" if "input" in order else "antenna": {"from": 1}, "channel": {"chan": 1}}
+    return Format.parse(description(fields, {axis: sizes[axis] for axis in order}, placement, count=1, **sample))
 
 
 def filled(rng, format, blocks, groups, senders, wanted):
@@ -139,7 +104,7 @@ def test_any_order(kind, bits, code, bit_order, first, times, sizes, data):
     size = dict(zip(("time", "channel", "antenna", "pol"), (times, *sizes), strict=True))
     if kind == "input":
         size["input"] = size.pop("antenna") * size.pop("pol")
-    format = make_format(order, size, bits, code, bit_order, first)
+    format = make_format(order, size, bits=bits, code=code, bit_order=bit_order, first=first)
     inputs = SpectraLayout.of(format).inputs * 3
     check(*filled(rng, format, data.draw(st.integers(1, 2)), 2, 3, data.draw(st.integers(1, inputs))))
 
@@ -197,7 +162,7 @@ def correlator(request):
 )
 def test_sums(correlator, rng, bits, order, kind):
     """Visibilities of packets are those of their samples, added in two runs."""
-    format = make_format(order, {"time": 16, "channel": 2, "input": 8}, bits, **kind)
+    format = make_format(order, {"time": 16, "channel": 2, "input": 8}, bits=bits, **kind)
     chunk, parts, there, clamped = filled(rng, format, 3, 2, 2, 14)
     made = correlator(CorrelatorConfig(14, 4, 2, 2))
     made.accumulate(chunk, 0, 1)

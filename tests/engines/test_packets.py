@@ -15,6 +15,7 @@ import pytest
 from pyuvdata import UVData
 from rich.console import Console
 
+from formats import description, word
 from ports import free_ports
 from ryle.chunk import BLOCK, Integration, SpectraChunk, parts_from_rows, rows_from_parts
 from ryle.config import ConfigError, load, parse
@@ -34,45 +35,11 @@ from ryle.store.pcap_write import PcapWriter
 from ryle.wire.packets import Parser, build
 
 TIMES, CHANNELS, INPUTS = 16, 8, 4  # of a packet
-FORMAT = """
-title = "small PAPER"
-source = "this test"
-[header]
-bytes = 8
-[[header.field]]
-name = "mcnt"
-byte = 0
-bytes = 8
-bits = "63:16"
-means = "counts packets' times"
-[[header.field]]
-name = "fid"
-byte = 0
-bytes = 8
-bits = "15:8"
-means = "F-engine"
-[[header.field]]
-name = "xid"
-byte = 0
-bytes = 8
-bits = "7:0"
-means = "X-engine"
-[payload]
-order = ["time", "channel", "input"]
-size = { time = 16, channel = 8, input = 4 }
-[sample]
-bits = 4
-complex = true
-code = "twos_complement"
-[timestamp]
-unit = "spectra"
-count = { mcnt = 16 }
-step = 16
-stream = ["fid", "xid"]
-[placement]
-input = { fid = 4 }
-channel = { xid = 8 }
-"""
+FORMAT = description(
+    word("mcnt"),
+    {"time": TIMES, "channel": CHANNELS, "input": INPUTS},
+    {"input": {"fid": INPUTS}, "channel": {"xid": CHANNELS}},
+)
 
 
 def observation(tmp_path, rng, *, antennas=5, channels=32, share=16, blocks=5, mapped=True, more=""):
@@ -415,12 +382,17 @@ def test_processes_and_recording_agree(tmp_path, rng, steady):
 
 OTHERS = {
     "by antenna": {
-        "by": "antenna",
-        "order": ["channel", "antenna", "time", "pol"],
+        "size": {"channel": 8, "antenna": 2, "time": 16, "pol": 2},
+        "placement": {"antenna": {"fid": 2}, "channel": {"xid": 8}},
         "bits": 4,
         "code": "twos_complement",
     },
-    "offset binary": {"by": "input", "order": ["channel", "time", "input"], "bits": 8, "code": "offset_binary"},
+    "offset binary": {
+        "size": {"channel": 8, "time": 16, "input": 4},
+        "placement": {"input": {"fid": 4}, "channel": {"xid": 8}},
+        "bits": 8,
+        "code": "offset_binary",
+    },
 }
 
 
@@ -429,12 +401,10 @@ def test_other_formats(tmp_path, rng, name):
     """Packets of a simulated array, in formats unlike PAPER's, give the file that comes without any packets."""
     other = OTHERS[name]
     o = observation(tmp_path, rng, antennas=4, mapped=name == "offset binary", more=SKY.replace("0.05", "0"))
-    sizes = "antenna = 2, pol = 2" if other["by"] == "antenna" else "input = 4"
-    text = FORMAT.replace('order = ["time", "channel", "input"]', f"order = {other['order']}")
-    text = text.replace("time = 16, channel = 8, input = 4", f"time = 16, channel = 8, {sizes}")
-    text = text.replace("input = { fid = 4 }", f"{other['by']} = {{ fid = {2 if other['by'] == 'antenna' else 4} }}")
-    text = text.replace("bits = 4\n", f"bits = {other['bits']}\n").replace("twos_complement", other["code"])
-    (tmp_path / "format.toml").write_text(text.replace("complex = true", 'complex = true\nfirst = "imag"'))
+    text = description(
+        word("mcnt"), other["size"], other["placement"], bits=other["bits"], code=other["code"], first="imag"
+    )
+    (tmp_path / "format.toml").write_text(text)
     file = tmp_path / "observation.toml"
     file.write_text(file.read_text().replace("output_bits = 4", f"output_bits = {other['bits']}"))
     o = load(file)

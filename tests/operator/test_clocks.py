@@ -8,39 +8,15 @@ import time
 
 import pytest
 
+from formats import description
 from x_heaps import spead
 
 SAMPLES = 1024  # of a digitizer's packet, at 2 MHz
-FORMAT = """
-title = "others' spectra"
-source = "this test"
-[header]
-bytes = 8
-[[header.field]]
-name = "count"
-byte = 0
-bytes = 7
-means = "counts packets' times"
-[[header.field]]
-name = "fid"
-byte = 7
-bytes = 1
-means = "F-engine"
-[payload]
-order = ["time", "channel", "input"]
-size = { time = 16, channel = 64, input = 1 }
-[sample]
-bits = 4
-complex = true
-code = "twos_complement"
-[timestamp]
-unit = "spectra"
-count = { count = 16 }
-step = 16
-stream = ["fid"]
-[placement]
-input = { fid = 1 }
-"""
+FORMAT = description(
+    {"count": {"byte": 0, "bytes": 7}, "fid": {"byte": 7, "bytes": 1}},
+    {"time": 16, "channel": 64, "input": 1},
+    {"input": {"fid": 1}},
+)
 HEADS = 4
 FIRST = 10_000
 

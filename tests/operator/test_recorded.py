@@ -11,47 +11,13 @@ import h5py
 import numpy as np
 import pytest
 
+from formats import description, word
 from ryle.monitor.page import read_pages
 
 pytestmark = pytest.mark.timeout(900)
 
 SO_ATTACH_FILTER, SO_RCVBUFFORCE, SO_TIMESTAMPNS, SOL_PACKET, PACKET_STATISTICS = 26, 33, 35, 263, 6
-FORMAT = """
-title = "others' spectra"
-source = "this test"
-[header]
-bytes = 8
-[[header.field]]
-name = "count"
-byte = 0
-bytes = 6
-means = "counts packets' times"
-[[header.field]]
-name = "fid"
-byte = 6
-bytes = 1
-means = "F-engine"
-[[header.field]]
-name = "xid"
-byte = 7
-bytes = 1
-means = "X-engine"
-[payload]
-order = ["time", "channel", "input"]
-size = { time = 16, channel = 32, input = 4 }
-[sample]
-bits = 4
-complex = true
-code = "twos_complement"
-[timestamp]
-unit = "spectra"
-count = { count = 16 }
-step = 16
-stream = ["fid", "xid"]
-[placement]
-input = { fid = 4 }
-channel = { xid = 32 }
-"""
+FORMAT = description(word(), {"time": 16, "channel": 32, "input": 4}, {"input": {"fid": 4}, "channel": {"xid": 32}})
 FAULTS = """
 [simulate.faults]
 loss = 0.02

@@ -4,37 +4,9 @@ import numpy as np
 import pytest
 
 import fresh
+from formats import description
 from ryle.receive.assembly import Assembler, Plan, grid
 from ryle.wire.description import Format
-
-FORMAT = """
-title = "Packets of a given length"
-source = "tests"
-[header]
-bytes = {header}
-[[header.field]]
-name = "antenna"
-byte = 0
-bytes = 2
-means = "antenna"
-[[header.field]]
-name = "number"
-byte = 2
-bytes = 4
-means = "counter"
-[payload]
-order = ["time"]
-size = {{ time = {size} }}
-[sample]
-bits = 8
-complex = false
-code = "unsigned"
-[timestamp]
-unit = "packets"
-count = {{ number = 1 }}
-step = 1
-stream = ["antenna"]
-"""
 
 
 @pytest.mark.parametrize("header", [6, 13, 16])
@@ -43,7 +15,19 @@ def test_every_byte_is_where_it_belongs(header, size):
     rng = fresh.rng()
     antennas, packets = 3, 16
     chunks = -(-(64 << 20) // (antennas * packets * size))  # just large enough
-    form = Format.parse(FORMAT.format(header=header, size=size), "given")
+    form = Format.parse(
+        description(
+            {"number": {"byte": 2, "bytes": 4}, "antenna": {"byte": 0, "bytes": 2}},
+            {"time": size},
+            {},
+            header=header,
+            unit="packets",
+            step=1,
+            bits=8,
+            complex=False,
+            code="unsigned",
+        )
+    )
     assembler = Assembler(
         Plan(form, grid(form, antenna=range(antennas)), packets, chunks=chunks, window=2 * packets, linger=0.0)
     )

@@ -3,7 +3,6 @@
 import copy
 import ctypes
 import itertools
-import json
 import mmap
 
 import numpy as np
@@ -11,24 +10,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from formats import text
 from heap_formats import small
 from ryle.config import ConfigError
 from ryle.wire.description import AXES, Format, names
 from ryle.wire.packets import Parser, Reason, build, build_heap
 
 seeds = st.integers(0, 2**32 - 1)
-
-
-def toml(value):
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{k} = {toml(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(toml(v) for v in value) + "]"
-    return json.dumps(value)
-
-
-def text(description):
-    return "\n".join(f"{key} = {toml(value)}" for key, value in description.items())
 
 
 def random_description(rng):
