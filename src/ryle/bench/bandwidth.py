@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,24 +33,7 @@ def host_memory(threads: int | None = None, seconds: float = 1.0, nbytes: int = 
     threads = threads or len(os.sched_getaffinity(0))
     words = nbytes // 8
     pairs = [(np.ones(words), np.ones(words)) for _ in range(threads)]  # touched: no page is new
-    moved, barrier = [0] * threads, threading.Barrier(threads + 1)
-
-    def run(i: int) -> None:
-        source, target = pairs[i]
-        barrier.wait()
-        end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
-            np.copyto(target, source)
-            moved[i] += 2 * source.nbytes
-
-    workers = [threading.Thread(target=run, args=(i,)) for i in range(threads)]
-    for worker in workers:
-        worker.start()
-    barrier.wait()
-    began = time.perf_counter()
-    for worker in workers:
-        worker.join()
-    return sum(moved) / (time.perf_counter() - began)
+    return _rate([(partial(np.copyto, target, source), 2 * source.nbytes) for source, target in pairs], seconds)
 
 
 def host_and_gpus(gpus: Sequence[Gpu], seconds: float = 0.5, nbytes: int = COPY_BYTES) -> dict[tuple[str, str], float]:
@@ -73,7 +57,10 @@ def host_and_gpus(gpus: Sequence[Gpu], seconds: float = 0.5, nbytes: int = COPY_
     for memory in ("pinned", "pageable"):
         lanes = [_Lane(gpu, memory, nbytes) for gpu in gpus]
         for way in ("host to device", "device to host", "both ways"):
-            found[memory, way] = _rate(lanes, way, seconds)
+            works = [(work, lane.nbytes) for lane in lanes for work in lane.work(way)]
+            for work, _ in works:
+                work()
+            found[memory, way] = _rate(works, seconds)
     return found
 
 
@@ -104,19 +91,17 @@ class _Lane:
         return {"host to device": [down], "device to host": [up], "both ways": [down, up]}[way]
 
 
-def _rate(lanes: Sequence[_Lane], way: str, seconds: float) -> float:
-    works = [(lane, work) for lane in lanes for work in lane.work(way)]
-    for _, work in works:
-        work()
+def _rate(works: Sequence[tuple[Callable[[], object], int]], seconds: float) -> float:
+    """Do pieces of work over and over, each in a thread of its own; give bytes a second, from the bytes of each."""
     moved, barrier = [0] * len(works), threading.Barrier(len(works) + 1)
 
     def run(i: int) -> None:
-        lane, work = works[i]
+        work, nbytes = works[i]
         barrier.wait()
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             work()
-            moved[i] += lane.nbytes
+            moved[i] += nbytes
 
     workers = [threading.Thread(target=run, args=(i,)) for i in range(len(works))]
     for worker in workers:

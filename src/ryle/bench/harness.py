@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from ryle.gpu import Gpu
@@ -109,9 +108,7 @@ class Child:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -28,11 +28,22 @@ _GIVEN = ("samples", "present", "coarse", "fine", "phase")  # of `Work`, page-lo
 _RESULTS = ("segment", "counters", "output_power")
 
 
+class _Size(NamedTuple):
+    """What buffers of a call depend on, besides the number of packets."""
+
+    packet_samples: int
+    phase: int
+    spectra: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    slab_bytes: int
+
+
 @dataclass(slots=True)
 class _Lane:
     """Buffers of one call on both sides, and what is under way in them."""
 
-    key: tuple[Any, ...]
+    size: _Size
     work: Work
     given: dict[str, Mirror]
     results: dict[str, Mirror]
@@ -104,7 +115,9 @@ class CallQueue:
         """
         if len(self._running) == UNDER_WAY:
             raise RuntimeError(f"{UNDER_WAY} calls are under way; collect the result of the oldest first")
-        lane = self._lane(chunk, first_spectrum, spectra, shape, np.dtype(dtype))
+        phase, slab_bytes = first_spectrum % self._align, self._channelizer.slab_bytes
+        size = _Size(chunk.packet_samples, phase, spectra, shape, np.dtype(dtype), slab_bytes)
+        lane = self._lane(size, chunk, first_spectrum)
         given, packets = {name: mirror.host for name, mirror in lane.given.items()}, 0
         for piece in chunk.pieces:  # gathered into page-locked memory, which the device copies from
             inputs, count, packet_bytes = piece.data.shape
@@ -145,44 +158,35 @@ class CallQueue:
         segment, counters, power = (lane.results[name].host.copy() for name in _RESULTS)
         return Finished(out, segment.reshape(len(segment), -1), counters, power)
 
-    def _lane(
-        self,
-        chunk: SampleChunk | SampleWindow,
-        first_spectrum: int,
-        spectra: int,
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-    ) -> _Lane:
-        """Give free buffers of the right size, if need be new ones in place of others."""
+    def _lane(self, size: _Size, chunk: SampleChunk | SampleWindow, first_spectrum: int) -> _Lane:
+        """Give free buffers of this size, if need be new ones in place of others."""
         packets = chunk.samples // chunk.packet_samples
-        key = (chunk.packet_samples, first_spectrum % self._align, spectra, shape, dtype, self._channelizer.slab_bytes)
         free = [lane for lane in self._lanes if not any(lane is running for running in self._running)]
         for lane in free:
-            if lane.key == key and 0 <= lane.work.packets - packets <= 2 * _SPARE:
+            if lane.size == size and 0 <= lane.work.packets - packets <= 2 * _SPARE:
                 return lane
         if len(self._lanes) == UNDER_WAY:
             self._lanes = [lane for lane in self._lanes if lane is not free[0]]
             del free[0]
-        lane = self._new_lane(key, chunk, first_spectrum, spectra, shape, dtype)
+        lane = self._new_lane(size, chunk, first_spectrum)
         self._lanes.append(lane)
         return lane
 
-    def _new_lane(
-        self,
-        key: tuple[Any, ...],
-        chunk: SampleChunk | SampleWindow,
-        first_spectrum: int,
-        spectra: int,
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-    ) -> _Lane:
+    def _new_lane(self, size: _Size, chunk: SampleChunk | SampleWindow, first_spectrum: int) -> _Lane:
         inputs, _, packet_bytes = chunk.pieces[0].data.shape
         packets = chunk.samples // chunk.packet_samples
         packets += _SPARE  # missing ones
         stride = -(-packets * packet_bytes // 16) * 16  # the filter reads rows in pieces of 16 bytes
         samples = self._gpu.empty((inputs, stride), np.uint8)
         work = self._channelizer.work(
-            samples, packets, chunk.packet_samples, chunk.timestamp, first_spectrum, spectra, shape, dtype
+            samples,
+            packets,
+            chunk.packet_samples,
+            chunk.timestamp,
+            first_spectrum,
+            size.spectra,
+            size.shape,
+            size.dtype,
         )
         for other in self._lanes:  # kernels of one call follow those of another, so this need not be there twice
             if other.work.intermediate.shape == work.intermediate.shape:
@@ -191,4 +195,4 @@ class CallQueue:
             {name: Mirror(self._gpu, getattr(work, name)) for name in names} for names in (_GIVEN, _RESULTS)
         )
         given["samples"].host.fill(0)
-        return _Lane(key, work, given, results)
+        return _Lane(size, work, given, results)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ryle.cli.arguments import ObservationFile, OutputDirectory, Overwrite
+
+if TYPE_CHECKING:
+    from ryle.config import Observation
+    from ryle.config.observation import Engine
 
 app = typer.Typer(help="One engine process; prints status lines as JSON.", no_args_is_help=True)
 Index = Annotated[int, typer.Option(min=0, help="Which one, counted from 0.")]
@@ -16,30 +20,31 @@ Supervised = Annotated[bool, typer.Option("--supervised", help="Drain when stand
 Live = Annotated[bool, typer.Option("--live", help="An array sends, whatever [simulate] says of speed.")]
 
 
-@app.command()
-def f(file: ObservationFile, index: Index = 0, live: Live = False, supervised: Supervised = False) -> None:
-    """Channelize some antennas: digitizer heaps in, F-heaps out."""
+def _afforded(file: Path, role: Engine, live: bool) -> Observation:
+    """Read what is observed, if this host has the memory for an engine of it."""
     from ryle.config import load
     from ryle.engines.budget import afford
-    from ryle.engines.f import serve
 
     observation = load(file)
     observation = observation.live if live else observation
-    afford(observation, {"f": 1})
-    serve(observation, index, supervised)
+    afford(observation, {role: 1})
+    return observation
+
+
+@app.command()
+def f(file: ObservationFile, index: Index = 0, live: Live = False, supervised: Supervised = False) -> None:
+    """Channelize some antennas: digitizer heaps in, F-heaps out."""
+    from ryle.engines.f import serve
+
+    serve(_afforded(file, "f", live), index, supervised)
 
 
 @app.command()
 def x(file: ObservationFile, index: Index = 0, live: Live = False, supervised: Supervised = False) -> None:
     """Correlate one substream: F-heaps, or others' packets, of all antennas in, visibilities out."""
-    from ryle.config import load
-    from ryle.engines.budget import afford
     from ryle.engines.x import serve
 
-    observation = load(file)
-    observation = observation.live if live else observation
-    afford(observation, {"x": 1})
-    serve(observation, index, supervised)
+    serve(_afforded(file, "x", live), index, supervised)
 
 
 @app.command()
@@ -52,11 +57,6 @@ def catcher(
     supervised: Supervised = False,
 ) -> None:
     """Collect visibilities of all substreams into a file."""
-    from ryle.config import load
-    from ryle.engines.budget import afford
     from ryle.engines.catcher import serve
 
-    observation = load(file)
-    observation = observation.live if live else observation
-    afford(observation, {"catcher": 1})
-    serve(observation, output, supervised, file=into, overwrite=overwrite)
+    serve(_afforded(file, "catcher", live), output, supervised, file=into, overwrite=overwrite)

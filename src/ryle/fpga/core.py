@@ -6,7 +6,6 @@ import ipaddress
 import struct
 import time
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from ryle.fpga import registers
 from ryle.fpga.addresses import ip_number, ip_text, mac_number, mac_text, parsed
@@ -71,9 +70,7 @@ class Core:
     def __enter__(self) -> Core:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.transport.close()
 
     # -- by name ------------------------------------------------------------------------------------------------------

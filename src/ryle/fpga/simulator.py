@@ -6,7 +6,6 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from ryle.fpga.core import Core
 from ryle.fpga.transport import FpgaError, Simulated
@@ -134,7 +133,5 @@ class SimulatedFpga:
     def __enter__(self) -> SimulatedFpga:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -11,7 +11,6 @@ import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Protocol, Self
 
 import numpy as np
@@ -165,9 +164,7 @@ class NativeSource:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
         self.join()
 

@@ -146,7 +146,7 @@ class Sender:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
         self._threads.join()
 

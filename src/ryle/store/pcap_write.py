@@ -9,7 +9,6 @@ import ipaddress
 import os
 import struct
 from socket import IPPROTO_UDP
-from types import TracebackType
 from typing import BinaryIO, Self
 
 import numpy as np
@@ -80,9 +79,7 @@ class PcapWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
