@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from faulty_link import FaultyLink
-from ryle.receive.entrances import MappedEntrance
+from ryle.receive.entrance import MappedEntrance
 from ryle.send.pacing import LocalQueues
 
 

@@ -19,7 +19,7 @@ from ryle.config import changed, parse
 from ryle.config.simulation import FaultsTable
 from ryle.engines.f import FEngine
 from ryle.engines.x import XEngine
-from ryle.receive.entrances import MappedEntrance
+from ryle.receive.entrance import MappedEntrance
 from ryle.receive.heaps import HeapMap
 from ryle.receive.samples import SampleMap
 from ryle.receive.sockets import kernel_drops

@@ -11,7 +11,7 @@ from ryle.chunk import Integration
 from ryle.engines.write_file import WriteFile
 from ryle.products.observed import metadata
 from ryle.products.uvh5 import UVH5Writer
-from ryle.receive.entrances import MappedEntrance
+from ryle.receive.entrance import MappedEntrance
 from ryle.receive.sums import SumMap
 from ryle.stream.engine import Engine
 from ryle.wire.packets import build_heap

@@ -24,7 +24,7 @@ from ryle.engines.f import sample_map
 from ryle.engines.offline import correlate, run_in_process
 from ryle.engines.simulator import record
 from ryle.products.uvh5 import UVH5Writer
-from ryle.receive.entrances import MappedEntrance
+from ryle.receive.entrance import MappedEntrance
 from ryle.receive.pcap import PcapFile
 from ryle.receive.replay import PcapSource
 from ryle.simulate import VoltageSimulator

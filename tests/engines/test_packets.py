@@ -27,7 +27,7 @@ from ryle.engines.simulator import record
 from ryle.engines.summing import Summing
 from ryle.engines.x import XEngine
 from ryle.products.deliver import deliver
-from ryle.receive.entrances import MappedEntrance
+from ryle.receive.entrance import MappedEntrance
 from ryle.receive.packets import PacketMap, packet_map
 from ryle.receive.replay import PcapSource
 from ryle.send.packets import PacketMaker

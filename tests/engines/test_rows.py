@@ -16,8 +16,7 @@ from ryle.correlate import reference
 from ryle.engines.f import FEngine
 from ryle.engines.x import XEngine
 from ryle.receive.assembly import Assembler
-from ryle.receive.entrance import block_of
-from ryle.receive.entrances import MappedEntrance
+from ryle.receive.entrance import MappedEntrance, block_of
 from ryle.receive.packets import packet_map
 from ryle.receive.rows import RowMap
 from ryle.send.rows import RowSender

@@ -17,7 +17,7 @@ from ryle.products.observed import kept_note, metadata, output_file
 from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.assembly import Assembler
 from ryle.receive.dumps import DumpMap
-from ryle.receive.entrances import MappedEntrance
+from ryle.receive.entrance import MappedEntrance
 from ryle.receive.sources import UdpSource
 from ryle.receive.statistics import StatisticsMap
 from ryle.receive.sums import SumMap

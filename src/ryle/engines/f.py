@@ -18,7 +18,7 @@ from ryle.config import Observation
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.statistics import AdcHistogram, SendStatistics
 from ryle.engines.window import SampleBuffer, WindowShape, f_batch
-from ryle.receive.entrances import MappedEntrance
+from ryle.receive.entrance import MappedEntrance
 from ryle.receive.samples import SampleMap
 from ryle.send.rows import RowSender
 from ryle.send.spectra import SpectraSender

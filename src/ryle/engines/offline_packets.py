@@ -20,8 +20,7 @@ from ryle.products.observed import metadata
 from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.assembly import Assembler
 from ryle.receive.dumps import DumpMap
-from ryle.receive.entrance import Entrance
-from ryle.receive.entrances import MappedEntrance
+from ryle.receive.entrance import Entrance, MappedEntrance
 from ryle.receive.packets import packet_map
 from ryle.receive.pcap import PcapFile
 from ryle.receive.replay import PcapSource

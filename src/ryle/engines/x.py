@@ -12,8 +12,7 @@ from ryle.engines.beginning import Joining, WholeBand
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.window import f_batch
 from ryle.engines.write_file import WriteFile
-from ryle.receive.entrance import Entrance
-from ryle.receive.entrances import MappedEntrance
+from ryle.receive.entrance import Entrance, MappedEntrance
 from ryle.receive.heaps import HeapMap
 from ryle.receive.packets import packet_map
 from ryle.send.visibilities import VisibilitySender

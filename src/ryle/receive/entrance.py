@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Generic, Protocol, TypeVar
 
+from ryle.config import Endpoint, Observation
+from ryle.config.observation import Engine
+from ryle.receive.assembly import Assembler, Chunk, Plan
+from ryle.receive.receiving import make_source
+from ryle.receive.sources import Source
+from ryle.stream.account import Account
 from ryle.stream.block import HOST, Block, Place
 from ryle.stream.ring import Readable
 
-if TYPE_CHECKING:
-    from ryle.receive.assembly import Assembler, Chunk, Plan
-    from ryle.receive.sources import Source
-    from ryle.stream.account import Account
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
 
 
 def block_of(chunk: Chunk, plan: Plan, unit: int = 1, place: Place = HOST) -> Block:
@@ -155,3 +161,70 @@ class Entrance(Readable):
 
     def _free(self, block: Block) -> None:
         self._chunks.pop(id(block)).release()
+
+
+class Map(Protocol[T_co]):
+    """Which packets an engine gets, and what a block of them is to it."""
+
+    @property
+    def plan(self) -> Plan:
+        """What the assembler's chunks look like."""
+
+    @property
+    def unit(self) -> int:
+        """What a unit of the packets' timestamps is in units of the blocks' time."""
+
+    def given(self, block: Block) -> T_co:
+        """View a block as the engine takes it; it must not be released before that was used."""
+
+
+class MappedEntrance(Entrance, Generic[T]):
+    """Packets of a map, from a source, as blocks.
+
+    Parameters
+    ----------
+    observation : Observation
+        Says how engines receive.
+    engine : "f", "x" or "catcher"
+        What kind of engine it is.
+    map : Map
+        Which packets, and where they go.
+    endpoints : sequence of Endpoint
+        Where they are sent to.
+    index : int
+        Which engine of its kind.
+    source : callable, optional
+        Makes what feeds the assembler; what the observation says if absent.
+    name : str
+        For accounts.
+
+    Raises
+    ------
+    OSError, ValueError
+        If it cannot receive; says what to do.
+    """
+
+    def __init__(
+        self,
+        observation: Observation,
+        engine: Engine,
+        map: Map[T],
+        endpoints: Sequence[Endpoint],
+        *,
+        index: int = 0,
+        source: Callable[[Assembler], Source] | None = None,
+        name: str,
+    ) -> None:
+        self.map = map
+        senders = [(s.network, s.port) for s in observation.receive(engine, index).senders]
+        assembler = Assembler(replace(map.plan, senders=senders) if senders else map.plan)
+        if source is not None:
+            made = source(assembler)
+        else:
+            largest = max(9216, map.plan.packet_bytes + 512)  # headers with items that nobody asked for, too
+            made = make_source(observation, engine, assembler, endpoints, index=index, largest=largest)
+        super().__init__(name, assembler, made, unit=map.unit)
+
+    def chunk(self, block: Block) -> T:
+        """View a block as the engine takes it."""
+        return self.map.given(block)

@@ -11,9 +11,8 @@ import numpy as np
 from ryle.chunk import BLOCK, SpectraChunk
 from ryle.config import Observation
 from ryle.receive._native import to_kblocks
-from ryle.receive.assembly import Plan
 from ryle.receive.assembly_plan import Part, heap_parts
-from ryle.receive.entrances import SPARE, arrival_rate, open_chunks
+from ryle.receive.ring_plan import SPARE, arrival_rate, open_chunks, ring_plan
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 
@@ -61,19 +60,18 @@ class HeapMap:
         span = spectra * o.step
         apart = open_chunks(o.network.skew, span / float(o.sample_rate))
         slot = -(-(nbytes + tail) // 64) * 64
-        self.plan = Plan(
+        self.plan = ring_plan(
             format,
             [(antenna, self.first_channel) for antenna in range(self._antennas)],
             packets=spectra // self._per_heap,
             chunks=(2 if not timed else apart + 3) + SPARE,
-            window=span,
-            skew=apart * span if timed else None,
-            linger=0.0,
+            span=span,
+            apart=apart,
+            rate=arrival_rate(o),
+            waits=waits,
+            timed=timed,
             parts=(*heap_parts(nbytes, nbytes // o.groups), Part(nbytes, tail, nbytes, optional=True)),
             notes=("heap_length",),
-            waits=waits,
-            silence=1.0 if timed else 0.0,
-            rate=arrival_rate(o) if timed else 0.0,
         )
         self._slot = slot
         shape = (self.channels, self._blocks, o.n_inputs, 2 * BLOCK)

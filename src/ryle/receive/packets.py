@@ -13,9 +13,7 @@ import numpy as np
 
 from ryle.chunk import BLOCK, PacketChunk, PacketOrder
 from ryle.config import Observation
-from ryle.config.observation import SPARE_CHUNKS
-from ryle.receive.assembly import Plan
-from ryle.receive.entrances import arrival_rate
+from ryle.receive.ring_plan import spectra_plan
 from ryle.receive.rows import RowMap
 from ryle.stream.block import Block
 from ryle.wire.spectra import SpectraLayout
@@ -61,23 +59,14 @@ class PacketMap:
                 f"{layout.format.name}: timestamp.stream = {stream} does not tell the packets of different inputs and "
                 "channels apart; add the fields that place them"
             )
-        self.plan = self._plan(o, waits, timed)
-
-    def _plan(self, observation: Observation, waits: bool, timed: bool) -> Plan:
-        """Plan chunks of whole batches."""
-        substreams = self.channels // observation.substream_channels
-        spectra, skew = observation.chunk_spectra(substreams), observation.skew_chunks(substreams)
-        return Plan(
-            self.layout.format,
+        self.plan = spectra_plan(
+            o,
+            layout.format,
             self.heads,
-            packets=spectra // self.layout.spectra,
-            chunks=skew + SPARE_CHUNKS,
-            window=spectra,
-            skew=skew * spectra if timed else None,
-            linger=0.0,
+            channels=self.channels,
+            packet_spectra=layout.spectra,
             waits=waits,
-            silence=1.0 if timed else 0.0,
-            rate=arrival_rate(observation) / observation.step if timed else 0.0,
+            timed=timed,
         )
 
     def given(self, block: Block) -> PacketChunk:

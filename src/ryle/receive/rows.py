@@ -12,9 +12,8 @@ import numpy as np
 
 from ryle.chunk import BLOCK, SpectraChunk
 from ryle.config import Observation
-from ryle.config.observation import SPARE_CHUNKS
-from ryle.receive.assembly import Placing, Plan
-from ryle.receive.entrances import arrival_rate
+from ryle.receive.assembly import Placing
+from ryle.receive.ring_plan import spectra_plan
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 
@@ -49,36 +48,30 @@ class RowMap:
         starts = range(self.first_channel, self.first_channel + self.channels, self._per_packet)
         #: Antenna and first channel of each head, antennas the faster.
         self.heads = [(antenna, channel) for channel in starts for antenna in range(self._antennas)]
-        self.plan = self._plan(o, waits, timed)
+        channel = o.pols * 2 * BLOCK  # bytes
+        antenna = self.channels * channel
+        blocks = o.chunk_spectra(len(substreams)) // BLOCK
+        self.plan = spectra_plan(
+            o,
+            Format.load(FORMAT),
+            self.heads,
+            channels=self.channels,
+            packet_spectra=BLOCK,
+            waits=waits,
+            timed=timed,
+            sizes={"channels": self._per_packet, "pols": o.pols},
+            notes=("valid_0", "valid_1")[: o.pols],
+            placing=Placing(
+                (blocks, self._antennas, self.channels, o.pols, 2 * BLOCK),
+                [a * antenna + (first - self.first_channel) * channel for a, first in self.heads],
+                self._antennas * antenna,
+            ),
+        )
 
     @property
     def groups(self) -> int:
         """Channel groups: runs of channels that share packets."""
         return self.channels // self._per_packet
-
-    def _plan(self, observation: Observation, waits: bool, timed: bool) -> Plan:
-        """Plan chunks of whole blocks."""
-        substreams = self.channels // observation.substream_channels
-        spectra, skew = observation.chunk_spectra(substreams), observation.skew_chunks(substreams)
-        channel = self._pols * 2 * BLOCK  # bytes
-        antenna = self.channels * channel
-        shape = (spectra // BLOCK, self._antennas, self.channels, self._pols, 2 * BLOCK)
-        offsets = [a * antenna + (first - self.first_channel) * channel for a, first in self.heads]
-        return Plan(
-            Format.load(FORMAT),
-            self.heads,
-            packets=spectra // BLOCK,
-            chunks=skew + SPARE_CHUNKS,
-            window=spectra,
-            skew=skew * spectra if timed else None,
-            linger=0.0,
-            waits=waits,
-            silence=1.0 if timed else 0.0,
-            rate=arrival_rate(observation) / observation.step if timed else 0.0,
-            sizes={"channels": self._per_packet, "pols": self._pols},
-            notes=("valid_0", "valid_1")[: self._pols],
-            placing=Placing(shape, offsets, self._antennas * antenna),
-        )
 
     def given(self, block: Block) -> SpectraChunk:
         """View a block of packets as the X-engine takes it; it must not be released before that was used."""

@@ -9,7 +9,7 @@ import numpy as np
 from ryle.chunk import SampleChunk
 from ryle.config import Observation
 from ryle.receive.assembly import Plan
-from ryle.receive.entrances import SPARE, arrival_rate, open_chunks
+from ryle.receive.ring_plan import SPARE, arrival_rate, open_chunks
 from ryle.stream.block import Block
 
 _SPAN = 2e-3  # seconds of signal that a block holds at least: Python runs a fixed number of times a block

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ryle.config import Observation
 from ryle.receive.assembly import Plan, grid
-from ryle.receive.entrances import SPARE
+from ryle.receive.ring_plan import SPARE
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 from ryle.wire.statistics import FORMAT, LEVELS, NUMBERS, histogram_levels, parts

@@ -15,7 +15,7 @@ from ryle.config import Observation
 from ryle.config.observation import SPARE_CHUNKS
 from ryle.receive.assembly import Plan
 from ryle.receive.assembly_plan import heap_parts
-from ryle.receive.entrances import arrival_rate
+from ryle.receive.ring_plan import arrival_rate
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 

@@ -1,0 +1,113 @@
+"""Plans of engines' rings: how many chunks they have, and how far streams may be apart.
+
+A map (`ryle.receive.entrance.Map`) says which packets there are and how long a chunk is; the rest is the same for all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ryle.config import Observation
+from ryle.config.observation import SPARE_CHUNKS
+from ryle.receive.assembly import Plan
+from ryle.wire.description import Format
+
+#: Chunks that an engine has besides those that may be open: for its steps, and time for them to be late.
+SPARE = 5
+
+
+def arrival_rate(o: Observation) -> float:
+    """Say how many samples of an input come in a second; 0 if they are simulated without a clock."""
+    if o.simulate is None:
+        return float(o.sample_rate)
+    return 0.0 if o.simulate.speed == "max" else float(o.sample_rate) * o.simulate.speed
+
+
+def open_chunks(skew: float, span: float) -> int:
+    """Chunks of `span` seconds by which streams that are `skew` seconds apart may be, at least one."""
+    return max(1, math.ceil(skew / span))
+
+
+def ring_plan(
+    format: Format,
+    heads: Sequence[tuple[int, ...]],
+    *,
+    packets: int,
+    chunks: int,
+    span: int,
+    apart: int,
+    rate: float,
+    waits: bool,
+    timed: bool,
+    **more: Any,
+) -> Plan:
+    """Plan a ring of samples or spectra.
+
+    Parameters
+    ----------
+    format, heads, packets, chunks
+        As of `ryle.receive.assembly.Plan`.
+    span : int
+        Length of a chunk, in units of the format's timestamps; so far may packets of a stream be out of order.
+    apart : int
+        Chunks by which streams may be apart.
+    rate : float
+        Units of the format's timestamps that come in a second; 0 if they come without a clock.
+    waits : bool
+        Whether the source can be held up.
+    timed : bool
+        Whether streams are apart by `apart` at most; else, with `waits`, by as much as memory allows.
+    **more
+        Further arguments of the plan.
+    """
+    return Plan(
+        format,
+        heads,
+        packets=packets,
+        chunks=chunks,
+        window=span,
+        skew=apart * span if timed else None,
+        linger=0.0,
+        waits=waits,
+        silence=1.0 if timed else 0.0,
+        rate=rate if timed else 0.0,
+        **more,
+    )
+
+
+def spectra_plan(
+    observation: Observation,
+    format: Format,
+    heads: Sequence[tuple[int, ...]],
+    *,
+    channels: int,
+    packet_spectra: int,
+    waits: bool,
+    timed: bool,
+    **more: Any,
+) -> Plan:
+    """Plan a ring of packets of spectra, of whole batches; parameters as of `ring_plan`.
+
+    Parameters
+    ----------
+    channels : int
+        Channels of all substreams together.
+    packet_spectra : int
+        Spectra of a packet.
+    """
+    substreams = channels // observation.substream_channels
+    spectra, apart = observation.chunk_spectra(substreams), observation.skew_chunks(substreams)
+    return ring_plan(
+        format,
+        heads,
+        packets=spectra // packet_spectra,
+        chunks=apart + SPARE_CHUNKS,
+        span=spectra,
+        apart=apart,
+        rate=arrival_rate(observation) / observation.step,
+        waits=waits,
+        timed=timed,
+        **more,
+    )
