@@ -54,9 +54,9 @@ def catcher_engine(
     m = entrance_metrics(entrance, packet, "packets of visibilities")
     seconds = o.step / float(o.sample_rate)
     m.gauge("position", "s", "signal up to which the file goes", lambda: write.position * seconds)
-    m.gauge("integrations", "integrations", "integrations in the file", lambda: writer.integrations, "counter")
+    m.counter("integrations", "integrations", "integrations in the file", lambda: writer.integrations)
     if beginning is not None:
-        m.gauge("left_out", "integrations", "before the first that is whole", lambda: beginning.left_out, "counter")
+        m.counter("left_out", "integrations", "before the first that is whole", lambda: beginning.left_out)
     if o.statistics is None:
         return Engine([entrance], [write], m), lambda: None
     of_inputs = StatisticsMap(o)
@@ -67,7 +67,7 @@ def catcher_engine(
 
     inlet = MappedEntrance(o, "catcher", of_inputs, [to], source=sockets, name="statistics")
     collect = CollectStatistics(inlet.reader(), of_inputs)
-    m.gauge("statistics", "packets", "of F-engines' statistics", lambda: inlet.account().placed, "counter")
+    m.counter("statistics", "packets", "of F-engines' statistics", lambda: inlet.account().placed)
 
     def record() -> None:
         collect.record(writer, o, inlet.account().missing or 0)

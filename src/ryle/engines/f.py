@@ -377,8 +377,8 @@ def _metrics(o: Observation, entrance: Inlet, channelize: Channelize, sender: Sp
 
     m.gauge("position", "s", "signal that has been channelized", lambda: f.position / float(o.sample_rate))
     unit = "packets" if isinstance(sender, RowSender) else "heaps"
-    m.gauge("sent", unit, "packets of rows, or F-heaps, sent", lambda: sender.sent, "counter")
-    m.gauge("withheld", unit, "of these, without a valid spectrum: not sent", lambda: sender.withheld, "counter")
+    m.counter("sent", unit, "packets of rows, or F-heaps, sent", lambda: sender.sent)
+    m.counter("withheld", unit, "of these, without a valid spectrum: not sent", lambda: sender.withheld)
     m.gauge(
         "saturated",
         "",
@@ -386,7 +386,7 @@ def _metrics(o: Observation, entrance: Inlet, channelize: Channelize, sender: Sp
         lambda: float(f.saturated.sum() / max(1, f.values.sum())),
     )
     m.gauge("input_rms", "ADC steps", "of each input", rms)
-    m.gauge("adc_saturated", "samples", "that digitizers reported", lambda: channelize.adc_saturated, "counter")
+    m.counter("adc_saturated", "samples", "that digitizers reported", lambda: channelize.adc_saturated)
     return m
 
 

@@ -31,10 +31,10 @@ def entrance_metrics(entrance: Inlet, payload_bytes: int, what: str) -> Registry
     def placed() -> int:
         return entrance.account().placed or 0
 
-    m.gauge("received", "packets", f"{what} that were placed", placed, "counter")
-    m.gauge("discarded", "packets", "that came before everybody was ready", lambda: entrance.discarded, "counter")
+    m.counter("received", "packets", f"{what} that were placed", placed)
+    m.counter("discarded", "packets", "that came before everybody was ready", lambda: entrance.discarded)
     m.gauge("pending", "", "what has arrived and was not yet used", lambda: entrance.pending)
-    m.gauge("bytes", "B", "payload of these packets", lambda: placed() * payload_bytes, "counter")
+    m.counter("bytes", "B", "payload of these packets", lambda: placed() * payload_bytes)
     m.gauge("account", "", "what became of every packet", lambda: entrance.account().as_dict())
     m.gauge("advice", "", "what to do about malformed packets", lambda: entrance.advice)
     return m

@@ -280,10 +280,10 @@ def _metrics(
     m, x = entrance_metrics(entrance, packet_bytes, "packets of spectra"), correlate.x
     seconds = o.step / float(o.sample_rate)
     m.gauge("position", "s", "signal that has been summed", lambda: correlate.position * seconds)
-    m.gauge("sent", "integrations", "integrations sent", lambda: sender.sent, "counter")
-    m.gauge("clamped", "values", "parts of -128 (-8) that were taken as -127 (-7)", lambda: x.clamped, "counter")
-    m.gauge("late_blocks", "blocks", "blocks of integrations that were given already", lambda: x.late_blocks, "counter")
-    m.gauge("early_blocks", "blocks", "blocks before the first whole integration", lambda: x.early_blocks, "counter")
+    m.counter("sent", "integrations", "integrations sent", lambda: sender.sent)
+    m.counter("clamped", "values", "parts of -128 (-8) that were taken as -127 (-7)", lambda: x.clamped)
+    m.counter("late_blocks", "blocks", "blocks of integrations that were given already", lambda: x.late_blocks)
+    m.counter("early_blocks", "blocks", "blocks before the first whole integration", lambda: x.early_blocks)
     return m
 
 

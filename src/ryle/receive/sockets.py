@@ -221,11 +221,6 @@ def _grow_buffer(s: socket.socket, size: int) -> None:
         )
 
 
-def queued_bytes(sockets: Iterable[socket.socket]) -> int:
-    """Bytes that wait in the buffers of `sockets`, as the kernel counts them; 0 where that cannot be seen."""
-    return sum(int(words[4].split(":")[1], 16) for words in _kernel_rows(sockets).values())
-
-
 def kernel_drops(sockets: Iterable[socket.socket]) -> int | None:
     """Datagrams that the kernel dropped at full buffers since `sockets` were opened; None if unknown."""
     opened = list(sockets)

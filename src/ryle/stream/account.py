@@ -70,11 +70,6 @@ class Account:
         name = self.name if self.name == other.name else f"{self.name} + {other.name}"
         return type(self)(name=name, unit=self.unit, **sums)
 
-    @property
-    def unplaced(self) -> int | None:
-        """What arrived and was not placed, known even where its classes are not."""
-        return None if self.datagrams is None or self.placed is None else self.datagrams - self.placed
-
     def balanced(self) -> bool:
         """Whether both equations hold; with unknown classes, whether what is known still fits."""
         return _fits(self.datagrams, [getattr(self, c) for c in _CLASSES]) and _fits(
