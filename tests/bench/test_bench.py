@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ryle.bench import cpu, fengine, fx, xengine
-from ryle.bench.timing import Figure, compare, interleave
+from ryle.bench.results import Row
+from ryle.bench.timing import compare, interleave
 from ryle.correlate.cpu import available_kernels
 
 
@@ -27,10 +28,13 @@ def test_ratios_are_of_one_round():
 
 
 def test_several_runs_make_one_figure():
-    runs = [Figure("case", v, "s", "base", 1.0, r, (r, r), 3.0, None, {"n": v}) for v, r in ((4, 2), (5, 2.5), (9, 7))]
-    figure = cpu.combine(runs)
-    assert (figure.value, figure.ratio, figure.spread, figure.limit) == (5, 2.5, (2, 7), None)
-    assert figure.notes == {"n": 5}
+    runs = [
+        Row("case", v, "s", baseline="base", baseline_value=1.0, ratio=r, ratio_spread=(r, r), most=3.0, more={"n": v})
+        for v, r in ((4, 2), (5, 2.5), (9, 7))
+    ]
+    row = cpu.combine(runs)
+    assert (row.value, row.ratio, row.ratio_spread, row.most, row.baseline) == (5, 2.5, (2, 7), 3.0, "base")
+    assert row.more == {"n": 5}
 
 
 def test_every_kernel_is_measured_against_its_target(monkeypatch):
@@ -44,7 +48,7 @@ def test_every_kernel_is_measured_against_its_target(monkeypatch):
     figures = {figure.case: figure for figure in xengine.run(rounds=2, channels=2, blocks=8)}
     for kernel in available_kernels():
         figure = figures[f"X-engine {kernel}, 64 inputs"]
-        assert figure.target == xengine.TARGETS.get(kernel)
+        assert figure.most == xengine.TARGETS.get(kernel)
         assert figure.ratio is not None
         # Both work on the same samples, so the ratio of speeds is that of times.
         assert figure.value * figure.ratio == pytest.approx(figure.baseline_value)
@@ -52,7 +56,7 @@ def test_every_kernel_is_measured_against_its_target(monkeypatch):
 
 def test_f_engine_and_its_parts():
     figures = fengine.run(channels=64, spectra=128, rounds=2)
-    assert [figure.target for figure in figures if figure.target] == [3.0]
+    assert [figure.most for figure in figures if figure.most] == [3.0]
     assert len(figures) == 6
     assert all(figure.value > 0 and figure.ratio is not None for figure in figures)
 
@@ -76,14 +80,25 @@ def test_the_whole_correlator_is_given_whole_batches():
 def test_command(monkeypatch, tmp_path):
     from ryle.cli import _register, app
 
-    figure = Figure("case", 0.123456, "Gsample/s", "base", 0.1, 4.0, (3.9, 4.1), 3.0)
-    monkeypatch.setattr(cpu, "measure", lambda runs, progress: [figure] * runs)
+    row = Row(
+        "case",
+        0.123456,
+        "Gsample/s",
+        baseline="base",
+        baseline_value=0.1,
+        ratio=4.0,
+        ratio_spread=(3.9, 4.1),
+        most=3.0,
+        more={"limit": 0.2, "clock_mhz": 3000.0},
+    )
+    monkeypatch.setattr(cpu, "measure", lambda runs, progress: [row] * runs)
     _register()
     saved = tmp_path / "figures.json"
     result = CliRunner().invoke(app, ["bench", "cpu", "--runs", "2", "--json", str(saved)])
     assert result.exit_code == 0, result.output
     assert "4.000" in result.output
-    assert "no" in result.output
+    assert "≤ 3, missed" in result.output
+    assert "clock mhz 3000, share of limit 62%" in result.output
     figures = json.loads(saved.read_text())
     assert figures["machine"]["x_kernel"] == available_kernels()[0]
-    assert [row["value"] for row in figures["results"]] == [0.1235] * 2
+    assert [row["value"] for row in figures["results"]] == [0.12346] * 2

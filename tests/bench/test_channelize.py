@@ -9,10 +9,18 @@ import pytest
 from emulation import EmulatedGpu
 from ryle.bench import channelize, cufft, cufftdx, gpu_timing, measured
 from ryle.bench.ahead import compile_ahead
-from ryle.bench.channelize import Arena, Row, ThreeKernelsMeasured, case_rows, delays_of, form_rows, gains_of
+from ryle.bench.channelize import (
+    Arena,
+    ThreeKernelsMeasured,
+    case_rows,
+    delays_of,
+    form_of,
+    form_rows,
+    gains_of,
+)
 from ryle.bench.gpu_timing import Budget, Times, interleave, record
 from ryle.bench.measured import Case, Prepared, forms, long_launch, many_streams, matrix
-from ryle.bench.results import as_json, table
+from ryle.bench.results import Row, as_json, table
 from ryle.bench.three_kernels import Tuning
 from ryle.gpu import GpuUnavailable, gpu_problem, open_gpu
 
@@ -239,7 +247,7 @@ def test_forms_are_held_against_each_other(gpu, monkeypatch):
         "three kernels",
         *(f"three kernels: {p}" for p in ("FIR", "FFT", "rest")),
     }
-    kept = {(r.baseline, r.more["streams"], r.more["policy"], r.more["layout"], r.bits): r for r in fused}
+    kept = {(r.baseline, r.more["streams"], r.more["policy"], r.more["layout"], r.size["bits"]): r for r in fused}
     table = kept["fused, plain", 2, "table", "blocks", 10]
     assert (table.ratio, table.least, table.baseline_value) == (0.5, 0.85, plain.value)
     assert not any(r.more["policy"] == "table" and r.baseline == "three kernels" for r in fused)
@@ -303,27 +311,36 @@ def test_the_file_and_the_table():
     rows = [
         Row(
             "fused",
-            1024,
-            16,
-            10,
             301.23456,
+            "Gsample/s",
+            {"channels": 1024, "taps": 16, "bits": 10},
             baseline="three kernels",
             baseline_value=150.0,
             ratio=2.0,
             target=275.0,
             least=3.0,
         ),
-        Row("three kernels", 1024, 16, 10, 90.0, spread=(89.0, 91.0), target=100.0, more={"streams": 512}),
+        Row(
+            "three kernels",
+            90.0,
+            "Gsample/s",
+            {"channels": 8},
+            spread=(89.0, 91.0),
+            target=100.0,
+            more={"streams": 512},
+        ),
     ]
     saved = json.loads(as_json({"gpu": "some"}, rows))
     assert saved["machine"] == {"gpu": "some"}
     assert saved["results"][0]["value"] == 301.23
     assert {"case", "channels", "taps", "bits", "value", "unit", "baseline", "ratio"} <= set(saved["results"][0])
     assert saved["results"][1]["streams"] == 512
-    shown = table(rows)
-    assert list(shown.columns[7].cells) == ["[green]≥ 275[/]", "[red]≥ 100[/]"]
-    assert list(shown.columns[9].cells) == ["2.00 [red]≥ 3[/]", ""]
-    assert list(shown.columns[4].cells) == ["", "512 streams"]
+    assert (saved["results"][1]["channels"], saved["results"][1]["taps"]) == (8, None)  # all rows have the same keys
+    shown = {column.header: list(column.cells) for column in table(rows, {"form": form_of}).columns}
+    assert shown["target"] == ["[green]≥ 275[/]", "[red]≥ 100, missed[/]"]
+    assert (shown["ratio"], shown["ratio's target"]) == (["2.000", ""], ["[red]≥ 3, missed[/]", ""])
+    assert (shown["taps"], shown["form"]) == (["16", ""], ["", "512 streams"])
+    assert "ratios" not in shown  # nothing to say
 
 
 def test_a_missing_library_is_named(monkeypatch):

@@ -8,10 +8,10 @@ import pytest
 from emulation import EmulatedGpu
 from ryle.bench import correlate as bench
 from ryle.bench import correlations, cublaslt
-from ryle.bench.correlate import COPY, GEMM, Timed, figures, measure, table
+from ryle.bench.correlate import COPY, GEMM, SHOWN, Timed, figures, measure
 from ryle.bench.correlations import Case, all_cases, check, exact_sums, headline_cases, in_form, useful_operations
 from ryle.bench.gpu_timing import Sustained
-from ryle.bench.results import as_json
+from ryle.bench.results import as_json, table
 from ryle.chunk import BLOCK, rows_from_parts
 from ryle.correlate.reference import correlate
 from ryle.gpu import GpuUnavailable
@@ -56,7 +56,7 @@ def test_everything_runs(monkeypatch):
     assert found[3].ratio is None and found[3].baseline == ""  # there is nothing to compare with
     saved = json.loads(as_json({"gpu": "none"}, found))["results"]
     assert all({"case", "inputs", "times", "value", "unit", "baseline", "ratio"} <= set(row) for row in saved)
-    assert table(found).row_count == 6
+    assert table(found, SHOWN).row_count == 6
 
 
 def test_figures_compare_by_turns():

@@ -113,12 +113,12 @@ def test_the_report(tmp_path, capsys, monkeypatch):
     options = TransportOptions(confirm=0.2, seconds=0.1, most=0.05, quick=True)
     done = bench_transport(tmp_path, options, [])
     whole = json.loads((tmp_path / "transport.json").read_text())
-    assert [r["name"] for r in whole["results"]] == [m.name for m in done]
-    by_name = {r["name"]: r for r in whole["results"]}
-    assert by_name["PAPER's packets, 1 instance"]["published"] == 9.9
-    assert by_name["PAPER's packets, 2 instances"]["published"] == 19.8
-    assert by_name["host memory, read and written"]["published"] == 1013
-    assert by_name["8192-byte packets through host memory to 2 GPUs"]["published"] == 360
+    assert [r["case"] for r in whole["results"]] == [row.case for row in done]
+    by_name = {r["case"]: r for r in whole["results"]}
+    assert by_name["PAPER's packets, 1 instance"]["baseline_value"] == 9.9
+    assert by_name["PAPER's packets, 2 instances"]["baseline_value"] == 19.8
+    assert by_name["host memory, read and written"]["baseline_value"] == 1013
+    assert by_name["8192-byte packets through host memory to 2 GPUs"]["baseline_value"] == 360
     assert "needs a ConnectX" in by_name["network card to one GPU, GPUDirect"]["note"]
     text = (tmp_path / "transport.md").read_text()
     assert re.search(r"\| PAPER's packets, 2 instances \| Schollar 2012 \| 19\.8 Gb/s \|", text)
@@ -134,7 +134,7 @@ def test_copy_variants(monkeypatch):
 
     monkeypatch.setattr(transport, "in_child", none)
     (variant,) = transport.copy_variants(1)
-    assert (variant.measured, variant.note) == (None, "not done: no DPDK here")
+    assert (variant.value, variant.more["note"]) == (None, "not done: no DPDK here")
     spread = {"median": 1e6, "low": 9e5, "high": 1.1e6, "windows": 5}
     results = [
         {"variant": "1-copy over net_ring", "packets_per_second": spread, "ratio": {"in_order": 0.95}},
@@ -142,5 +142,5 @@ def test_copy_variants(monkeypatch):
     ]
     monkeypatch.setattr(transport, "in_child", lambda call, seconds: results if seconds == 2 else [])
     one, zero = transport.copy_variants(2)
-    assert one.measured == pytest.approx(65.536) and "0.95 of memcpy in order" in one.note
-    assert zero.measured == 80.0 and "lossless for 2.0 s" in zero.note
+    assert one.value == pytest.approx(65.536) and "0.95 of memcpy in order" in one.more["note"]
+    assert zero.value == 80.0 and "lossless for 2.0 s" in zero.more["note"]

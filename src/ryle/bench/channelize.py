@@ -14,10 +14,10 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 
 from ryle.array.delays import Delays
 from ryle.bench.ahead import compile_ahead
@@ -27,7 +27,7 @@ from ryle.bench.gpu_timing import Budget, Times, interleave, record, sustain
 from ryle.bench.harness import ratios
 from ryle.bench.measured import CHANNELS, KEPT, Case, Measured, Prepared, forms, long_launch, matrix
 from ryle.bench.memory import copy_times, random_bytes
-from ryle.bench.results import Row, as_json, machine, table
+from ryle.bench.results import Row, machine, save, table, wide_console
 from ryle.bench.three_kernels import SOURCE, ThreeKernels, Tuning, defines, tuning_of
 from ryle.channelize import ChannelizerConfig
 from ryle.chunk import BLOCK
@@ -199,8 +199,8 @@ def measure(
 def copy_rows(arena: Arena, seconds: float) -> list[Row]:
     """Time plain copies from device memory to device memory; the first row is the fastest that is not recorded."""
     times, moved = arena.copy_times(seconds)
-    rows = [Row(f"HBM copy: {way}", None, None, None, *_rate(t, moved, "GB/s")) for way, t in times.items()]
-    best = max((row for row in rows if "recorded" not in row.case), key=lambda row: row.value)
+    rows = [Row(f"HBM copy: {way}", **_rate(t, moved, "GB/s")) for way, t in times.items()]
+    best = max((row for row in rows if "recorded" not in row.case), key=lambda row: row.value or 0.0)
     return [replace(best, case="HBM copy"), *rows]
 
 
@@ -265,7 +265,8 @@ def transform_rows(gpu: Gpu, kind: str, size: int, seconds: float, cufftdx: Path
     except (RuntimeError, ValueError):  # not in all sizes and batches
         return []
     times = interleave({kind: lambda stream: plan(source, result, stream)}, gpu, seconds)[kind]
-    row = Row(f"cuFFT {kind}" if kind in KINDS else f"{kind} c2c", size, None, None, *_rate(times, values, "Gvalue/s"))
+    name = f"cuFFT {kind}" if kind in KINDS else f"{kind} c2c"
+    row = Row(name, **_rate(times, values, "Gvalue/s"), size={"channels": size})
     row.more["bytes"] = 16 * scale
     return [row]
 
@@ -304,27 +305,41 @@ def energy_rows(gpu: Gpu, case: Case, real: Measured | None, baseline: Measured,
         prepared = measured.prepare(case)
         assert prepared is not None
         found = sustain(record(prepared.launch, stream), stream, seconds / len(forms), meter)
-        row = Row(measured.name, case.channels, case.taps, case.bits, found.joules / case.samples * 1e9, "J/Gsample")
+        row = Row(measured.name, found.joules / case.samples * 1e9, "J/Gsample", _size(case))
         row.more |= {"watts": found.joules / found.seconds, "sm_clock": found.clock}
         row.more["sustained"] = case.samples / found.seconds / 1e9  # Gsample/s
         rows.append(row)
-    if len(rows) == 2:
+    joules = [row.value for row in rows if row.value is not None]
+    if len(joules) == 2:
         rows[0].baseline, rows[0].baseline_value = rows[1].case, rows[1].value
-        rows[0].ratio = rows[0].value / rows[1].value
+        rows[0].ratio = joules[0] / joules[1]
     return rows
 
 
 def _row(name: str, case: Case, times: Times) -> Row:
-    row = Row(name, case.channels, case.taps, case.bits, *_rate(times, case.samples, "Gsample/s"))
+    row = Row(name, **_rate(times, case.samples, "Gsample/s"), size=_size(case))
     row.more = {"streams": case.streams, "spectra": case.spectra, "layout": case.layout, "policy": case.policy}
     row.more["seconds"] = sum(times.seconds) * times.repeats
     return row
 
 
-def _rate(times: Times, count: float, unit: str) -> tuple[float, str, str, None, None, tuple[float, float]]:
-    """Give the fields of a row from its value to its spread."""
+def _size(case: Case) -> dict[str, int]:
+    return {"channels": case.channels, "taps": case.taps, "bits": case.bits}
+
+
+def _rate(times: Times, count: float, unit: str) -> dict[str, Any]:
+    """Give a row's value, unit and spread."""
     low, high = times.quartiles
-    return count / times.median / 1e9, unit, "", None, None, (count / high / 1e9, count / low / 1e9)
+    return {"value": count / times.median / 1e9, "unit": unit, "spread": (count / high / 1e9, count / low / 1e9)}
+
+
+def form_of(row: Row) -> str:
+    """Say what is unusual of how a case was launched."""
+    streams = row.more.get("streams", 2)
+    form = [f"{streams} streams"] if streams != 2 else []
+    form += [row.more["layout"]] if row.more.get("layout", "blocks") != "blocks" else []
+    form += ["packets"] if row.more.get("policy", "flat") != "flat" else []
+    return ", ".join(form)
 
 
 def _compare(row: Row, times: Times, name: str, baseline: Times, count: float, baseline_count: float) -> None:
@@ -355,9 +370,7 @@ def bench_channelize(
     from ryle.gpu import open_gpu
 
     gpu = open_gpu()
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
+    console = wide_console()
     begin = time.monotonic()
     limit = (55.0 if quick else 210.0) if seconds is None else seconds
     with console.status("measuring") as status:
@@ -365,14 +378,11 @@ def bench_channelize(
             gpu, fused_form(), seconds=limit, full=full, quick=quick, cufftdx=cufftdx, progress=status.update
         )
     about = machine(gpu) | {"seconds": round(time.monotonic() - begin, 1)}
-    console.print(f"{about['gpu']}, {about['cuda']}, {about['date']}, {about['seconds']} s", highlight=False)
+    console.print(f"{about['gpu']}, {about['cuda']}, {about['date']}, {about['seconds']} s")
     # The matrix and the library's transforms are for the file and its pictures.
-    console.print(
-        table([row for row in rows if row.taps in (None, 16) and row.bits in (None, 8, 10) and row.unit != "Gvalue/s"])
-    )
-    if path:
-        path.write_text(as_json(about, rows))
-        console.print(f"written: {path}")
+    plain = [row for row in rows if row.size.get("taps", 16) == 16 and row.size.get("bits", 8) in (8, 10)]
+    console.print(table([row for row in plain if row.unit != "Gvalue/s"], {"form": form_of}))
+    save(path, about, rows, console)
 
 
 def fused_form() -> Callable[[Gpu, Arena], Measured] | None:

@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from ryle.bench.ahead import compile_ahead
 from ryle.bench.correlations import Case, Work, all_cases, check, headline_cases
@@ -25,7 +23,7 @@ from ryle.bench.cublaslt import MatrixProduct
 from ryle.bench.gpu_timing import Launch, Sustained, sustain
 from ryle.bench.harness import ratios, take_turns
 from ryle.bench.memory import copies, random_bytes
-from ryle.bench.results import as_json, machine
+from ryle.bench.results import Columns, Row, machine, save, table, wide_console
 from ryle.chunk import BLOCK, product_inputs
 from ryle.correlate.multiply import kernel_for
 from ryle.gpu import Gpu, GpuUnavailable, open_gpu
@@ -70,46 +68,6 @@ class Timed:
         return statistics.median(self.amounts)
 
 
-@dataclass(slots=True)
-class Figure:
-    """One measured figure.
-
-    Parameters
-    ----------
-    case : str
-        What was timed.
-    inputs, times : int, optional
-        Its size, where it has one.
-    value : float
-        Median of the turns, in `unit`.
-    unit : str
-        ``"TOPS"`` (useful ones, 10¹² a second) or ``"TB/s"`` (read and written).
-    baseline : str
-        What it is compared with; empty if with nothing.
-    ratio : float, optional
-        Median over the turns of `value` over the baseline's.
-    spread : tuple of float
-        Lowest and highest turn, in `unit`.
-    target, least : float, optional
-        What the value, and the ratio, are to reach.
-    more : dict
-        ``peak``: share of the dense peak, ``memory``: of the copy's rate, ``product``: of the matrix product's,
-        ``portable``: times the portable kernel's, ``joules``: for 10¹² complex products, ``watts``, ``sm_clock``.
-    """
-
-    case: str
-    inputs: int | None
-    times: int | None
-    value: float
-    unit: str
-    baseline: str
-    ratio: float | None
-    spread: tuple[float, float]
-    target: float | None = None
-    least: float | None = None
-    more: dict[str, float] = field(default_factory=dict)
-
-
 def prepare(gpu: Gpu, cases: Sequence[Case], nbytes: int, progress: Callable[[str], None]) -> list[Timed]:
     """Check all cases and give them with what they are compared with."""
     nbytes = min(nbytes, gpu.memory_bytes // 8 >> 26 << 26)
@@ -141,7 +99,7 @@ def measure(
     seconds: float = 200.0,
     nbytes: int = _BYTES,
     progress: Callable[[str], None] = lambda _: None,
-) -> list[Figure]:
+) -> list[Row]:
     """Measure all cases, one after the other, `turns` times.
 
     Parameters
@@ -177,12 +135,17 @@ def measure(
     return figures(timed, PEAKS.get(gpu.name, math.nan))
 
 
-def figures(timed: Sequence[Timed], peak: float) -> list[Figure]:
-    """Compare what was timed; the copy first, by the faster of its ways."""
+def figures(timed: Sequence[Timed], peak: float) -> list[Row]:
+    """Compare what was timed; the copy first, by the faster of its ways.
+
+    Useful operations count, 10¹² a second; of copies, bytes read and written. What rows say more: ``peak`` is the
+    share of the dense peak, ``memory`` of the copy's rate, ``product`` of the matrix product's; ``portable`` is how
+    many times the portable kernel's, ``joules`` what 10¹² complex products take.
+    """
     by_case = {each.case: each for each in timed if each.case is not None}
     product = next((each for each in timed if each.name == GEMM), None)
     copy = max((each for each in timed if not each.operations), key=lambda each: each.median)
-    found = [Figure(COPY, None, None, copy.median / 1e12, "TB/s", "", None, _spread(copy))]
+    found = [Row(COPY, copy.median / 1e12, "TB/s", spread=_spread(copy))]
     for each in timed:
         case, target, least, baseline = each.case, None, None, product if each.operations else copy
         if case is not None:
@@ -192,17 +155,17 @@ def figures(timed: Sequence[Timed], peak: float) -> list[Figure]:
             other = case.form if case.form != "K-blocks" else str(case.times)
             least = LEAST.get(other) if baseline else None
             target = target * SHARES[other] if target and other in SHARES else None
-        figure = Figure(
+        row = Row(
             each.name,
-            None if case is None else case.inputs,
-            None if case is None else case.times,
             each.median / 1e12,
             "TOPS" if each.operations else "TB/s",
-            "" if baseline is None else _named(baseline),
-            _ratio(each, baseline),
-            _spread(each),
-            target,
-            least,
+            {} if case is None else {"inputs": case.inputs, "times": case.times},
+            baseline="" if baseline is None else _named(baseline),
+            baseline_value=None if baseline is None else baseline.median / 1e12,
+            ratio=_ratio(each, baseline),
+            spread=_spread(each),
+            target=target,
+            least=least,
         )
         seconds = statistics.median(turn.seconds for turn in each.turns)
         joules = statistics.median(turn.joules for turn in each.turns)
@@ -212,8 +175,8 @@ def figures(timed: Sequence[Timed], peak: float) -> list[Figure]:
             more |= {"peak": each.median / peak, "joules": 8e12 * joules / each.operations}
             more["product"] = _ratio(each, product) or math.nan
             more["portable"] = _ratio(each, by_case.get(Case("portable", case.inputs)) if case else None) or math.nan
-        figure.more = {name: value for name, value in more.items() if not math.isnan(value)}
-        found.append(figure)
+        row.more = {name: value for name, value in more.items() if not math.isnan(value)}
+        found.append(row)
     return found
 
 
@@ -231,26 +194,17 @@ def _spread(timed: Timed) -> tuple[float, float]:
     return min(timed.amounts) / 1e12, max(timed.amounts) / 1e12
 
 
-def table(found: Sequence[Figure]) -> Table:
-    """Show the figures."""
-    shown = Table("case", "inputs", "times", "value", "turns", "target", "ratio", "to", "product", "peak", "copy", "J")
-    for column in (1, 2, 3, 4, 5, 6, 8, 9, 10, 11):
-        shown.columns[column].justify = "right"
-    for f in found:
-        met = "" if f.target is None else "[green]" if f.value >= f.target else "[red]"
-        kept = "" if f.least is None or f.ratio is None else "[green]" if f.ratio >= f.least else "[red]"
-        shown.add_row(
-            f.case,
-            *("" if n is None else str(n) for n in (f.inputs, f.times)),
-            f"{f.value:.4g} {f.unit}",
-            f"{f.spread[0]:.4g}-{f.spread[1]:.4g}",
-            "" if f.target is None else f"{met}≥ {f.target:g}[/]",
-            "" if f.ratio is None else f"{f.ratio:.2f}" + (f" {kept}≥ {f.least:g}[/]" if kept else ""),
-            f.baseline,
-            *(f"{f.more[name]:.0%}" if name in f.more else "" for name in ("product", "peak", "memory")),
-            f"{f.more['joules']:.2f}" if "joules" in f.more else "",
-        )
-    return shown
+def _share(name: str) -> Callable[[Row], str]:
+    return lambda row: f"{row.more[name]:.0%}" if name in row.more else ""
+
+
+#: Columns of the table, beside those of all rows.
+SHOWN: Columns = {
+    "product": _share("product"),
+    "peak": _share("peak"),
+    "copy": _share("memory"),
+    "J": lambda row: f"{row.more['joules']:.2f}" if "joules" in row.more else "",
+}
 
 
 def bench_correlate(path: Path | None, turns: int, seconds: float | None = None, quick: bool = False) -> None:
@@ -272,9 +226,7 @@ def bench_correlate(path: Path | None, turns: int, seconds: float | None = None,
     SystemExit
         If there is no GPU; says why.
     """
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=180)
+    console = wide_console()
     try:
         gpu = open_gpu()
     except GpuUnavailable as reason:
@@ -293,8 +245,6 @@ def bench_correlate(path: Path | None, turns: int, seconds: float | None = None,
         compile_ahead((case.variant(gpu) for case in cases), gpu.arch)
         found = measure(gpu, cases, turns, budget - (time.monotonic() - begin), progress=progress)
     about = machine(gpu) | {"turns": turns, "seconds": round(time.monotonic() - begin, 1)}
-    console.print(f"{about['gpu']}, {about['cuda']}, {about['date']}, {about['seconds']} s", highlight=False)
-    console.print(table(found))
-    if path is not None:
-        path.write_text(as_json(about, found))
-        console.print(f"written: {path}")
+    console.print(f"{about['gpu']}, {about['cuda']}, {about['date']}, {about['seconds']} s")
+    console.print(table(found, SHOWN))
+    save(path, about, found, console)

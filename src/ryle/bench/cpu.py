@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import statistics
-from collections.abc import Callable
-from dataclasses import asdict
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy
-from rich.console import Console
-from rich.table import Table
 
-from ryle import __version__
 from ryle.bench import fengine, fx, xengine
 from ryle.bench.harness import in_child
-from ryle.bench.results import commit
-from ryle.bench.timing import Figure
+from ryle.bench.results import Row, host, save, table, wide_console
 from ryle.channelize.cpu import instruction_sets
 from ryle.correlate.cpu import available_kernels
 
 #: What is measured, each in a process of its own.
-PARTS: dict[str, Callable[[], list[Figure]]] = {
+PARTS: dict[str, Callable[[], list[Row]]] = {
     "F-engine": fengine.run,
     "X-engine": xengine.run,
     "F and X": fx.run,
@@ -36,35 +29,13 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DU
 
 
 def machine() -> dict[str, Any]:
-    """Describe this machine, this program and the libraries that the baselines come from."""
-    return {
-        "cpu": cpu_model(),
-        "cores": os.cpu_count(),
+    """Describe this computer, this program and the libraries that the baselines come from."""
+    return host() | {
         "f_instruction_set": instruction_sets()[0],
         "x_kernel": available_kernels()[0],
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "ryle": __version__,
-        "commit": commit(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
         "scipy": scipy.__version__,
         "blas": np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"],
-        "system": platform.platform(),
     }
-
-
-def cpu_model() -> str:
-    """Name of the CPU; family and model too, since virtual machines shorten names."""
-    fields = {}
-    try:
-        for line in Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines():
-            key, _, value = line.partition(":")
-            fields[key.strip()] = value.strip()
-    except OSError:
-        pass
-    if "model name" not in fields:
-        return platform.processor() or platform.machine()
-    return f"{fields['model name']} (family {fields.get('cpu family')}, model {fields.get('model')})"
 
 
 def _stolen() -> tuple[float, float]:
@@ -76,7 +47,7 @@ def _stolen() -> tuple[float, float]:
     return ticks[7], sum(ticks)
 
 
-def measure(runs: int, progress: Callable[[str], None] = lambda _: None) -> list[Figure]:
+def measure(runs: int, progress: Callable[[str], None] = lambda _: None) -> list[Row]:
     """Run everything `runs` times in fresh processes and combine the figures.
 
     Parameters
@@ -88,63 +59,46 @@ def measure(runs: int, progress: Callable[[str], None] = lambda _: None) -> list
 
     Returns
     -------
-    list of Figure
-        Medians over the runs; `spread` is the least and the greatest ratio of any run.
+    list of Row
+        Medians over the runs; `ratio_spread` is the least and the greatest ratio of any run.
     """
     for name in _ONE_THREAD:
         os.environ[name] = "1"  # the libraries read this when the new process loads them
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "RYLE_CPU_KERNEL"):
         os.environ.pop(name, None)  # the baseline, too, is to run in the form that suits this CPU
-    found: dict[str, list[Figure]] = {}
+    found: dict[str, list[Row]] = {}
     for number in range(runs):
         for part, call in PARTS.items():
             progress(f"run {number + 1} of {runs}: {part}")
-            for figure in in_child(call):
-                found.setdefault(figure.case, []).append(figure)
-    return [combine(figures) for figures in found.values()]
+            for row in in_child(call):
+                found.setdefault(row.case, []).append(row)
+    return [combine(rows) for rows in found.values()]
 
 
-def combine(figures: list[Figure]) -> Figure:
-    """Make one figure of several runs' figures of one case."""
+def combine(rows: list[Row]) -> Row:
+    """Make one row of several runs' rows of one case."""
 
-    def median(values: list[float | None]) -> float | None:
+    def median(values: Iterable[float | None]) -> float | None:
         known = [value for value in values if value is not None]
         return statistics.median(known) if known else None
 
-    first = figures[0]
-    ratios = [figure.ratio for figure in figures if figure.ratio is not None]
-    return Figure(
-        first.case,
-        statistics.median(figure.value for figure in figures),
-        first.unit,
-        first.baseline,
-        median([figure.baseline_value for figure in figures]),
-        median([figure.ratio for figure in figures]),
-        (min(ratios), max(ratios)) if ratios else None,
-        first.target,
-        median([figure.limit for figure in figures]),
-        {name: statistics.median(figure.notes[name] for figure in figures) for name in first.notes},
+    ratios = [row.ratio for row in rows if row.ratio is not None]
+    return replace(
+        rows[0],
+        value=median(row.value for row in rows),
+        baseline_value=median(row.baseline_value for row in rows),
+        ratio=median(ratios),
+        ratio_spread=(min(ratios), max(ratios)) if ratios else None,
+        more={name: statistics.median(row.more[name] for row in rows) for name in rows[0].more},
     )
 
 
-def table(figures: list[Figure]) -> Table:
-    """Show figures: ratios are of time over the baseline's time, so less is better."""
-    shown = Table("case", "value", "baseline", "time ratio", "range of runs", "target", "met", "share of limit")
-    for column in (1, 2, 3, 4, 5, 7):
-        shown.columns[column].justify = "right"
-    for f in figures:
-        met = "" if f.target is None or f.ratio is None else "[green]yes[/]" if f.ratio <= f.target else "[red]no[/]"
-        shown.add_row(
-            f.case,
-            f"{f.value:.3g} {f.unit}",
-            "" if f.baseline_value is None else f"{f.baseline_value:.3g}",
-            "" if f.ratio is None else f"{f.ratio:.3f}",
-            "" if f.spread is None else f"{f.spread[0]:.3f}-{f.spread[1]:.3f}",
-            "" if f.target is None else f"≤ {f.target:g}",
-            met,
-            "" if f.limit is None else f"{f.value / f.limit:.0%}",
-        )
-    return shown
+def _further(row: Row) -> str:
+    """Say the share of what the machine could do at most, where that is known, and whatever else is."""
+    found = {name.replace("_", " "): f"{value:.4g}" for name, value in row.more.items() if name != "limit"}
+    if "limit" in row.more and row.value is not None:
+        found |= {"share of limit": f"{row.value / row.more['limit']:.0%}"}
+    return ", ".join(f"{name} {value}" for name, value in found.items())
 
 
 def bench_cpu(runs: int, path: Path | None = None) -> None:
@@ -157,13 +111,11 @@ def bench_cpu(runs: int, path: Path | None = None) -> None:
     path : Path, optional
         File to write.
     """
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
+    console = wide_console()
     about = machine()
     with console.status("measuring") as status:
         before, load = _stolen(), os.getloadavg()[0]
-        figures = measure(runs, status.update)
+        rows = measure(runs, status.update)
         after = _stolen()
     about |= {
         "runs": runs,
@@ -171,25 +123,8 @@ def bench_cpu(runs: int, path: Path | None = None) -> None:
         "stolen": round((after[0] - before[0]) / max(1, after[1] - before[1]), 4),
     }
     console.print(
-        f"{about['cpu']}, one core of {about['cores']}; F-engine {about['f_instruction_set']}, "
-        f"X-engine {about['x_kernel']}; load {load:.1f} before, {about['stolen']:.1%} of the time stolen",
-        highlight=False,
+        f"{about['cpu']}, one core of {about['cores']}; F-engine {about['f_instruction_set']}, X-engine "
+        f"{about['x_kernel']}; load {load:.1f} before, {about['stolen']:.1%} of the time stolen; ratios are of times"
     )
-    console.print(table(figures))
-    for figure in figures:
-        if figure.notes:
-            notes = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in figure.notes.items())
-            console.print(f"{figure.case}: {notes}")
-    if path:
-        path.write_text(json.dumps({"machine": about, "results": [_row(f) for f in figures]}, indent=1) + "\n")
-        console.print(f"written: {path}")
-
-
-def _row(figure: Figure) -> dict[str, Any]:
-    def short(value: Any) -> Any:
-        if isinstance(value, float):
-            return float(f"{value:.4g}")
-        return [short(v) for v in value] if isinstance(value, tuple) else value
-
-    row = {key: short(value) for key, value in asdict(figure).items() if key != "notes"}
-    return row | {name: short(value) for name, value in figure.notes.items()}
+    console.print(table(rows, {"more": _further}))
+    save(path, about, rows, console)

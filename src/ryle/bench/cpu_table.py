@@ -13,17 +13,17 @@ def row(figure: dict[str, Any]) -> str:
     """Write a figure's line."""
 
     def shown(key: str, form: str = "{:.3g}") -> str:
-        return "" if figure[key] is None else form.format(figure[key])
+        return "" if figure.get(key) is None else form.format(figure[key])
 
-    spread = figure["spread"]
+    spread = figure.get("ratio_spread")
     cells = (
         figure["case"],
         f"{figure['value']:.3g} {figure['unit']}",
         shown("baseline_value"),
         shown("ratio", "{:.3f}"),
         f"{spread[0]:.3f} to {spread[1]:.3f}" if spread else "",
-        shown("target", "≤ {:g}"),
-        f"{figure['value'] / figure['limit']:.0%}" if figure["limit"] else "",
+        shown("most", "≤ {:g}"),
+        f"{figure['value'] / figure['limit']:.0%}" if figure.get("limit") else "",
     )
     return f"| {' | '.join(cells)} |\n"
 

@@ -8,7 +8,6 @@ that sending them takes half of each. Several correlators may run at the same ti
 from __future__ import annotations
 
 import json
-import os
 import resource
 import socket
 import subprocess
@@ -17,17 +16,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 from rich.console import Console
-from rich.table import Table
 
-from ryle import __version__
-from ryle.bench.results import Row, as_json, commit
+from ryle.bench.results import Columns, Row, host, save, table
 from ryle.bench.traffic import stolen_seconds
 
 _LOSSES = ("missing", "late", "duplicate", "malformed", "kernel_drops")
@@ -239,13 +234,10 @@ def _row(correlator: Correlator, copies: int, found: Sequence[dict[str, Any]], m
     lost = sum(n for f in found for classes in f["lost"].values() for n in classes.values())
     return Row(
         case=f"{copies} × ryle run, real time" if copies > 1 else "ryle run, real time",
-        channels=correlator.channels,
-        taps=correlator.taps,
-        bits=10,
         value=copies * correlator.gbps,
         unit="Gb/s of samples",
+        size={"antennas": correlator.antennas, "channels": correlator.channels, "taps": correlator.taps, "bits": 10},
         more={
-            "antennas": correlator.antennas,
             "backend": correlator.backend,
             "heap_mb": round(correlator.heap_bytes * 1e-6, 1),
             "integration_s": round(correlator.seconds, 3),
@@ -259,38 +251,18 @@ def _row(correlator: Correlator, copies: int, found: Sequence[dict[str, Any]], m
     )
 
 
-def shown(rows: Sequence[Row]) -> Table:
-    """Show what was run."""
-    table = Table("run", "samples", "X-heaps", "integrations", "lost", "CPU (stolen)")
-    for r in rows:
-        m = r.more
-        counts = zip(m["whole_between_first_and_last"], m["integrations"], strict=True)
-        table.add_row(
-            f"{r.case}\n{m['antennas']} antennas",
-            f"{r.value:.3g} Gb/s",
-            f"{m['heap_mb']:g} MB\nevery {m['integration_s']:g} s",
-            "\n".join(f"{n}; inner {w} of {n - 2} whole" for w, n in counts),
-            f"[{'red' if m['lost_packets'] else 'green'}]{m['lost_packets']} packets[/]",
-            f"{m['cpu_s']:.0f} s in {m['wall_s']:.0f}\n({m['stolen_s']:.1f})",
-        )
-    return table
+def _inner(row: Row) -> str:
+    counts = zip(row.more["whole_between_first_and_last"], row.more["integrations"], strict=True)
+    return "\n".join(f"{n}; inner {w} of {n - 2} whole" for w, n in counts)
 
 
-def about() -> dict[str, Any]:
-    """Describe this machine and this program."""
-    names = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if "model name" in line
-    ]
-    return {
-        "cpu": names[0] if names else "unknown",
-        "cores": os.cpu_count(),
-        "numpy": np.__version__,
-        "ryle": __version__,
-        "commit": commit(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }
+#: Columns of the table, beside those of all rows.
+SHOWN: Columns = {
+    "X-heaps": lambda row: f"{row.more['heap_mb']:g} MB\nevery {row.more['integration_s']:g} s",
+    "integrations": _inner,
+    "lost": lambda row: f"[{'red' if row.more['lost_packets'] else 'green'}]{row.more['lost_packets']} packets[/]",
+    "CPU (stolen)": lambda row: f"{row.more['cpu_s']:.0f} s in {row.more['wall_s']:.0f}\n({row.more['stolen_s']:.1f})",
+}
 
 
 def bench_engine(
@@ -328,8 +300,6 @@ def bench_engine(
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         more = {"cpu_s": cpu, "wall_s": max(f["wall"] for f in found), "stolen_s": stolen_seconds() - stolen}
         rows.append(_row(correlator, copies, found, more))
-        console.print(shown(rows[-1:]))
-    if path is not None:
-        path.write_text(as_json(about(), rows))
-        console.print(f"wrote {path}")
+        console.print(table(rows[-1:], SHOWN))
+    save(path, host(), rows, console)
     return rows

@@ -15,7 +15,8 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-from ryle.bench.timing import Figure, compare, interleave
+from ryle.bench.results import Row
+from ryle.bench.timing import compare, interleave
 from ryle.channelize import Blocks, ChannelizerConfig, Delays
 from ryle.channelize import _native as native
 from ryle.channelize.cpu import CpuChannelizer, instruction_sets
@@ -52,7 +53,7 @@ def noise_chunk(inputs: int, samples: int, timestamp: int = 0) -> SampleChunk:
     return SampleChunk(timestamp, data, np.ones((inputs, packets), np.uint8), PACKET)
 
 
-def run(channels: int = 4096, spectra: int = 256, rounds: int = 15) -> list[Figure]:
+def run(channels: int = 4096, spectra: int = 256, rounds: int = 15) -> list[Row]:
     """Time the channelizer and its parts.
 
     Parameters
@@ -86,15 +87,15 @@ def run(channels: int = 4096, spectra: int = 256, rounds: int = 15) -> list[Figu
     for name in ("F-engine", *parts):
         ratio, spread = compare(times[name], times[BASELINE])
         figures.append(
-            Figure(
+            Row(
                 f"{name}, {sizes}" if name == "F-engine" else f"F-engine part: {name}",
                 samples / seconds[name] / 1e9,
                 "Gsample/s",
-                BASELINE,
-                samples / seconds[BASELINE] / 1e9,
-                ratio,
-                spread,
-                TARGET if name == "F-engine" else None,
+                baseline=BASELINE,
+                baseline_value=samples / seconds[BASELINE] / 1e9,
+                ratio=ratio,
+                ratio_spread=spread,
+                most=TARGET if name == "F-engine" else None,
             )
         )
     return figures

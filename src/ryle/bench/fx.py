@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from ryle.bench.fengine import BITS, PACKET, TAPS, noise_chunk, transform_baseline
-from ryle.bench.timing import Figure, compare, interleave
+from ryle.bench.results import Row
+from ryle.bench.timing import compare, interleave
 from ryle.bench.xengine import product_baseline, random_voltages
 from ryle.channelize import Blocks, Spectra
 from ryle.chunk import Integration, SampleChunk
@@ -96,7 +97,7 @@ class _Stream:
         self._chunk = SampleChunk(chunk.end, chunk.data, chunk.present, chunk.packet_samples)
 
 
-def run(antennas: int = 32, rounds: int = 9) -> list[Figure]:
+def run(antennas: int = 32, rounds: int = 9) -> list[Row]:
     """Time F and X together.
 
     Parameters
@@ -136,20 +137,20 @@ def run(antennas: int = 32, rounds: int = 9) -> list[Figure]:
     samples = inputs * chunk.samples / 1e9
     sizes = f"{antennas} dual-polarization antennas, {CHANNELS} channels, {TAPS} taps, {BITS} bit"
     return [
-        Figure(
+        Row(
             f"F and X in one process, {sizes}, batches of {shape.batch} spectra",
             samples / statistics.median(times["correlator"]),
             "Gsample/s",
-            BASELINE,
-            samples / statistics.median(baseline),
-            ratio,
-            spread,
-            notes={"bandwidth_mhz": samples / inputs / statistics.median(times["correlator"]) * 500},
+            baseline=BASELINE,
+            baseline_value=samples / statistics.median(baseline),
+            ratio=ratio,
+            ratio_spread=spread,
+            more={"bandwidth_mhz": samples / inputs / statistics.median(times["correlator"]) * 500},
         )
     ]
 
 
-def memory(batches: int = 20) -> list[Figure]:
+def memory(batches: int = 20) -> list[Row]:
     """Measure what a process that correlates the demo's array needs, and what it needs ten times later.
 
     Parameters
@@ -175,11 +176,11 @@ def memory(batches: int = 20) -> list[Figure]:
         peaks.append(peak_memory())
     name = f"Peak memory, demo: {len(observed.antennas)} antennas, {observed.fengine.channels} channels"
     return [
-        Figure(
+        Row(
             name,
             peaks[0],
             "MiB",
-            notes={"libraries_mib": before, "ten_times_later_mib": peaks[1]},
+            more={"libraries_mib": before, "ten_times_later_mib": peaks[1]},
         )
     ]
 

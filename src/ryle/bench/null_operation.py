@@ -25,10 +25,10 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 
 from ryle.array.delays import Delays
-from ryle.bench.engine import Correlator, about, free_run
+from ryle.bench.engine import Correlator, free_run
 from ryle.bench.harness import Answers, Child, ratios, say, serve, take_turns
 from ryle.bench.lossless import Search, Trial, highest_lossless, taken_seconds
-from ryle.bench.results import Row, as_json
+from ryle.bench.results import Row, host, save
 from ryle.channelize import ChannelizerConfig, Layout, Spectra, registry
 from ryle.channelize.channelizer import prepared_output
 from ryle.chunk import Integration, PacketChunk, SampleChunk, SampleWindow, SpectraChunk
@@ -243,9 +243,6 @@ def rows(
         found.append(
             Row(
                 case=f"{engine.upper()}-engine without operation",
-                channels=None,
-                taps=None,
-                bits=None,
                 value=statistics.median(rate[True]),
                 unit="Gb/s without loss",
                 baseline="ryle capture",
@@ -283,8 +280,7 @@ def main() -> None:
         asked.most,
         lambda text: console.print(text, highlight=False),
     )
-    if asked.json is not None:
-        asked.json.write_text(as_json(about(), found))
+    save(asked.json, host(), found, console)
     print(json.dumps([{"case": r.case, "gbps": r.value, "ratio": r.ratio} for r in found]))
 
 

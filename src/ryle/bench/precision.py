@@ -25,7 +25,7 @@ from rich.table import Table
 
 from ryle.array.delays import Delays
 from ryle.bench.cufft import Plan, cufft_problem
-from ryle.bench.results import commit
+from ryle.bench.results import commit, cpu_model
 from ryle.channelize import ChannelizerConfig, make_channelizer
 from ryle.channelize.channelizer import Channelizer
 from ryle.chunk import SampleChunk
@@ -371,8 +371,6 @@ def bench_precision(backend: str = "cpu", bits: int = 16, path: Path | None = No
         else:
             transforms |= {f"cuFFT, {name} precision": library_transform(gpu, kind) for name, kind in LIBRARY.items()}
     else:
-        from ryle.bench.cpu import cpu_model
-
         where = cpu_model()
     begin = time.monotonic()
     with console.status("measuring") as status:

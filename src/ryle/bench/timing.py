@@ -5,50 +5,9 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 
 from ryle.bench.harness import quartiles, ratios, take_turns
-
-
-@dataclass(slots=True)
-class Figure:
-    """One measured figure.
-
-    Parameters
-    ----------
-    case : str
-        What was timed, with its sizes.
-    value : float
-        Median, in `unit`.
-    unit : str
-        Unit of `value`, `baseline_value` and `limit`.
-    baseline : str
-        What it is compared with; empty if with nothing.
-    baseline_value : float, optional
-        The baseline's median in the same unit.
-    ratio : float, optional
-        Median over the rounds of time over the baseline's time.
-    spread : tuple of float, optional
-        First and last quartile of those ratios (over the rounds of one run; over runs, their extremes).
-    target : float, optional
-        What `ratio` must not pass.
-    limit : float, optional
-        The most that the machine could do, where that is known, in `unit`.
-    notes : dict
-        Further numbers.
-    """
-
-    case: str
-    value: float
-    unit: str
-    baseline: str = ""
-    baseline_value: float | None = None
-    ratio: float | None = None
-    spread: tuple[float, float] | None = None
-    target: float | None = None
-    limit: float | None = None
-    notes: dict[str, float] = field(default_factory=dict)
 
 
 def interleave(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:

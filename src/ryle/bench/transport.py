@@ -8,26 +8,20 @@ says what this machine's processor and memory take, not what a card does.
 
 from __future__ import annotations
 
-import json
 import os
-import platform
-import socket
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-from ryle import __version__
 from ryle.bench import dpdk
 from ryle.bench.bandwidth import host_and_gpus, host_memory
 from ryle.bench.harness import in_child
 from ryle.bench.lossless import Search, Trial, highest_lossless
-from ryle.bench.results import commit
+from ryle.bench.results import Row, host, save, table
 from ryle.bench.transport_link import WAYS, Link, Way
 from ryle.engines.capture import To
 from ryle.gpu import Gpu, GpuUnavailable, open_gpu
@@ -44,9 +38,17 @@ UNRUN = {
 }
 
 
-@dataclass
-class Measurement:
-    """One experiment.
+def experiment(
+    name: str,
+    paper: str,
+    published: float | None,
+    published_on: str,
+    measured: float | None,
+    unit: str,
+    note: str = "",
+    search: Search | None = None,
+) -> Row:
+    """Make the row of one experiment.
 
     Parameters
     ----------
@@ -67,15 +69,8 @@ class Measurement:
     search : Search, optional
         All trials of a search for the highest rate.
     """
-
-    name: str
-    paper: str
-    published: float | None
-    published_on: str
-    measured: float | None
-    unit: str
-    note: str = ""
-    search: Search | None = field(default=None, repr=False)
+    more = {"published_on": published_on, "note": note, "search": search}
+    return Row(name, measured, unit, baseline=paper, baseline_value=published, more=more)
 
 
 @dataclass(frozen=True)
@@ -103,9 +98,7 @@ class TransportOptions:
     ways: tuple[Way, ...] = WAYS
 
 
-def measure(
-    options: TransportOptions, gpus: Sequence[Gpu], say: Callable[[str], None] = lambda _: None
-) -> list[Measurement]:
+def measure(options: TransportOptions, gpus: Sequence[Gpu], say: Callable[[str], None] = lambda _: None) -> list[Row]:
     """Do all experiments that can be done here.
 
     Parameters
@@ -154,23 +147,23 @@ def measure(
         say("[bold]copy variants through DPDK[/]")
         for variant in copy_variants(options.confirm):
             done.append(variant)
-            say(f"  {variant.name}: {_value(variant.measured, 'Gb/s')} {variant.note}")
+            say(f"  {variant.case}: {_value(variant.value, 'Gb/s')} {variant.more['note']}")
     if len(gpus) < 2:
         hardware = "ConnectX-7, DRAM, 2 RTX A6000 or RTX 4070"
         name = "8192-byte packets through host memory to 2 GPUs"
-        done.append(Measurement(name, LIU, 360.0, hardware, None, "Gb/s", "not done: there are no two GPUs here"))
+        done.append(experiment(name, LIU, 360.0, hardware, None, "Gb/s", "not done: there are no two GPUs here"))
     for name, rate in UNRUN.items():
         why = "not done: needs a ConnectX card and GPUDirect"
-        done.append(Measurement(name, LIU, rate, "ConnectX-7, RTX A6000", None, "Gb/s", why))
+        done.append(experiment(name, LIU, rate, "ConnectX-7, RTX A6000", None, "Gb/s", why))
     return done
 
 
-def _memory(options: TransportOptions, gpus: Sequence[Gpu], say: Callable[[str], None]) -> list[Measurement]:
+def _memory(options: TransportOptions, gpus: Sequence[Gpu], say: Callable[[str], None]) -> list[Row]:
     say("[bold]memory[/]")
     threads = len(os.sched_getaffinity(0))
     rate = host_memory(threads, options.seconds) * 8e-9
     done = [
-        Measurement(
+        experiment(
             "host memory, read and written",
             LIU,
             1013.0,
@@ -191,26 +184,26 @@ def _memory(options: TransportOptions, gpus: Sequence[Gpu], say: Callable[[str],
         for (memory, way), found in host_and_gpus(gpus[:n], min(1.0, options.seconds)).items():
             name = f"{way}, {memory}, {n} GPU{'s' * (n > 1)}"
             value = published.get((memory, way)) if n == 1 else None
-            done.append(Measurement(name, LIU, value, "RTX A6000, PCIe 4.0", found * 1e-9, "GB/s"))
+            done.append(experiment(name, LIU, value, "RTX A6000, PCIe 4.0", found * 1e-9, "GB/s"))
             say(f"  {name}: {found * 1e-9:.1f} GB/s")
     if not gpus:
         for (memory, way), value in published.items():
             name = f"{way}, {memory}, 1 GPU"
-            done.append(Measurement(name, LIU, value, "RTX A6000, PCIe 4.0", None, "GB/s", "not done: no GPU here"))
+            done.append(experiment(name, LIU, value, "RTX A6000, PCIe 4.0", None, "GB/s", "not done: no GPU here"))
     return done
 
 
-def copy_variants(seconds: float) -> list[Measurement]:
+def copy_variants(seconds: float) -> list[Row]:
     """Measure receiving with one copy and with none over virtual devices (`ryle.bench.dpdk`), in a fresh process."""
     try:
         results = in_child(dpdk.measure, seconds=seconds)
     except (OSError, RuntimeError) as error:
         note = f"not done: {error}"
-        return [Measurement("1-copy and 0-copy through DPDK", "", None, "", None, "Gb/s", note)]
+        return [experiment("1-copy and 0-copy through DPDK", "", None, "", None, "Gb/s", note)]
     return [_variant(result) for result in results]
 
 
-def _variant(result: dict[str, Any]) -> Measurement:
+def _variant(result: dict[str, Any]) -> Row:
     if "lossless_gbps" in result:
         rate, note = result["lossless_gbps"], f"lossless for {result['confirmed_seconds']} s from another process"
     else:
@@ -219,7 +212,7 @@ def _variant(result: dict[str, Any]) -> Measurement:
         note = f"{median / 1e6:.2f} M packets/s on one core, quartiles {low / 1e6:.2f} to {high / 1e6:.2f}"
         for order, ratio in result.get("ratio", {}).items():
             note += f", {ratio:.2f} of memcpy {order.replace('_', ' ')}"
-    return Measurement(result["variant"], "", None, "", rate, "Gb/s", note)
+    return experiment(result["variant"], "", None, "", rate, "Gb/s", note)
 
 
 def _searched(
@@ -230,7 +223,7 @@ def _searched(
     make: Callable[[], Link],
     options: TransportOptions,
     say: Callable[[str], None],
-) -> Measurement:
+) -> Row:
     def tell(trial: Trial, verdict: str) -> None:
         busy = f" (stolen {trial.stolen:.2f} s, other programs {trial.others:.2f} s)" if trial.disturbed else ""
         rate = f"{trial.offered:7.2f} of {trial.asked:.2f} Gb/s for {trial.seconds:.1f} s"
@@ -248,10 +241,10 @@ def _searched(
             say=tell,
         )
     except (OSError, RuntimeError) as error:
-        return Measurement(name, whose, published, hardware, None, "Gb/s", f"not done: {error}")
+        return experiment(name, whose, published, hardware, None, "Gb/s", f"not done: {error}")
     if not search.rate:
         note = f"no rate was lossless for {options.confirm:g} s"
-        return Measurement(name, whose, published, hardware, None, "Gb/s", note, search)
+        return experiment(name, whose, published, hardware, None, "Gb/s", note, search)
     limit = {
         "sender": "the sender gives no more",
         "receiver": "loses packets above",
@@ -260,43 +253,19 @@ def _searched(
     disturbed = sum(t.disturbed for t in search.trials)
     note = f"lossless for {search.confirmed:.1f} s; {limit[search.limit]}"
     note += f"; {disturbed} of {len(search.trials)} trials on a busy machine" if disturbed else ""
-    return Measurement(name, whose, published, hardware, search.rate, "Gb/s", note, search)
-
-
-def about() -> dict[str, Any]:
-    """Describe the machine and this program."""
-    models = [x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("model name")]
-    return {
-        "host": socket.gethostname(),
-        "cpu": models[0].partition(":")[2].strip() if models else platform.machine(),
-        "cores": len(os.sched_getaffinity(0)),
-        "kernel": platform.release(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "ryle": __version__,
-        "commit": commit(),
-    }
-
-
-def shown(done: Sequence[Measurement]) -> Table:
-    """Show published beside measured."""
-    table = Table(title="published and measured", title_justify="left")
-    for column in ("experiment", "published", "measured", "note"):
-        table.add_column(column, justify="right" if column in ("published", "measured") else "left")
-    for m in done:
-        table.add_row(m.name, _value(m.published, m.unit), _value(m.measured, m.unit), m.note)
-    return table
+    return experiment(name, whose, published, hardware, search.rate, "Gb/s", note, search)
 
 
 def _value(value: float | None, unit: str) -> str:
     return "" if value is None else f"{value:.4g} {unit}"
 
 
-def markdown(machine: dict[str, Any], done: Sequence[Measurement], picture: str) -> str:
+def markdown(machine: dict[str, Any], done: Sequence[Row], picture: str) -> str:
     """Write the report."""
     lines = [
         "# Transport: published and measured",
         "",
-        f"{machine['cpu']}, {machine['cores']} cores, kernel {machine['kernel']}; Ryle {machine['ryle']} "
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}; Ryle {machine['ryle']} "
         f"({machine['commit']}), {machine['date']}.",
         "",
         "Rates are payload without UDP headers (Gb/s) over loopback, where sender and receiver share the processor "
@@ -307,13 +276,14 @@ def markdown(machine: dict[str, Any], done: Sequence[Measurement], picture: str)
         "| Experiment | Paper | Published | With | Measured here | Note |",
         "|---|---|---:|---|---:|---|",
     ]
-    for m in done:
-        cells = (m.name, m.paper, _value(m.published, m.unit), m.published_on, _value(m.measured, m.unit), m.note)
+    for row in done:
+        published, measured = _value(row.baseline_value, row.unit), _value(row.value, row.unit)
+        cells = (row.case, row.baseline, published, row.more["published_on"], measured, row.more["note"])
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", f"![Published and measured; loss by rate]({picture})", ""])
 
 
-def draw(done: Sequence[Measurement], path: Path) -> None:
+def draw(done: Sequence[Row], path: Path) -> None:
     """Draw published beside measured, and every trial."""
     import matplotlib
 
@@ -321,16 +291,16 @@ def draw(done: Sequence[Measurement], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, (bars, trials) = plt.subplots(1, 2, figsize=(14, 0.35 * len(done) + 2.5), layout="constrained")
-    names = [f"{m.name} ({m.unit})" for m in done]
+    names = [f"{row.case} ({row.unit})" for row in done]
     at = range(len(done))
-    bars.barh([y - 0.2 for y in at], [m.published or 0 for m in done], 0.38, label="published", color="0.7")
-    bars.barh([y + 0.2 for y in at], [m.measured or 0 for m in done], 0.38, label="measured here", color="tab:blue")
+    bars.barh([y - 0.2 for y in at], [row.baseline_value or 0 for row in done], 0.38, label="published", color="0.7")
+    bars.barh([y + 0.2 for y in at], [row.value or 0 for row in done], 0.38, label="measured here", color="tab:blue")
     bars.set(yticks=list(at), yticklabels=names, xscale="symlog", xlabel="rate", ylim=(len(done) - 0.4, -0.6))
     bars.legend(loc="lower right")
-    for m in done:
-        if m.search is not None:
-            tried = sorted((t.offered, t.lost / max(1, t.sent)) for t in m.search.trials)
-            trials.plot([x for x, _ in tried], [y for _, y in tried], "o-", ms=4, lw=0.8, label=m.name)
+    for row in done:
+        if row.more["search"] is not None:
+            tried = sorted((t.offered, t.lost / max(1, t.sent)) for t in row.more["search"].trials)
+            trials.plot([x for x, _ in tried], [y for _, y in tried], "o-", ms=4, lw=0.8, label=row.case)
     trials.set(xlabel="Gb/s sent", ylabel="share lost", yscale="symlog")
     trials.set_yscale("symlog", linthresh=1e-6)
     if trials.lines:
@@ -343,18 +313,17 @@ def bench_transport(
     directory: Path,
     options: TransportOptions | None = None,
     gpus: Sequence[Gpu] | None = None,
-) -> list[Measurement]:
+) -> list[Row]:
     """Measure, print, and write ``transport.md``, ``transport.png`` and ``transport.json`` to a directory."""
     console = Console(highlight=False, soft_wrap=True)
     done = measure(options or TransportOptions(), devices() if gpus is None else gpus, console.print)
-    machine = about()
+    machine = host()
     directory.mkdir(parents=True, exist_ok=True)
     draw(done, directory / "transport.png")
     (directory / "transport.md").write_text(markdown(machine, done, "transport.png"))
-    whole = {"machine": machine, "results": [asdict(m) for m in done]}
-    (directory / "transport.json").write_text(json.dumps(whole, indent=1) + "\n")
-    console.print(shown(done))
-    console.print(f"{directory}/transport.md, .png, .json")
+    console.print(table(done, {"note": lambda row: row.more["note"]}, "published and measured"))
+    save(directory / "transport.json", machine, done, console)
+    console.print(f"and {directory}/transport.md, .png")
     return done
 
 

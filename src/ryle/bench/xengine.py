@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import cherk
 
-from ryle.bench.timing import Figure, compare, interleave
+from ryle.bench.results import Row
+from ryle.bench.timing import compare, interleave
 from ryle.chunk import BLOCK, SpectraChunk
 from ryle.correlate import CorrelatorConfig
 from ryle.correlate.cpu import CpuCorrelator, available_kernels
@@ -100,7 +101,7 @@ def product_baseline(voltages: NDArray[np.complex64]) -> Callable[[], object]:
     return multiply
 
 
-def run(rounds: int = 11, channels: int = CHANNELS, blocks: int = BLOCKS) -> list[Figure]:
+def run(rounds: int = 11, channels: int = CHANNELS, blocks: int = BLOCKS) -> list[Row]:
     """Time every kernel that this CPU can run.
 
     Parameters
@@ -138,23 +139,29 @@ def run(rounds: int = 11, channels: int = CHANNELS, blocks: int = BLOCKS) -> lis
     ratio, spread = compare(times[RANK_UPDATE], times[BASELINE])
     baseline = useful / seconds[BASELINE] / 1e12
     figures = [
-        Figure(
-            f"{RANK_UPDATE}, {sizes}", useful / seconds[RANK_UPDATE] / 1e12, "TOPS", BASELINE, baseline, ratio, spread
+        Row(
+            f"{RANK_UPDATE}, {sizes}",
+            useful / seconds[RANK_UPDATE] / 1e12,
+            "TOPS",
+            baseline=BASELINE,
+            baseline_value=baseline,
+            ratio=ratio,
+            ratio_spread=spread,
         )
     ]
     for name, (kernel, chunk) in cases.items():
         ratio, spread = compare(times[name], times[BASELINE])
         figures.append(
-            Figure(
+            Row(
                 name,
                 useful / seconds[name] / 1e12,
                 "TOPS",
-                BASELINE,
-                baseline,
-                ratio,
-                spread,
-                TARGETS.get(kernel) if chunk.valid is full else None,
-                peaks[kernel][1] / seconds[kernel] / 1e12 if kernel in peaks else None,
+                baseline=BASELINE,
+                baseline_value=baseline,
+                ratio=ratio,
+                ratio_spread=spread,
+                most=TARGETS.get(kernel) if chunk.valid is full else None,
+                more={"limit": peaks[kernel][1] / seconds[kernel] / 1e12} if kernel in peaks else {},
             )
         )
     return figures
