@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from astropy.time import Time
 
-from ryle.array.time import SyncTime, parse_utc, vdif_tai
+from ryle.array.time import SyncTime
+from ryle.config.utc import parse_utc, vdif_tai
 
 
 def test_unix_and_iso_name_the_same_instant() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from rich.console import Console
 
 from ryle.array.observed import sync_time
-from ryle.array.time import SyncTime, vdif_tai
+from ryle.array.time import SyncTime
 from ryle.config import ConfigError, Observation, Problem, show
+from ryle.config.utc import vdif_tai
 from ryle.store.vdif_files import NoSamplesError, VdifInput, VdifSource
 
 Spans = dict[tuple[int, int], tuple[int, int]]

@@ -17,8 +17,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.array.time import parse_utc, vdif_tai
 from ryle.chunk import SampleChunk
+from ryle.config.utc import parse_utc, vdif_tai
 from ryle.store.vdif_file import FileAccount, VdifFile
 
 _PACKET = 256  # least samples of a packet unless asked otherwise
