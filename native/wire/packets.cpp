@@ -219,7 +219,8 @@ Verdict examine(const PacketLayout& layout, Packet packet, std::uint64_t* values
         if (verdict.reason != kValid) return verdict;
     }
     verdict.count = total(layout.timestamp, values);
-    if (layout.timestamp.add >= 0) verdict.count += static_cast<std::uint64_t>(layout.timestamp.add);
+    const __int128 since = static_cast<__int128>(verdict.count) + layout.timestamp.add;
+    if (since >= 0) verdict.count = static_cast<unsigned __int128>(since);
     if (layout.count_field < 0)
         for (std::size_t f = 0; f < fields; ++f)
             if (!allowed(layout.fields[f], values[f])) {
@@ -261,7 +262,7 @@ Verdict examine(const PacketLayout& layout, Packet packet, std::uint64_t* values
             return verdict;
         }
     }
-    if (layout.period == 0 && verdict.count >> 63 != 0) verdict.reason = kTimestamp;
+    if (since < 0 || (layout.period == 0 && verdict.count >> 63 != 0)) verdict.reason = kTimestamp;
     return verdict;
 }
 

@@ -67,7 +67,7 @@ enum Reason : std::uint8_t {
     kField,         // a field has a value that is not allowed
     kLength,        // not as long as the samples need
     kStatedLength,  // not as long as the header says
-    kTimestamp,     // does not fit 63 bits
+    kTimestamp,     // is negative, or does not fit 63 bits
     kItem,          // an item is missing
     kHeap,          // its heap's length is not allowed, or its part does not lie in the heap
     kControl,       // not malformed, but no samples: it describes or steers the stream,

@@ -72,6 +72,11 @@ def vdif(p):
     return 32, (station, thread), station << 10 | thread, (w[0] & (1 << 30) - 1) * 2000 + (w[1] & 0xFFFFFF), 8000
 
 
+def vdif_vtp(p):
+    header, *rest = vdif(p[8:])
+    return 8 + header, *rest
+
+
 def alma(p):
     time, antenna, band, pol, version = struct.unpack_from(">QHHBB", p)
     assert version == 1 and time % 8192 == 0
@@ -116,6 +121,7 @@ READ = {
     "chime_ice": chime,
     "mwax": mwax,
     "vdif": vdif,
+    "vdif_vtp": vdif_vtp,
     "ryle_statistics": statistics,
     "ryle_rows": rows,
     "meerkat_digitizer": digitizer,
@@ -134,6 +140,7 @@ SPREAD = {
     "chime_ice": [(k,) for k in range(6)],
     "mwax": [(s, d) for s in range(3) for d in range(2)],
     "vdif": [(s, d) for s in range(3) for d in range(2)],
+    "vdif_vtp": [(s, d) for s in range(3) for d in range(2)],
     "meerkat_digitizer": [(k,) for k in range(6)],
     "ryle_statistics": [(s, d) for s in range(3) for d in range(2)],
     "ryle_rows": [(s, 32 * d) for s in range(3) for d in range(2)],

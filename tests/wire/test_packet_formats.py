@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fresh
 from heap_formats import PLAIN
-from ryle.wire.description import Format
+from ryle.wire.description import Format, terms
 from ryle.wire.packets import Parser, Reason, build
 from ryle.wire.vdif import Header, decode
 
@@ -115,7 +115,13 @@ def vdif(rng):
     packet = header + struct.pack("<2000I", *words)
     want = {"seconds": seconds, "epoch": 46, "frame": frame, "thread": thread, "station": station, "version": 1}
     x = np.array([(-3, -1, 1, 3)[c] for c in codes])
-    return packet, want, seconds * 64_000_000 + frame * 32000, {"antenna": station}, x
+    return packet, want, seconds * 64_000_000 + frame * 32000, {"antenna": station, "input": 2 * station + thread}, x
+
+
+def vdif_vtp(rng):
+    packet, want, *rest = vdif(rng)
+    sequence = int(rng.integers(1 << 63))
+    return struct.pack("<Q", sequence) + packet, want | {"sequence": sequence}, *rest
 
 
 def alma_like(rng):
@@ -171,6 +177,7 @@ GOLDEN = {
     "chime_ice": chime_ice,
     "mwax": mwax,
     "vdif": vdif,
+    "vdif_vtp": vdif_vtp,
     "ryle_rows": ryle_rows,
     "ryle_statistics": ryle_statistics,
     "counter_8192": counter(8192),
@@ -263,11 +270,11 @@ def test_every_counter_wraps(name):
     parser = Parser(format)
     base = {n: int(v) for n, v in zip(format.fields, parser.parse([packet]).header[0], strict=True)}
     samples = parser.decode([packet], integers=True)[0]
-    terms = sorted(format.timestamp.count.items(), key=lambda term: -term[1])
+    counted = sorted(terms(format.timestamp.count).items(), key=lambda term: -term[1])
 
     def at(count):
         fields, rest = dict(base), count % format.period
-        for field, factor in terms:
+        for field, factor in counted:
             fields[field], rest = divmod(rest, factor)
         assert rest == 0
         return build(format, fields, samples)

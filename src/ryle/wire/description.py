@@ -57,6 +57,11 @@ class Format(Description):
         return {**{n: value for n, value in usual.items() if value is not None}, **self._given}
 
     @property
+    def said(self) -> Mapping[str, int | str]:
+        """Value of each parameter that was given."""
+        return self._given
+
+    @property
     def lacking(self) -> tuple[str, ...]:
         """Parameters that must be given before the format can be used."""
         return tuple(n for n, p in self.parameters.items() if p.default is None and n not in self._given)
@@ -159,12 +164,13 @@ class Format(Description):
                 remedy = "say default, or example: a usual value"
                 raise ConfigError(name, [Problem(f"parameters.{n}", None, remedy) for n in none])
             made, problems = put_in(raw, {**usual, **given})
+        unknown = {problem.key for problem in problems}
         try:
             found = cls.model_validate(made)
         except ValidationError as error:
-            explained = [p for p in explain(error, cls, made) if p.key not in {q.key for q in problems}]
+            explained = [p for p in explain(error, cls, made) if p.key not in unknown]
             raise ConfigError(name, file_order([*problems, *explained], made)) from None
-        if problems := [*problems, *mistakes(found)]:
+        if problems := [*problems, *(p for p in mistakes(found) if p.key not in unknown)]:
             raise ConfigError(name, file_order(problems, made))
         found._name, found._raw, found._given = name, raw, given
         return found

@@ -17,11 +17,13 @@ def mistakes(f: Description) -> list[Problem]:
     if taken := sorted(set(f.parameters) & set(known)):
         problems += [Problem(f"parameters.{n}", None, "is a field's name too; take another") for n in taken]
 
-    def check_total(key: str, total: Total, limit: int, most_add: int = 1 << 62, divided: bool = False) -> None:
+    def check_total(
+        key: str, total: Total, limit: int, most_add: int = 1 << 62, divided: bool = False, signed: bool = False
+    ) -> None:
         if not terms(total):
             problems.append(Problem(key, total, f"names no field; there are {listed(known)}"))
         for name, factor in total.items():
-            least, most = (0, most_add) if name == "add" else (1, limit)
+            least, most = (-most_add if signed else 0, most_add) if name == "add" else (1, limit)
             if name == "over" and not divided:
                 problems.append(Problem(f"{key}.over", factor, "only a placement can be divided"))
             elif name not in ("add", "over") and name not in known:
@@ -30,7 +32,7 @@ def mistakes(f: Description) -> list[Problem]:
             elif not least <= factor <= most:
                 problems.append(Problem(f"{key}.{name}", factor, f"must be {least} to {most}"))
 
-    check_total("timestamp.count", f.timestamp.count, 1 << 62)
+    check_total("timestamp.count", f.timestamp.count, 1 << 62, signed=True)
     for place, total in f.placement.items():
         check_total(f"placement.{place}", total, 1 << 40, 1 << 31, divided=True)
     if f.validity.length is not None:
@@ -157,6 +159,12 @@ def _payload_mistakes(f: Description) -> list[Problem]:
         problems.append(Problem("sample.bits", sample.bits, f"must be at most 15 for {sample.code} samples"))
     if not sample.complex and sample.first == "imag":
         problems.append(Problem("sample.first", "imag", "real samples have one part; remove it"))
+    if sample.word is not None and sample.word % sample.bits:
+        remedy = f"must divide the {sample.word} bits of a word, which samples do not cross"
+        problems.append(Problem("sample.bits", sample.bits, remedy))
+    if sample.levels == "vdif" and (sample.code not in ("offset_binary", "symmetric") or sample.bits > 16):
+        remedy = "are of offset_binary or symmetric codes of at most 16 bits"
+        problems.append(Problem("sample.levels", "vdif", remedy))
     if sample.arranged == "rows":
         if (sample.bits, sample.complex, sample.first) != (8, True, "real"):
             problems.append(Problem("sample.arranged", "rows", "needs complex samples of 8 bits, real part first"))

@@ -189,10 +189,10 @@ class Parser:
         parts = format.sample.parts
         count = int(np.prod(shape)) * parts
         if format.heap is not None:
-            flat = self._values(self.heaps(packets), count)
+            flat = self.values(self.heaps(packets), count)
         elif format.sample.bits > 16:
             rows = [self._native_payload(i, bytes(packet)) for i, packet in enumerate(packets)]
-            flat = self._values(np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1), count)
+            flat = self.values(np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1), count)
         else:
             flat = np.empty((len(packets), count), self._dtype)
             if isinstance(packets, np.ndarray):
@@ -263,8 +263,8 @@ class Parser:
         at = int(fields.payload[0])
         return packet[at : at + int(fields.bytes[0])]
 
-    def _values(self, payloads: NDArray[np.uint8], count: int) -> NDArray[Any]:
-        """Give the first `count` numbers of each payload, shape (payload, count)."""
+    def values(self, payloads: NDArray[np.uint8], count: int) -> NDArray[Any]:
+        """Give the first `count` numbers of payloads, shape (payload, bytes), in their order: (payload, count)."""
         used = np.ascontiguousarray(payloads[:, : (count * self.format.sample.bits + 7) // 8])
         if self.format.sample.bits > 16:
             return used.view(self._dtype)

@@ -1,11 +1,13 @@
-"""Numbers in a description that its user supplies: products and quotients of names, put in place before it is checked.
+"""Numbers in a description that its user supplies, put in place before it is checked.
 
-Wherever a description has a number it may have a string such as ``"channels * spectra / 8"`` instead, of numbers and
-of names that its table ``[parameters]`` lists, worked out from left to right.
+Wherever a description has a number it may have a string such as ``"(complex + 1) * samples * bits / 8"`` instead, of
+numbers, of names that its table ``[parameters]`` lists, of + - * / and brackets. What a field must be, at least or at
+most, is not demanded if the parameter that says it is `ANY`.
 """
 
 from __future__ import annotations
 
+import ast
 import copy
 import re
 from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence
@@ -24,7 +26,10 @@ _NUMBERS = tuple(
         "placement.*.*", "validity.length.*",
     )
 )  # fmt: skip
-_EXPRESSION = re.compile(r"\s*\w+(\s*[*/]\s*\w+)*\s*")
+#: Value of a parameter that stands for no demand.
+ANY = "any"
+_DEMANDS = ("equals", "min", "max")
+_EXPRESSION = re.compile(r"[\w\s+*/()-]+")
 _SUFFIX = re.compile(r"(?P<name>[^:]*(?::[^=]*)?):(?P<values>\w+=\w+(?:,\w+=\w+)*)")
 
 
@@ -65,7 +70,9 @@ def put_in(raw: Mapping[str, Any], values: Mapping[str, int | str]) -> tuple[dic
                 and re.fullmatch(r"\s*[a-z]\w*\s*", text)
             ):
                 continue  # the field that says it  # fmt: skip
-            if text in values:
+            if at in _DEMANDS and values.get(text) == ANY:
+                del holder[at]
+            elif text in values:
                 holder[at] = bool(values[text]) if at == "complex" else values[text]
             elif at not in ("code", "bit_order") and _EXPRESSION.fullmatch(text):
                 worked = _worked_out(key, text, values)
@@ -94,19 +101,36 @@ def _places(holder: Any, path: list[str], key: str) -> Iterator[tuple[str, Any, 
 
 
 def _worked_out(key: str, text: str, values: Mapping[str, int | str]) -> int | Problem:
-    result, divide = Fraction(1), False
-    for word in re.findall(r"\w+|[*/]", text):
-        if word in "*/":
-            divide = word == "/"
-            continue
-        value = int(word) if word.isdecimal() else values.get(word)
-        if not isinstance(value, int):
-            remedy = f"{word} is no parameter that has a number; {did_you_mean(word, values)}there are {listed(values)}"
-            return Problem(key, text, remedy)
-        if divide and not value:
-            return Problem(key, text, f"divides by {word} = 0")
-        result = result / value if divide else result * value
+    def value(node: ast.expr) -> Fraction:
+        match node:
+            case ast.Constant(value=int(number)):
+                return Fraction(number)
+            case ast.Name(id=name):
+                if isinstance(found := values.get(name), int):
+                    return Fraction(found)
+                guess = did_you_mean(name, values)
+                raise ValueError(f"{name} is no parameter that has a number; {guess}there are {listed(values)}")
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() as op, right=right):
+                a, b = value(left), value(right)
+                match op:
+                    case ast.Add():
+                        return a + b
+                    case ast.Sub():
+                        return a - b
+                    case ast.Mult():
+                        return a * b
+                if not b:
+                    raise ValueError(f"divides by {ast.unparse(right)} = 0")
+                return a / b
+        raise ValueError("must be made of numbers, parameters, + - * / and brackets")
+
+    try:
+        result = value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, RecursionError, MemoryError):
+        return Problem(key, text, "must be made of numbers, parameters, + - * / and brackets")
+    except ValueError as error:
+        return Problem(key, text, str(error))
     if result.denominator != 1:
-        given = ", ".join(f"{w} = {values[w]}" for w in re.findall(r"[a-z]\w*", text))
+        given = ", ".join(f"{w} = {values[w]}" for w in dict.fromkeys(re.findall(r"[a-z]\w*", text)))
         return Problem(key, text, f"is {result} with {given}; it must be a whole number")
     return int(result)

@@ -161,6 +161,13 @@ class Sample(Table):
     bit_order: Literal["msb", "lsb"] = Field(
         default="msb", description="where in a byte the first sample starts; of 16 or more bits, which byte comes first"
     )
+    word: int | None = Field(
+        default=None, ge=8, le=64, description="bits of a word, if samples do not cross words; bits must divide it"
+    )
+    levels: Literal["linear", "vdif"] = Field(
+        default="linear",
+        description="what F-engines take codes for: the values of code, or those that VLBI's software correlators take",
+    )
     first: Literal["real", "imag"] = Field(default="real", description="which part of a complex sample comes first")
     arranged: Literal["pairs", "rows"] = Field(
         default="pairs",
@@ -195,7 +202,7 @@ class Description(Table):
     source: str = Field(description="where the layout is written down", examples=['"memo 12"'])
     notes: str = Field(default="", description="what a user should know")
     parameters: dict[Name, Parameter] = Field(
-        default={}, description="numbers that the format's user supplies; any number may be a product of such names"
+        default={}, description="numbers that the format's user supplies; any number may be worked out from such names"
     )
     header: Header
     payload: Payload

@@ -30,7 +30,7 @@ class Reason(IntEnum):
     FIELD = 2  # a field has a value that the format does not allow
     LENGTH = 3  # not as long as its samples need
     STATED_LENGTH = 4  # not as long as its header says
-    TIMESTAMP = 5  # the count does not fit 63 bits
+    TIMESTAMP = 5  # the count is negative or does not fit 63 bits
     ITEM = 6  # an item is missing
     HEAP = 7  # its heap's length is not allowed, or its part does not lie in the heap
     CONTROL = 8  # no samples: it describes or steers the stream
@@ -104,7 +104,7 @@ class Fields:
             case Reason.STATED_LENGTH:
                 return f"the header says {expected} bytes"
             case Reason.TIMESTAMP:
-                return "the timestamp does not fit 63 bits"
+                return "the timestamp is negative or does not fit 63 bits"
             case Reason.ITEM:
                 field = self._format.header.field[field_index]
                 return f"has no {field.name} (item 0x{field.item or 0:04x})" + (field.remedy and f": {field.remedy}")
