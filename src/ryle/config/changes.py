@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from ryle.config import checks
 from ryle.config.observation import Observation
+from ryle.config.tables import DigitizerTable
 from ryle.problems import ConfigError, explain
 
 
@@ -59,9 +60,10 @@ def recorded(
         Samples of one packet of the chunks that hold it.
     """
     band = observation.band.model_copy(update={"lo": lo, "sideband": sideband})
-    changes = {"bits": 32, "complex": complex_samples, "heap_samples": packet_samples}
-    digitizer = observation.digitizer.model_copy(update=changes)
-    return _derived_anew(observation.model_copy(update={"band": band, "digitizer": digitizer}))
+    digitizer = DigitizerTable(bits=32, complex=complex_samples, heap_samples=packet_samples)
+    copy = _derived_anew(observation.model_copy(update={"band": band, "digitizer": digitizer}))
+    copy.__dict__["levels"] = None  # they come decoded, in packets of any length, which no format has
+    return copy
 
 
 def simulated(observation: Observation) -> Observation:
@@ -70,7 +72,9 @@ def simulated(observation: Observation) -> Observation:
         return observation
     own = {"packets": None, "spectra_per_heap": observation.batch_spectra}
     fengine = observation.fengine.model_copy(update=own)
-    return _derived_anew(observation.model_copy(update={"fengine": fengine, "inputs": []}))
+    usual = {"packets": DigitizerTable().packets, "select": {}}
+    digitizer = observation.digitizer.model_copy(update=usual)
+    return _derived_anew(observation.model_copy(update={"fengine": fengine, "digitizer": digitizer, "inputs": []}))
 
 
 def _derived_anew(copy: Observation) -> Observation:

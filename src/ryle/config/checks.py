@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ryle.config import network_checks  # noqa: F401 (registers its checks)
+from ryle.config import (
+    digitizers,
+    network_checks,  # noqa: F401 (registers its checks)
+)
 from ryle.config.checking import CHECKS, reads
 from ryle.problems import ConfigError, Problem, did_you_mean, listed
 
@@ -40,7 +43,7 @@ def run(observation: Observation, valid: Collection[str] | None = None) -> list[
     problems = list(_packet_format(observation)) if "fengine" in readable else []
     if problems:
         readable -= {"fengine"}  # what follows from the packets cannot be known
-    unknown = list(_digitizer_format(observation)) if "digitizer" in readable else []
+    unknown = list(_digitizer_format(observation, readable)) if "digitizer" in readable else []
     if unknown:
         readable -= {"digitizer"}
     problems += unknown
@@ -59,11 +62,18 @@ def _packet_format(o: Observation) -> Iterator[Problem]:
         yield Problem(key, name, str(error))
 
 
-def _digitizer_format(o: Observation) -> Iterator[Problem]:
+def _digitizer_format(o: Observation, readable: Collection[str]) -> Iterator[Problem]:
     key, d = "digitizer.packets", o.digitizer
     if o.digitizer.heap_samples * o.sample_bits % 64 or o.digitizer_heap_bytes > 65000:
         return  # `_digitizer_heap` says so, and what would do
     try:
+        f = digitizers.described(o)
+        if not digitizers.of_digitizer_alone(f):
+            if not {"array", "band", "observation"} <= set(readable):
+                return
+            if mistakes := list(digitizers.clock_mistakes(o, f)):
+                yield from mistakes
+                return
         f = o.digitizer_format
     except ConfigError as error:
         for problem in error.problems:
@@ -82,12 +92,10 @@ def _digitizer_format(o: Observation) -> Iterator[Problem]:
         kind = "complex" if sample.complex else "real"
         remedy = f"{d.packets} holds {kind} samples of {sample.bits} bits: set digitizer.bits and complex to that"
         yield Problem("digitizer.bits", d.bits, remedy)
-    code = "float" if d.bits == 32 else "twos_complement"
-    if (sample.code, sample.bit_order, sample.first) != (code, "msb", "real"):
-        remedy = f"has samples coded {sample.code}, {sample.bit_order} and {sample.first} first"
-        yield Problem(key, d.packets, f"{remedy}; F-engines take {code}, most significant bit and real part first")
     if f.payload.trailer_bytes != [0]:
         yield Problem(key, d.packets, "has bytes behind its samples; F-engines take packets without a trailer")
+    if f.sample.arranged != "pairs":
+        yield Problem(key, d.packets, "has samples arranged in rows; F-engines take them one behind the other")
     for name in d.select:
         if name not in f.timestamp.stream:
             remedy = f"does not tell streams of {d.packets} apart; {listed(f.timestamp.stream)} do"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
 from ryle.chunk import BLOCK
-from ryle.config import tables
+from ryle.config import digitizers, tables
 from ryle.config.simulation import SimulateTable
 from ryle.config.tables import (
     AntennaTable,
@@ -40,6 +40,7 @@ from ryle.config.tables import (
 
 if TYPE_CHECKING:
     from ryle.wire.description import Format
+    from ryle.wire.levels import Levels
     from ryle.wire.spectra import SpectraLayout
 
 _CHUNK_BYTES = 4 << 20  # what X-engines work on at a time
@@ -158,18 +159,21 @@ class Observation(tables.Table):
         ConfigError
             If there is no such format, or it has mistakes, or does not hold such samples.
         """
-        from ryle.wire.description import Format
+        return digitizers.sized(self, digitizers.described(self))
 
-        d = self.digitizer
-        beside = Path(self._source).parent / d.packets
-        found = Format.load(beside if beside.is_file() else d.packets)
-        ours = {
-            "bits": d.bits,
-            "heap_samples": d.heap_samples,
-            "complex": int(d.complex),
-            "code": "float" if d.bits == 32 else "twos_complement",
-        }
-        return found.given(**{name: value for name, value in ours.items() if name in found.parameters})
+    @cached_property
+    def levels(self) -> Levels | None:
+        """What decodes digitizers' samples for the channelizer; None if it takes them as they are."""
+        from ryle.wire.levels import Levels, plain
+
+        return None if plain(self.digitizer_format.sample) else Levels(self.digitizer_format)
+
+    @property
+    def channelized_bits(self) -> int:
+        """Bits of a sample, or of each part of a complex one, as the channelizer takes it."""
+        from ryle.wire.levels import DECODED_BITS
+
+        return self.digitizer.bits if self.levels is None else DECODED_BITS
 
     def digitizer_head(self, index: int) -> tuple[int, ...]:
         """Values of the fields that tell an input's packets from those of others.
@@ -179,18 +183,7 @@ class Observation(tables.Table):
         ValueError
             If the format's placement has no packet of this input's stream.
         """
-        from ryle.wire.spectra import solved
-
-        f, stream = self.digitizer_format, self.streams[index].stream
-        names = f.timestamp.stream
-        fields = {name: f.fields[name].low for name in names} | self.digitizer.select
-        if "input" in f.placement:
-            fields |= solved(f, f.placement["input"], stream, "input")
-        elif len(names) == 1:
-            fields[names[0]] = stream
-        elif stream:
-            raise ValueError(f"{f.name}: placement.input does not say which packets are of input {stream}")
-        return tuple(fields[name] for name in names)
+        return digitizers.head(self.digitizer_format, self.digitizer, self.streams[index])
 
     @cached_property
     def wire_inputs(self) -> NDArray[np.int64]:

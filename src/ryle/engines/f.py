@@ -87,7 +87,7 @@ class FEngine:
                 taps=f.taps,
                 window=f.window,
                 w_cutoff=f.w_cutoff,
-                bits=observation.digitizer.bits,
+                bits=observation.channelized_bits,
                 complex_input=observation.digitizer.complex,
                 output_bits=f.output_bits,
                 dither=f.dither,
@@ -176,10 +176,9 @@ class FEngine:
     def _rehearse(self, channelizer: Pipelined) -> None:
         """Channelize two batches of nothing, so that kernels are compiled and buffers allocated before samples come."""
         low, high = self.shape.span(0)
-        digitizer, inputs = self._observation.digitizer, channelizer.config.inputs
-        size = digitizer.heap_samples
-        packets = -(-high // size) - low // size
-        row = packed_bytes(size, digitizer.bits, complex_samples=digitizer.complex)
+        config, size = channelizer.config, self._observation.digitizer.heap_samples
+        packets, inputs = -(-high // size) - low // size, config.inputs
+        row = packed_bytes(size, config.bits, complex_samples=config.complex_input)
         data, present = np.zeros((inputs, packets, row), np.uint8), np.zeros((inputs, packets), np.uint8)
         nothing = SampleChunk(low // size * size, data, present, size)
         for _ in range(2):

@@ -20,6 +20,7 @@ from ryle.engines.x import Correlate, XEngine
 from ryle.stream.block import Block
 from ryle.stream.ring import Reader, Ring
 from ryle.stream.step import Step
+from ryle.wire.levels import Levels
 from ryle.wire.statistics import NUMBERS
 
 if TYPE_CHECKING:
@@ -69,14 +70,25 @@ def read_ring() -> Ring:
 
 
 class AsRead:
-    """What blocks of `ReadSamples` are: samples in memory of their own, made for each."""
+    """What blocks of `ReadSamples` are: samples in memory of their own, made for each.
+
+    Parameters
+    ----------
+    levels : Levels, optional
+        What decodes them, if the channelizer does not take them as they are.
+    """
 
     lent = False
+
+    def __init__(self, levels: Levels | None = None) -> None:
+        self._levels = levels
 
     def given(self, block: Block) -> SampleChunk:
         """Give the samples."""
         chunk: SampleChunk = block.data
-        return chunk
+        if self._levels is None:
+            return chunk
+        return SampleChunk(chunk.timestamp, self._levels.decode(chunk.data), chunk.present, chunk.packet_samples)
 
     def saturated(self, block: Block) -> int:
         """Count what recordings report as saturated: they do not."""

@@ -67,7 +67,7 @@ def correlate_samples(
             path.parent.mkdir(parents=True, exist_ok=True)
             return UVH5Writer(path, metadata(o), overwrite=overwrite)
 
-        of_band = fx_steps(o, ring.reader(), AsRead(), open_file, residuals)
+        of_band = fx_steps(o, ring.reader(), AsRead(o.levels), open_file, residuals)
         steps += of_band
         assert isinstance(of_band[-1], WriteFile)
         writes.append(of_band[-1])

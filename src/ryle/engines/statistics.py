@@ -37,7 +37,7 @@ class AdcHistogram:
     """
 
     def __init__(self, observation: Observation, inputs: int) -> None:
-        self._bits, self._complex = observation.digitizer.bits, observation.digitizer.complex
+        self._bits, self._complex = observation.channelized_bits, observation.digitizer.complex
         self.levels = histogram_levels(self._bits)
         self.counts = np.zeros((inputs, len(self.levels)), np.int64)
 
@@ -143,7 +143,7 @@ def record_statistics(
     numbers : ndarray of int64, shape (input, 4)
         `ryle.wire.statistics.NUMBERS` of each input.
     """
-    writer.record("adc_levels", histogram_levels(observation.digitizer.bits))
+    writer.record("adc_levels", histogram_levels(observation.channelized_bits))
     writer.record("adc_histogram", counts)
     writer.record("adc_labels", input_labels(observation))
     for i, name in enumerate(NUMBERS):

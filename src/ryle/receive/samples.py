@@ -18,7 +18,8 @@ _SPAN = 2e-3  # seconds of signal that a block holds at least: Python runs a fix
 class SampleMap:
     """Which packets of samples some antennas' F-engine gets, and where they go.
 
-    A block is ``[input][packet][bytes]``, samples as they came.
+    A block is ``[input][packet][bytes]``, samples as they came. Those that the channelizer does not take so are decoded
+    once, on their way to it.
 
     Parameters
     ----------
@@ -37,7 +38,6 @@ class SampleMap:
     """
 
     unit = 1
-    lent = True
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class SampleMap:
     ) -> None:
         o = observation
         self.format = o.digitizer_format
+        self._levels = o.levels
         self._size = o.digitizer.heap_samples
         rate = float(o.sample_rate)
         packets = max(1, round(max(samples, _SPAN * rate) / self._size))
@@ -73,9 +74,16 @@ class SampleMap:
             rate=arrival_rate(o) if timed else 0.0,
         )
 
+    @property
+    def lent(self) -> bool:
+        """Whether the samples given lie in the block's own memory: unless they are decoded."""
+        return self._levels is None
+
     def given(self, block: Block) -> SampleChunk:
-        """View a block as the F-engine takes it; it must not be released before that was used."""
-        return SampleChunk(block.start, block.data, block.planes["present"], self._size)
+        """Give a block as the F-engine takes it; if the samples are `lent`, it must be held until they were used."""
+        if self._levels is None:
+            return SampleChunk(block.start, block.data, block.planes["present"], self._size)
+        return SampleChunk(block.start, self._levels.decode(block.data), block.planes["present"].copy(), self._size)
 
     def saturated(self, block: Block) -> int:
         """Count the saturated samples that digitizers report in a block's packets (MeerKAT's status words)."""

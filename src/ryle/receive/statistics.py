@@ -47,8 +47,8 @@ class StatisticsMap:
 
     def __init__(self, observation: Observation) -> None:
         o = observation
-        self._inputs, self._parts = o.n_inputs, parts(o.digitizer.bits)
-        self._levels = len(histogram_levels(o.digitizer.bits))
+        self._inputs, self._parts = o.n_inputs, parts(o.channelized_bits)
+        self._levels = len(histogram_levels(o.channelized_bits))
         format = Format.load(FORMAT)
         self.plan = Plan(
             format,

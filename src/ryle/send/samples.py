@@ -99,7 +99,8 @@ class SampleMaker:
 
 def _said(format: Format, total: Total, numbers: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64] | int]:
     """Say numbers as a sum of fields, the greatest factors first."""
-    left = numbers - np.uint64(total.get("add", 0))
+    add = total.get("add", 0)
+    left = numbers - np.uint64(add) if add > 0 else numbers + np.uint64(-add)
     said: dict[str, NDArray[np.uint64] | int] = {}
     for name, factor in sorted(terms(total).items(), key=lambda term: -term[1]):
         said[name] = np.minimum(left // np.uint64(factor), np.uint64(format.fields[name].high))

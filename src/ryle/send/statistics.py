@@ -31,7 +31,7 @@ class StatisticsSender:
     def __init__(self, observation: Observation, antennas: Sequence[int], endpoint: Endpoint) -> None:
         o = observation
         self._format = Format.load(FORMAT)
-        self._parts, self._levels = parts(o.digitizer.bits), len(histogram_levels(o.digitizer.bits))
+        self._parts, self._levels = parts(o.channelized_bits), len(histogram_levels(o.channelized_bits))
         self._inputs = np.array([a * o.pols + p for a in antennas for p in range(o.pols)], np.uint64)
         self._to = [(endpoint.host, endpoint.port)]
         self._socket = send_socket([endpoint], o.network)

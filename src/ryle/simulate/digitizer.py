@@ -1,4 +1,4 @@
-"""Digitizers: voltages to packed samples, and what a digitizer reports about itself."""
+"""Digitizers: voltages to packed samples, coded as the packets' format has them, and what a digitizer reports."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ class DigitizedChunk(SampleChunk):
 class Digitizer:
     """Quantizes inputs and keeps statistics of every sample made so far.
 
+    Statistics are of two's complement codes, whatever the format's: codes that lie half a step off zero count as those
+    next to them.
+
     Attributes
     ----------
     histogram : ndarray of int64, shape (input, bin)
@@ -50,6 +53,7 @@ class Digitizer:
         self.bits = observation.digitizer.bits
         self.complex = observation.digitizer.complex
         self.packet_samples = observation.digitizer.heap_samples
+        self._levels = observation.levels
         self.greatest = (1 << (self.bits - 1)) - 1
         reach = self.greatest if 1 < self.bits < 32 else 1 if self.bits == 1 else HISTOGRAM_BINS // 2 - 1
         self._step = max(1, 2 * (reach + 1) // HISTOGRAM_BINS)
@@ -76,18 +80,29 @@ class Digitizer:
         saturated = np.zeros(shape, np.uint32)
         for i, wave in enumerate(voltages):
             split = wave.reshape(packets, self.packet_samples)
-            data[i], _ = pack(split, self.bits)
-            if 1 < self.bits < 32:
-                # A half rounds to even, and the code beyond the greatest is even.
-                beyond = self.greatest + 0.5
-                over = np.abs(split.real) >= beyond
-                if self.complex:
-                    over |= np.abs(split.imag) >= beyond
-                saturated[i] = np.count_nonzero(over, axis=1)
+            data[i], over = self._packed(split)
+            saturated[i] = np.count_nonzero(over, axis=1)
             self._count(i, np.ascontiguousarray(wave).view(np.float32))
         self.saturated += saturated.sum(axis=1, dtype=np.int64)
         self.samples += samples
         return DigitizedChunk(timestamp, data, np.ones(shape, np.uint8), self.packet_samples, saturated)
+
+    def _packed(self, split: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Pack samples, shape (packet, samples), and say which were beyond the scale; of 1 and 32 bits none is."""
+        over: NDArray[np.bool_]
+        if self._levels is not None:
+            packed, parts = self._levels.encode(np.ascontiguousarray(split).view(np.float32))
+            over = np.asarray(parts.reshape(*split.shape, -1).any(axis=-1))
+        else:
+            packed, _ = pack(split, self.bits)
+            # A half rounds to even, and the code beyond the greatest is even.
+            beyond = self.greatest + 0.5
+            over = np.abs(split.real) >= beyond
+            if self.complex:
+                over |= np.abs(split.imag) >= beyond
+        if not 1 < self.bits < 32:
+            over = np.zeros(split.shape, np.bool_)
+        return packed, over
 
     def _count(self, i: int, values: NDArray[np.float32]) -> None:
         """Add values to the histogram and the power."""
