@@ -151,7 +151,19 @@ class Rules:
         if chunk < self.base and not self.closed_any and self.top - chunk < self.width:
             self.base = chunk
 
+    def wake(self):
+        """Somebody is heard; that nobody was for so long is no head's silence."""
+        spoke = max(h.heard for h in self.heads)
+        if not self.silence or self.now - spoke < self.silence:
+            return
+        for h in self.heads:
+            if h.heard + self.silence > spoke and h.away < VOTES:
+                h.live = True
+                h.votes |= not self.patience or h.heard + self.patience > spoke
+            h.heard += self.now - spoke
+
     def begin(self, chunk):
+        self.wake()
         self.closed_any = self.given_any = False
         self.latest = 0
         self.base = self.top = chunk
@@ -167,6 +179,7 @@ class Rules:
         self.started = True
 
     def hear(self, h, number):
+        self.wake()
         h.away, h.home_at, h.heard, h.live, h.votes = 0, self.received, self.now, True, True
         h.newest = number if h.newest is None else max(number, h.newest)
         self.newest = max(self.newest, h.newest)
@@ -228,6 +241,7 @@ class Rules:
         newest = max(self.newest, *(o.peak for o in self.heads if o.peak is not None), -1)
         for o in self.heads:
             o.moves = o in away
+        self.wake()
         if 0 < chunk - self.top <= self.outage and not self.sudden(low - newest, heard, since):
             self.advance(low // self.p.packets)
         else:

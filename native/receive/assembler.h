@@ -191,6 +191,7 @@ class Assembler : public Sink {
     void tally(Head& head, Why why, std::int64_t packets);
     // The head belongs where this packet says.
     void hear(Head& head, std::int64_t number) {
+        wake();
         head.away = 0;
         head.last_home = counts_.received;
         head.heard = now_;
@@ -203,6 +204,12 @@ class Assembler : public Sink {
             pass(head, number);
         newest_ = std::max(newest_, head.newest);
     }
+    // Somebody is heard.
+    void wake() {
+        if (now_ - spoke_ >= lull_) resume();
+        spoke_ = now_;
+    }
+    void resume();
     void pass(Head& head, std::int64_t number);
     bool in_step(const Head& head, std::int64_t number) const {
         return head.newest != -kNever && number <= head.newest + leap_;
@@ -267,6 +274,7 @@ class Assembler : public Sink {
     const std::int64_t per_cell_;                      // parts of a cell
     const std::int64_t marks_;                         // parts of a chunk: one with so many is full
     const std::int64_t span_, reach_, leap_, outage_;  // the last in chunks, as reach_
+    const std::int64_t lull_;              // ns without anybody that are no silence of each; kNever: none are
     const std::int64_t patience_, leave_;  // ns: after which a head has no vote; has left its time; 0: never
     const std::int64_t rows_;              // chunks from the oldest open one on that may have memory
     const std::int64_t lately_;            // datagrams among which one is that came lately
@@ -319,6 +327,7 @@ class Assembler : public Sink {
     std::vector<std::int64_t> awaited_;  // chunks that threads wait for memory for
     std::int64_t asking_ = 0;            // threads that wait for a chunk
     std::int64_t taken_ = 0, epoch_ = -1;
+    std::int64_t spoke_ = 0;         // when any head was last heard, ns
     std::int64_t now_ = 0;           // newest time of arrival, ns since 1970; 0: unknown
     std::int64_t last_arrival_ = 0;  // of a packet, or an idle call after packets without times; 0: unknown
     std::int64_t check_at_ = 0;      // time at which somebody may have been silent for too long

@@ -35,6 +35,7 @@ void Assembler::enter(std::int64_t chunk) {
 }
 
 void Assembler::begin(std::int64_t chunk) {
+    wake();
     closed_any_ = given_any_ = false;
     closed_latest_ = 0;
     base_ = top_ = chunk;
@@ -54,6 +55,22 @@ void Assembler::begin(std::int64_t chunk) {
     }
     started_ = true;
     recount();
+}
+
+// Nobody was heard until now for as long as makes a head silent: the network was gone, and it is nobody's silence. Each
+// is as it was when the last was heard.
+void Assembler::resume() {
+    const std::int64_t silence = plan_.silence.count(), lull = now_ - spoke_;
+    for (Head& h : heads_) {
+        const bool lived = h.heard + silence > spoke_ && h.away < kVotes;
+        const bool voted = lived && (patience_ == 0 || h.heard + patience_ > spoke_);
+        count(h, -1);
+        h.live |= lived;
+        h.votes |= voted;
+        h.heard += lull;
+        count(h, 1);
+    }
+    check_at_ = now_;
 }
 
 // As hear(), of a head that passes what others wait for, or is waited for from now on.
@@ -256,6 +273,7 @@ void Assembler::tick(std::int64_t now) {
         now_ = now;
         if (last_arrival_ != 0) last_arrival_ = now;
         for (Head& h : heads_) h.heard = now;
+        spoke_ = now;
     }
     const std::int64_t silence = plan_.silence.count(), linger = plan_.linger.count();
     std::int64_t at = next_event();

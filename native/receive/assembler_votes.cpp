@@ -74,6 +74,7 @@ bool Assembler::stray(Head& h, std::int64_t number) {
         newest = std::max(newest, other.peak);
         other.moves = joins(other, number, each);
     }
+    wake();
     const std::int64_t first = floor_div(move.low, plan_.packets);
     if (chunk > top_ && chunk - top_ <= outage_ && !sudden(move.low - newest, heard, move.since)) {
         advance(first);

@@ -199,6 +199,23 @@ def test_a_stream_silent_for_a_second_delays_nobody():
     assert closed(assembler) == [12, 13, 14]
 
 
+@pytest.mark.parametrize("rate", [0.0, 100.0 * STEP])
+def test_that_nobody_was_heard_is_no_streams_silence(rate):
+    """The network is gone for 3 s. Then head 0 comes back first, and is ahead of head 1 by less than the skew; 2 is dead."""
+    p = plan(3, packets=10, skew=300 * STEP, chunks=100, outage=1000 * STEP, rate=rate)
+    assembler = Assembler(p)
+    tick = SECOND // 100
+    take(assembler, [(h, n, START + n * tick) for n in range(400) for h in range(3) if h < 2 or n < 100])
+    assembler.idle(START + 690 * tick)
+    took = closed(assembler)
+    take(assembler, [(0, n, START + (700 + (n - 700) // 10) * tick) for n in range(700, 900)])
+    take(assembler, [(1, n, START + 720 * tick) for n in range(700, 900)])
+    took += closed(assembler)
+    assert took == list(range(took[-1] + 1)) and took[-1] >= 88  # nor is the dead one waited for again
+    counts = check_sums(assembler)
+    assert counts.late == counts.ring_full == 0 and counts.placed == 2 * 600 + 100
+
+
 def test_streams_that_begin_within_a_second_of_the_first_lose_nothing():
     p = plan(2, packets=10, skew=1000 * STEP, chunks=128)
     assembler = Assembler(p)

@@ -25,8 +25,8 @@ when 8 packets in a row agree on it, or one of a head that is not live; places u
 parts too, so that nothing more could be; what comes for it again is *duplicate*, whenever. Else it closes when the
 clocks of all *live* heads are later than its end by ``window``, or those of more than half of the live heads that were
 heard, by ``window + skew``: never by the newest alone, and not by half. Heads are live that were heard within the last
-``silence`` seconds, at first all of them; one that sends 8 packets in a row of another time is not. With a ``rate`` a
-head that was not heard for as long as ``window + skew`` take to arrive (10 ms at least) has no say in that half, so
+``silence`` seconds, at first all of them, and of a time in which nobody was heard for as long, those that were live
+before it; one that sends 8 packets in a row of another time is not. With a ``rate`` a head that was not heard for as long as ``window + skew`` take to arrive (10 ms at least) has no say in that half, so
 that others are held no longer than what they were held for. What comes for a
 chunk that closed without it is *late*. Without any packet for ``linger`` seconds all open chunks close, and the next
 packet is believed whatever its time. Places that nothing came for are zeroed and marked in `Chunk.present` before the
