@@ -41,7 +41,8 @@ Assembler::Assembler(Plan plan, std::uint8_t* memory)
       reach_(8 * width_),
       leap_(std::max({plan_.window / plan_.step, plan_.packets, kVotes})),
       outage_(std::max<std::int64_t>(1, plan_.outage / span_)),
-      lull_(plan_.silence.count() != 0 ? plan_.silence.count() : kNever),
+      // Of any phase, heads that were silent are believed whatever theirs is: they may have begun anew.
+      lull_(plan_.silence.count() != 0 && !plan_.any_phase ? plan_.silence.count() : kNever),
       patience_(plan_.skew < 0 ? 0 : lasting(plan_, plan_.window + plan_.skew)),
       leave_(lasting(plan_, 2 * plan_.step / per_cell_)),
       rows_(std::min(plan_.slots, width_ + outage_)),

@@ -14,7 +14,6 @@ from ryle.bench.fx import OneThread
 from ryle.channelize import Blocks, Heaps, cuda
 from ryle.chunk import SampleChunk, parts_from_rows
 from ryle.config import changed
-from ryle.engines import window
 from ryle.engines.f import FEngine
 from ryle.simulate import VoltageSimulator
 
@@ -23,8 +22,8 @@ from ryle.simulate import VoltageSimulator
 def gpu(monkeypatch):
     """An emulated GPU where engines look for one, and batches that it can do in reasonable time."""
     monkeypatch.setattr(cuda, "open_gpu", lambda: DeferredGpu(fresh.seed()))
-    monkeypatch.setattr(window, "_LEAST_SAMPLES", 1 << 14)
-    monkeypatch.setattr(window, "_BATCH_SPECTRA", 64)
+    monkeypatch.setattr("ryle.config.observation._LEAST_SAMPLES", 1 << 14)
+    monkeypatch.setattr("ryle.config.observation._F_SPECTRA", 64)
 
 
 @pytest.fixture

@@ -404,7 +404,7 @@ def test_faults_reach_the_capture(simulated, tmp_path):
 
 
 def test_wild_time_stamps_late_packets_and_a_restart(simulated, tmp_path, monkeypatch):
-    monkeypatch.setattr("ryle.engines.window._LEAST_SAMPLES", 1 << 12)  # blocks of 16 packets
+    monkeypatch.setattr("ryle.config.observation._LEAST_SAMPLES", 1 << 12)  # blocks of 16 packets
     o, _, capture = simulated
     o = changed(o, network={"skew": 0.01})
     good = packets(capture)
@@ -453,7 +453,7 @@ def test_interrupt_leaves_what_came_before(simulated, tmp_path, monkeypatch):
     slowly = lambda sink, path: PcapSource(sink, path, speed=0.25)  # noqa: E731 - else all is read before it is heard
     monkeypatch.setattr("ryle.engines.offline_packets.PcapSource", slowly)
     monkeypatch.setattr(UVH5Writer, "append", interrupted)
-    monkeypatch.setattr("ryle.engines.window._LEAST_SAMPLES", 1 << 12)  # a whole recording would be one block
+    monkeypatch.setattr("ryle.config.observation._LEAST_SAMPLES", 1 << 12)  # a whole recording would be one block
     before = signal.getsignal(signal.SIGINT)
     console = quiet()
     (result,) = correlate(o, [capture], tmp_path, console)

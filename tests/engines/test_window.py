@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ryle.chunk import SampleChunk
-from ryle.engines.window import SampleBuffer, WindowShape, f_batch
+from ryle.engines.window import SampleBuffer, WindowShape
 
 PACKET = 8  # samples, one byte each
 
@@ -164,4 +164,4 @@ def test_old_chunks_are_let_go():
 @pytest.mark.parametrize("channels", [64, 1024, 32768])
 def test_batches_fit_everything_behind_them(observe, channels):
     o = observe(channels=channels, rate=20_000_000, max_delay=1e-6, spectra=96, integration_spectra=192, packet=8192)
-    assert o.batch_spectra == 192 and f_batch(o) >= 1
+    assert o.batch_spectra == 192 and o.f_batches >= 1

@@ -1,4 +1,4 @@
-"""The link that a packet ring receives from goes down and comes back: nobody spins meanwhile, and it goes on."""
+"""Links go down and come back: nobody spins meanwhile, and all go on."""
 
 import contextlib
 import json
@@ -9,6 +9,7 @@ import sys
 import time
 
 import h5py
+import numpy as np
 import pytest
 
 from x_heaps import PARTS, heap
@@ -127,3 +128,35 @@ def test_catcher(link, observation, ryle, tmp_path):
     assert (account["placed"], account["missing"]) == (20 * PARTS, 0)
     with h5py.File(tmp_path / "small.uvh5") as file:
         assert int(file["Header/Ntimes"][()]) == 10 and not file["Data/flags"][...].any()
+
+
+@pytest.mark.long
+def test_run(observation, ryle, tmp_path, steady):
+    """The link between all engines of a live run is down for two seconds, longer than any is waited for.
+
+    When it is back no X-engine has its own time: integrations have the whole band, all through.
+    """
+
+    def body():
+        name = f"ryle-link-lo-{os.getpid()}"
+        if subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode:
+            pytest.skip("network namespaces need root and 'ip'")
+        lo = ["ip", "-n", name, "link", "set", "lo"]
+        try:
+            subprocess.run([*lo, "up"], check=True)
+            path, _ = observation(duration=4, spectra=3200, speed="0.3")
+            process = ryle("run", path, "-o", tmp_path, "--overwrite", prefix=["ip", "netns", "exec", name])
+            process.wait_for(lambda p: "F 1" in p.said or (tmp_path / "small.uvh5").exists())
+            time.sleep(5)
+            subprocess.run([*lo, "down"], check=True)
+            time.sleep(2)
+            subprocess.run([*lo, "up"], check=True)
+            assert process.end(200) == 0, process.said
+        finally:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+        with h5py.File(tmp_path / "small.uvh5") as file:
+            times, found = file["Header/time_array"][()], file["Data/nsamples"][()]
+        heard = np.array([(found[times == t] > 0).any(axis=(0, 2)) for t in np.unique(times)])  # [integration][channel]
+        assert len(heard) >= 12 and heard.all(), (heard.mean(axis=1), process.said)
+
+    steady(body)

@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from ryle.wire.spectra import SpectraLayout
 
 _CHUNK_BYTES = 4 << 20  # what X-engines work on at a time
+#: Spectra that an F-engine's batch should hold, so that overlaps and calls cost little, and bounds on its samples of
+#: one input, so that short spectra come in good numbers and long ones do not fill the memory.
+_F_SPECTRA = 256
+_LEAST_SAMPLES, _MOST_SAMPLES = 1 << 19, 1 << 21
 #: Chunks of others' packets that an X-engine has room for besides those that F-engines may be apart.
 SPARE_CHUNKS = 7
 #: Bytes of a packet ring, if nothing else is said.
@@ -273,6 +277,12 @@ class Observation(tables.Table):
     def batch_spectra(self) -> int:
         """Spectra that every stage can handle at once: lcm(64, spectra per heap, or of others' packet)."""
         return math.lcm(BLOCK, self.heap_spectra if self.packets is None else self.packets.spectra)
+
+    @property
+    def f_batches(self) -> int:
+        """How many `batch_spectra` an F-engine channelizes at a time."""
+        samples = min(max(_F_SPECTRA * self.step, _LEAST_SAMPLES), _MOST_SAMPLES)
+        return max(1, round(samples / (self.batch_spectra * self.step)))
 
     @property
     def integration_spectra(self) -> int:

@@ -11,7 +11,6 @@ from ryle.config import ConfigError, Observation, Problem, show
 from ryle.config.observation import Engine
 from ryle.config.rates import visibility_heap_bytes
 from ryle.engines.f import BATCHES, sample_map, window_shape
-from ryle.engines.window import f_batch
 from ryle.engines.x import SUMS
 from ryle.receive.assembly import Assembler, Plan
 from ryle.receive.dumps import DumpMap
@@ -59,7 +58,7 @@ def plans(o: Observation) -> dict[Engine, Plan]:
     if o.packets is not None or o.sends_rows:
         found["x"] = packet_map(o, [0], waits=waits, timed=timed).plan
     else:
-        found["x"] = HeapMap(o, 0, f_batch(o), waits=waits, timed=timed).plan
+        found["x"] = HeapMap(o, 0, o.f_batches, waits=waits, timed=timed).plan
     found["catcher"] = SumMap(o, waits=waits, timed=timed).plan
     return found
 

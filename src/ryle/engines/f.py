@@ -17,7 +17,7 @@ from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.config import Observation
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.statistics import AdcHistogram, SendStatistics
-from ryle.engines.window import SampleBuffer, WindowShape, f_batch
+from ryle.engines.window import SampleBuffer, WindowShape
 from ryle.receive.entrance import MappedEntrance
 from ryle.receive.samples import SampleMap
 from ryle.send.rows import RowSender
@@ -327,7 +327,7 @@ class SendSpectra(EachBlock):
 
 def window_shape(o: Observation) -> WindowShape:
     """Say how an observation's batches of spectra lie in time."""
-    return WindowShape(o.step, o.window, o.max_delay_samples, o.batch_spectra * f_batch(o))
+    return WindowShape(o.step, o.window, o.max_delay_samples, o.batch_spectra * o.f_batches)
 
 
 def sample_map(o: Observation, antennas: Sequence[int], *, waits: bool, timed: bool = True) -> SampleMap:

@@ -14,18 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ryle.chunk import SampleChunk, SampleWindow
-from ryle.config import Observation
-
-#: Spectra that a batch should hold, so that overlaps and calls cost little, and bounds on its samples of one input, so
-#: that short spectra come in good numbers and long ones do not fill the memory.
-_BATCH_SPECTRA = 256
-_LEAST_SAMPLES, _MOST_SAMPLES = 1 << 19, 1 << 21
-
-
-def f_batch(observation: Observation) -> int:
-    """Length of an F-engine's batch, in units of `Observation.batch_spectra`."""
-    samples = min(max(_BATCH_SPECTRA * observation.step, _LEAST_SAMPLES), _MOST_SAMPLES)
-    return max(1, round(samples / (observation.batch_spectra * observation.step)))
 
 
 @dataclass(frozen=True)

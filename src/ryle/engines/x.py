@@ -10,7 +10,6 @@ from ryle.config import Observation
 from ryle.correlate import CorrelatorConfig, make_correlator
 from ryle.engines.beginning import Joining, WholeBand
 from ryle.engines.serving import entrance_metrics, serve_engine
-from ryle.engines.window import f_batch
 from ryle.engines.write_file import WriteFile
 from ryle.receive.entrance import Entrance, MappedEntrance
 from ryle.receive.heaps import HeapMap
@@ -258,7 +257,7 @@ def x_engine(observation: Observation, index: int) -> Engine:
         entrance = MappedEntrance(o, "x", packets, [o.spectra_endpoint(index)], index=index, name="packets")
         packet_bytes, chunk = packets.plan.payload_bytes, packets.given
     else:
-        heaps = HeapMap(o, index, f_batch(o), waits=o.at_full_speed, timed=not o.at_full_speed)
+        heaps = HeapMap(o, index, o.f_batches, waits=o.at_full_speed, timed=not o.at_full_speed)
         entrance = MappedEntrance(o, "x", heaps, [o.spectra_endpoint(index)], index=index, name="spectra")
         packet_bytes, chunk = o.spectra_heap_bytes // o.groups, heaps.given
     sums = Ring("integrations", lambda: Block(_touched(x.room())), SUMS)

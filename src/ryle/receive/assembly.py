@@ -26,11 +26,11 @@ parts too, so that nothing more could be; what comes for it again is *duplicate*
 clocks of all *live* heads are later than its end by ``window``, or those of more than half of the live heads that were
 heard, by ``window + skew``: never by the newest alone, and not by half. Heads are live that were heard within the last
 ``silence`` seconds, at first all of them, and of a time in which nobody was heard for as long, those that were live
-before it; one that sends 8 packets in a row of another time is not. With a ``rate`` a head that was not heard for as long as ``window + skew`` take to arrive (10 ms at least) has no say in that half, so
-that others are held no longer than what they were held for. What comes for a
-chunk that closed without it is *late*. Without any packet for ``linger`` seconds all open chunks close, and the next
-packet is believed whatever its time. Places that nothing came for are zeroed and marked in `Chunk.present` before the
-chunk is given out.
+before it; one that sends 8 packets in a row of another time is not. With a ``rate`` a head that was not heard for as
+long as ``window + skew`` take to arrive (10 ms at least) has no say in that half, so that others are held no longer
+than what they were held for. What comes for a chunk that closed without it is *late*. Without any packet for ``linger``
+seconds all open chunks close, and the next packet is believed whatever its time. Places that nothing came for are
+zeroed and marked in `Chunk.present` before the chunk is given out.
 
 **Senders** are looked at only if the plan says so (`Plan.senders`): packets from elsewhere are foreign.
 

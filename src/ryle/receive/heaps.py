@@ -12,7 +12,7 @@ from ryle.chunk import BLOCK, SpectraChunk
 from ryle.config import Observation
 from ryle.receive._native import to_kblocks
 from ryle.receive.assembly_plan import Part, heap_parts
-from ryle.receive.ring_plan import SPARE, arrival_rate, open_chunks, ring_plan
+from ryle.receive.ring_plan import SPARE, arrival_rate, f_period, open_chunks, ring_plan, silence_after
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 
@@ -68,6 +68,7 @@ class HeapMap:
             span=span,
             apart=apart,
             rate=arrival_rate(o),
+            silence=silence_after(o, f_period(o)),
             waits=waits,
             timed=timed,
             parts=(*heap_parts(nbytes, nbytes // o.groups), Part(nbytes, tail, nbytes, optional=True)),

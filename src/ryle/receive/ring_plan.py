@@ -25,6 +25,23 @@ def arrival_rate(o: Observation) -> float:
     return 0.0 if o.simulate.speed == "max" else float(o.sample_rate) * o.simulate.speed
 
 
+def silence_after(o: Observation, period: float = 0.0) -> float:
+    """Say how long, in seconds, nobody waits for a stream that is not heard, of which packets come every so often.
+
+    Parameters
+    ----------
+    period : float
+        Seconds of signal from a packet to the next of a stream.
+    """
+    rate = float(o.sample_rate)
+    return max(1.0, 2.5 * period * rate / (arrival_rate(o) or rate))
+
+
+def f_period(o: Observation) -> float:
+    """Seconds of signal that an F-engine channelizes, and sends, at a time; 0 if others do."""
+    return 0.0 if o.packets is not None else o.f_batches * o.batch_spectra * o.step / float(o.sample_rate)
+
+
 def open_chunks(skew: float, span: float) -> int:
     """Chunks of `span` seconds by which streams that are `skew` seconds apart may be, at least one."""
     return max(1, math.ceil(skew / span))
@@ -39,6 +56,7 @@ def ring_plan(
     span: int,
     apart: int,
     rate: float,
+    silence: float,
     waits: bool,
     timed: bool,
     **more: Any,
@@ -55,6 +73,8 @@ def ring_plan(
         Chunks by which streams may be apart.
     rate : float
         Units of the format's timestamps that come in a second; 0 if they come without a clock.
+    silence : float
+        Seconds for which others wait for a stream that is not heard.
     waits : bool
         Whether the source can be held up.
     timed : bool
@@ -71,7 +91,7 @@ def ring_plan(
         skew=apart * span if timed else None,
         linger=0.0,
         waits=waits,
-        silence=1.0 if timed else 0.0,
+        silence=silence if timed else 0.0,
         rate=rate if timed else 0.0,
         **more,
     )
@@ -107,6 +127,7 @@ def spectra_plan(
         span=spectra,
         apart=apart,
         rate=arrival_rate(observation) / observation.step,
+        silence=silence_after(observation, f_period(observation)),
         waits=waits,
         timed=timed,
         **more,
