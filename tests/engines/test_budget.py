@@ -1,14 +1,15 @@
 """Memory is stated as engines allocate it, and what does not fit is refused before anything starts."""
 
 import json
+import math
 import subprocess
 import sys
 
 import pytest
 
-from ryle.config import ConfigError
+from ryle.config import ConfigError, changed
 from ryle.engines import budget
-from ryle.engines.f import f_engine
+from ryle.engines.f import f_engine, sample_map
 from ryle.engines.x import x_engine
 
 
@@ -42,6 +43,16 @@ def test_what_is_stated_is_what_engines_have(observe, sends, simulate):
         assert stated["X-engine sums"] == sums * 4 // 3  # and those that it adds to
     assert all(0.1 <= seconds < 3 for seconds in budget.latency(o).values())
     assert set(budget.latency(o)) == {"f", "x", "catcher"}
+
+
+def test_samples_that_are_decoded_take_memory(observe):
+    o = observe(sends="rows")
+    rate, plain = o.sample_rate, {m.name for m in budget.memory(o)}
+    coded = changed(o, digitizer={"packets": "vdif", "bits": 8, "heap_samples": math.gcd(int(rate), 1280)})
+    (decoded,) = (m for m in budget.memory(coded) if m.name not in plain and "decoded" in m.name)
+    samples = sample_map(coded, coded.f_engine_antennas(0), waits=coded.at_full_speed)
+    blocks, left = divmod(decoded.bytes, 4 * math.prod(samples.plan.shape))
+    assert not left and 2 <= blocks < samples.plan.chunks
 
 
 def test_what_does_not_fit_is_refused_with_what_makes_it_smaller(observe, monkeypatch):

@@ -62,6 +62,7 @@ inputs = [
   {{ file = 1, thread = 1, antenna = "A1", polarization = "y" }},
 ]
 """
+SIZES = "heap_samples=3200,sample_rate=8000000,reference=33"
 #: Width: rms in steps from one code to the next, and the gain that makes 20 of its levels.
 LEVELS = {1: (1, 20), 2: (1, 10), 4: (2.95, 20), 8: (25, 28), 16: (300, 0.067)}
 
@@ -107,6 +108,13 @@ def as_recordings(frames, directory):
     return files
 
 
+def check_packets(format, capture, bits):
+    """Look at a capture with the command line."""
+    format += ",code=offset_binary" if bits == 16 else ""
+    command = [sys.executable, "-m", "ryle", "wire", "check", format, "--pcap", str(capture)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
 @pytest.mark.parametrize(
     ("bits", "complex_samples", "packets"),
     [(1, False, "vdif"), (2, False, "vdif_vtp"), (4, True, "vdif"), (8, True, "vdif"), (16, False, "vdif")],
@@ -122,6 +130,8 @@ def test_packets_and_recordings_of_the_same_frames(tmp_path, bits, complex_sampl
     assert header.samples_per_frame == 3200 and header["seconds"] == 184 * 86400 - 1 and header["frame_nr"] == 2250
     found, account = correlated(path, [capture], tmp_path / "network")
     wanted, _ = correlated(path, as_recordings(frames, tmp_path), tmp_path / "recorded")
+    told = check_packets(f"{packets}:bits={bits},complex={int(complex_samples)},{SIZES}", capture, bits)
+    assert told.returncode == 0 and f"{len(frames)} valid" in told.stdout, told.stdout
     assert account["capture"]["missing"] == account["capture"]["malformed"] == 0 and found[1].max() == 1
     assert np.abs(found[0]).max() > 100 and not found[2].all()
     same(found, wanted)

@@ -113,3 +113,8 @@ def test_beyond_the_scale():
     codes = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)
     assert codes.tolist() == [0, 0, 15, 15, 15, 0, 0, 8]
     assert beyond[0].tolist() == [False, True, False, True, True, True, True, False]
+
+
+@pytest.mark.parametrize(("bits", "steps", "want"), [(1, 3, 1), (2, 1, 2.042), (4, 2, 0.687), (8, 20, 0.563)])
+def test_rms_of_noise(bits, steps, want):
+    assert Levels(frames(bits, False)).rms(steps) == pytest.approx(want, rel=0.01)

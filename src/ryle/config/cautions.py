@@ -70,6 +70,8 @@ def _levels(o: Observation) -> Iterator[Problem]:
     if o.digitizer.bits > 2 and 4 * rms > top:
         advice = f"{o.digitizer.bits}-bit samples end at {top}: noise beyond {top / rms:.2g} sigma saturates"
         yield Problem("simulate.rms", rms, advice)
+    if o.levels is not None:
+        rms = o.levels.rms(rms)
     part, top = rms * gain / math.sqrt(2), 127 if bits == 8 else 7
     best = (3.0 if bits == 4 else 20.0) * math.sqrt(2) / rms
     if o.fengine.gains_file is None and (part > top / 2 or part < 0.7):

@@ -72,6 +72,9 @@ def memory(o: Observation) -> list[Memory]:
     ]
     inputs = len(o.f_engine_antennas(0)) * o.pols if o.f_engines else 0
     if inputs:
+        decoded = sample_map(o, o.f_engine_antennas(0), waits=o.at_full_speed).decoded_bytes
+        if decoded:
+            found.append(Memory("f", "F-engine decoded samples", decoded, o.f_engines))
         batch = inputs * o.fengine.channels * window_shape(o).batch * 2
         found.append(Memory("f", f"F-engine spectra, {BATCHES} batches", BATCHES * batch, o.f_engines))
     sums = visibility_heap_bytes(o)

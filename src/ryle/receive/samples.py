@@ -11,6 +11,7 @@ from ryle.config import Observation
 from ryle.receive.assembly import Plan
 from ryle.receive.ring_plan import SPARE, arrival_rate, open_chunks
 from ryle.stream.block import Block
+from ryle.wire.levels import DECODED_BITS
 
 _SPAN = 2e-3  # seconds of signal that a block holds at least: Python runs a fixed number of times a block
 
@@ -58,6 +59,9 @@ class SampleMap:
         span = packets * self._size
         apart = open_chunks(o.network.skew, span / rate)
         keeps = -(-held // span) + 1
+        values = len(antennas) * o.pols * span * self.format.sample.parts
+        #: Of decoded samples that are held at most: of blocks that spectra to come read, and of one that is new.
+        self.decoded_bytes = 0 if self._levels is None else (keeps + 1) * values * DECODED_BITS // 8
         status = "status" in self.format.fields
         inputs = [a * o.pols + p for a in antennas for p in range(o.pols)]
         self.plan = Plan(

@@ -8,6 +8,7 @@ are those of recordings (`ryle.wire.vdif.levels`).
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ryle.wire.tables import Sample
 
 #: Bits of a decoded sample, or of each part of a complex one.
 DECODED_BITS = 32
+_GRID = 4096  # values that stand for Gaussian noise
 
 
 def plain(sample: Sample) -> bool:
@@ -89,6 +91,12 @@ class Levels:
         if code == "twos_complement" and bits == 1:
             numbers = 2 * numbers + 1  # a sign, as `ryle.wire.samples` has it
         return numbers.astype(">f4")
+
+    def rms(self, steps: float) -> float:
+        """Root mean square of what is decoded, if it was noise of so many steps from one code to the next."""
+        noise = np.array([NormalDist().inv_cdf((k + 0.5) / _GRID) for k in range(_GRID)], np.float32)
+        decoded = self.decode(self.encode(noise * np.float32(steps))[0]).view(">f4")
+        return float(np.sqrt(np.mean(np.square(decoded, dtype=np.float64))))
 
     @property
     def _halves(self) -> bool:
