@@ -4,7 +4,7 @@
 
     gpu = EmulatedGpu()
     out = gpu.array(np.zeros(64, np.float32))
-    gpu.kernel(Path("scale.cu"), "scale", {"TAPS": 16}).launch(4, 128, out, np.int32(64), shared=1024)
+    gpu.kernel(Path("scale.cu"), "scale", {"TAPS": 16}).launch(4, 128, out=out, n=np.int32(64), shared=1024)
 
 Each thread of a block is a fiber that runs until it must wait for others; blocks run one after another. Threads, warps and
 blocks take turns at random, by a seed that each launch changes. What a GPU would punish, or not even notice, is an

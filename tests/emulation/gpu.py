@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from emulation.build import build
 from emulation.memory import Allocations, DeviceArray, Memory
 from ryle.correlate.multiply import Lying
+from ryle.gpu.parameters import in_order, parameter_names
 
 SHARED_OF_MULTIPROCESSOR = 233472
 THREADS_OF_MULTIPROCESSOR = 2048
@@ -81,7 +82,7 @@ class Kernel:
     local_bytes = 0
     shared_bytes = 0
 
-    def __init__(self, gpu: "EmulatedGpu", library: ctypes.CDLL, name: str) -> None:
+    def __init__(self, gpu: "EmulatedGpu", library: ctypes.CDLL, name: str, source: str) -> None:
         self.name = name
         self._gpu = gpu
         self._run = library[f"emulated_launch_{name}"]
@@ -89,16 +90,19 @@ class Kernel:
         signature = library[f"emulated_signature_{name}"]
         signature.restype = ctypes.c_char_p
         # numpy's type of each parameter, None for a pointer
-        self.parameters = [None if p[0] == "p" else np.dtype(p) for p in re.findall("..", signature().decode())]
+        self._types = [None if p[0] == "p" else np.dtype(p) for p in re.findall("..", signature().decode())]
+        self.parameters = parameter_names(source, name, len(self._types))
         self.max_threads = int(library[f"emulated_max_threads_{name}"]())
 
     def launch(
         self,
         grid: int | tuple[int, ...],
         block: int | tuple[int, ...],
-        *args: DeviceArray | np.generic,
+        /,
+        *,
         shared: int = 0,
         stream: Stream | None = None,
+        **args: DeviceArray | np.generic,
     ) -> None:
         grid3, block3 = _three(grid), _three(block)
         threads = block3[0] * block3[1] * block3[2]
@@ -117,18 +121,17 @@ class Kernel:
         with _RUNNING:
             self._enter(grid3, block3, shared, pointers)
 
-    def _values(self, args: tuple[DeviceArray | np.generic, ...]) -> list[NDArray[Any]]:
-        if len(args) != len(self.parameters):
-            raise TypeError(f"{self.name} takes {len(self.parameters)} arguments and got {len(args)}")
+    def _values(self, args: Mapping[str, DeviceArray | np.generic]) -> list[NDArray[Any]]:
         values: list[NDArray[Any]] = []
-        for i, (arg, wanted) in enumerate(zip(args, self.parameters, strict=True)):
+        given = in_order(self.name, self.parameters, args)
+        for name, arg, wanted in zip(self.parameters, given, self._types, strict=True):
             if wanted is None:
                 if not hasattr(arg, "pointer"):
-                    raise TypeError(f"{self.name}, argument {i}: a device array is wanted, not {type(arg).__name__}")
+                    raise TypeError(f"{self.name}: {name}: a device array is wanted, not {type(arg).__name__}")
                 values.append(np.array(arg.pointer, np.uint64))
             else:
                 if not isinstance(arg, np.generic) or arg.dtype != wanted:
-                    raise TypeError(f"{self.name}, argument {i}: a numpy.{wanted} is wanted, not {type(arg).__name__}")
+                    raise TypeError(f"{self.name}: {name}: a numpy.{wanted} is wanted, not {type(arg).__name__}")
                 values.append(np.array(arg))
         return values
 
@@ -220,7 +223,8 @@ class EmulatedGpu:
         key = (Path(source).resolve(), tuple(sorted(defines.items())))
         if key not in self._built:
             library, names = build(source, defines, self.optimization)
-            self._built[key] = {n: Kernel(self, library, n) for n in names}
+            text = Path(source).read_text()
+            self._built[key] = {n: Kernel(self, library, n, text) for n in names}
         if name not in self._built[key]:
             raise ValueError(f"{source} has no kernel {name!r}; it has {', '.join(self._built[key]) or 'none'}")
         return self._built[key][name]
@@ -230,7 +234,7 @@ class EmulatedGpu:
         lies = Lying.of(data, polarizations)
         fields = np.zeros(16, np.uint64)
         sizes = inputs // polarizations, polarizations, lies.blocks, lies.channels, rows // polarizations, lies.row
-        fields[:10] = data.pointer, *sizes, *lies.strides
+        fields[:10] = data.pointer, *sizes, lies.channel, lies.block, lies.antenna
         return fields.view(np.uint8)
 
     def encode_samples(self, data: DeviceArray, width: int, extents: list[int], box: list[int]) -> NDArray[np.uint8]:

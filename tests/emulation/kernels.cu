@@ -3,12 +3,12 @@
 
 constexpr unsigned ALL = 0xFFFFFFFFu;
 
-// out += the sum of in[0 .. n).
-KERNEL(256, 1) total(const int* __restrict__ in, int64_t* out, int n) {
+// out += the sum of given[0 .. n).
+KERNEL(256, 1) total(const int* __restrict__ given, int64_t* out, int n) {
     SHARED_BYTES(memory);
     int* const part = reinterpret_cast<int*>(memory);
     int sum = 0;
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) sum += __ldg(in + i);
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) sum += __ldg(given + i);
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(ALL, sum, step);
     if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = sum;
@@ -34,12 +34,12 @@ KERNEL(32, 1) multiply(const unsigned char* a, const unsigned char* b, int* d) {
 
 #ifdef UNDER_WAY
 // Two stages of 16 bytes a thread; out is what the second stage holds after waiting for all but UNDER_WAY groups.
-KERNEL(64, 1) copy(const uint4* in, uint4* out, int n) {
+KERNEL(64, 1) copy(const uint4* given, uint4* out, int n) {
     SHARED_BYTES(memory);
     uint4* const stage = reinterpret_cast<uint4*>(memory);
     const int t = threadIdx.x;
     for (int s = 0; s < 2; ++s) {
-        ryle::copy_async<16>(stage + s * 64 + t, in + s * 64 + t + OFFSET, s * 64 + t < n);
+        ryle::copy_async<16>(stage + s * 64 + t, given + s * 64 + t + OFFSET, s * 64 + t < n);
         ryle::copy_async_commit();
     }
     ryle::copy_async_wait<UNDER_WAY>();
@@ -48,9 +48,9 @@ KERNEL(64, 1) copy(const uint4* in, uint4* out, int n) {
 }
 #endif
 
-KERNEL(64, 1) misaligned_copy(const unsigned char* in) {
+KERNEL(64, 1) misaligned_copy(const unsigned char* given) {
     SHARED_BYTES(memory);
-    ryle::copy_async<8>(memory + 16 * threadIdx.x, in + 4, true);
+    ryle::copy_async<8>(memory + 16 * threadIdx.x, given + 4, true);
 }
 
 KERNEL(64, 1) half_of_a_warp(int* out) {
@@ -111,8 +111,8 @@ KERNEL(64, 1) write_shared(int index) {
     if (threadIdx.x == 17) memory[index] = 1;
 }
 
-KERNEL(32, 1) read_misaligned(const float* in, float* out) {
-    out[threadIdx.x] = reinterpret_cast<const float2*>(in + 1)[threadIdx.x].x;
+KERNEL(32, 1) read_misaligned(const float* given, float* out) {
+    out[threadIdx.x] = reinterpret_cast<const float2*>(given + 1)[threadIdx.x].x;
 }
 
 KERNEL(32, 1) index_outside(int* out, int index) {

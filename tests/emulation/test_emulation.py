@@ -21,7 +21,9 @@ def gpu():
 def test_barriers_and_shuffles_add_up(gpu, rng):
     values = rng.integers(-(1 << 20), 1 << 20, 12345).astype(np.int32)
     out = gpu.array(np.zeros((), np.int64))
-    gpu.kernel(KERNELS, "total", {}).launch(7, 256, gpu.array(values), out, np.int32(values.size), shared=32)
+    gpu.kernel(KERNELS, "total", {}).launch(
+        7, 256, given=gpu.array(values), out=out, n=np.int32(values.size), shared=32
+    )
     assert out.get() == values.sum(dtype=np.int64)
 
 
@@ -32,7 +34,7 @@ def test_matrix_products(gpu, rng):
     start[0, 0] = 0x7FFFFFFF  # wraps
     expected[0, 0] = np.array(0x7FFFFFFF + a[0].astype(np.int64) @ b[0].astype(np.int64)).astype(np.int32)
     out = gpu.array(start)
-    gpu.kernel(KERNELS, "multiply", {}).launch(1, 32, gpu.array(a), gpu.array(b), out)
+    gpu.kernel(KERNELS, "multiply", {}).launch(1, 32, a=gpu.array(a), b=gpu.array(b), d=out)
     np.testing.assert_array_equal(out.get(), expected)
 
 
@@ -43,7 +45,7 @@ def copy_kernel(gpu, pending, offset=0):
 def test_waited_copies_arrive_and_unwanted_ones_are_zero(gpu, rng):
     values = rng.integers(1, 1 << 31, (128, 4)).astype(np.uint32)
     out = gpu.empty((128, 4), np.uint32)
-    copy_kernel(gpu, 0).launch(1, 64, gpu.array(values), out, np.int32(100), shared=2048)
+    copy_kernel(gpu, 0).launch(1, 64, given=gpu.array(values), out=out, n=np.int32(100), shared=2048)
     expected = values.copy()
     expected[100:] = 0
     t = np.arange(64) ^ 33
@@ -53,7 +55,7 @@ def test_waited_copies_arrive_and_unwanted_ones_are_zero(gpu, rng):
 def test_a_copy_not_waited_for_is_poison(gpu, rng):
     values = rng.integers(1, 1 << 31, (128, 4)).astype(np.uint32)
     out = gpu.empty((128, 4), np.uint32)
-    copy_kernel(gpu, 1).launch(1, 64, gpu.array(values), out, np.int32(128), shared=2048)
+    copy_kernel(gpu, 1).launch(1, 64, given=gpu.array(values), out=out, n=np.int32(128), shared=2048)
     np.testing.assert_array_equal(out.get()[:64], values[np.arange(64) ^ 33])
     np.testing.assert_array_equal(out.get()[64:], np.full((64, 4), 0xFFFFFFFF, np.uint32))
 
@@ -63,11 +65,11 @@ def test_copies_from_outside_an_array_are_reported(gpu):
     with pytest.raises(
         EmulationError, match=r"kernel copy, block .0, 0, 0., thread .*copy_async<16>.*in no device array"
     ):
-        copy_kernel(gpu, 0, 1).launch(1, 64, values, out, np.int32(128), shared=2048)
+        copy_kernel(gpu, 0, 1).launch(1, 64, given=values, out=out, n=np.int32(128), shared=2048)
     with pytest.raises(EmulationError, match=r"of 1024 bytes of shared memory"):
-        copy_kernel(gpu, 0).launch(1, 64, values, out, np.int32(128), shared=1024)
+        copy_kernel(gpu, 0).launch(1, 64, given=values, out=out, n=np.int32(128), shared=1024)
     with pytest.raises(EmulationError, match="not a multiple of 8"):
-        gpu.kernel(KERNELS, "misaligned_copy", {}).launch(1, 64, values, shared=1024)
+        gpu.kernel(KERNELS, "misaligned_copy", {}).launch(1, 64, given=values, shared=1024)
 
 
 def test_collectives_that_not_all_reach_are_reported(gpu):
@@ -76,40 +78,40 @@ def test_collectives_that_not_all_reach_are_reported(gpu):
         EmulationError,
         match=r"block .0, 0, 0.*warp 1 waits in __shfl_xor_sync .kernels.cu:\d+.*reached by 0x000000ff, while 0xffffff00",
     ):
-        gpu.kernel(KERNELS, "half_of_a_warp", {}).launch(1, 64, out)
+        gpu.kernel(KERNELS, "half_of_a_warp", {}).launch(1, 64, out=out)
     with pytest.raises(
         EmulationError, match=r"32 of 64 threads wait at barrier 1 .*32 of 64 threads wait at barrier 2"
     ):
-        gpu.kernel(KERNELS, "different_barriers", {}).launch(1, 64, out)
+        gpu.kernel(KERNELS, "different_barriers", {}).launch(1, 64, out=out)
 
 
 def test_only_whole_warps_may_end_before_a_barrier(gpu):
     out = gpu.array(np.zeros(64, np.int32))
     kernel = gpu.kernel(KERNELS, "return_before_a_barrier", {})
-    kernel.launch(1, 64, out, np.int32(32))
+    kernel.launch(1, 64, out=out, lanes=np.int32(32))
     assert out.get().sum() == 32
     with pytest.raises(EmulationError, match=r"barrier 0, line \d+: of warp 1 only lanes 0x000000ff came to it"):
-        kernel.launch(1, 64, out, np.int32(40))
+        kernel.launch(1, 64, out=out, lanes=np.int32(40))
 
 
 def test_an_error_leaves_the_kernel_usable(gpu):
     out = gpu.array(np.zeros(64, np.int32))
     kernel = gpu.kernel(KERNELS, "write_at", {})
     with pytest.raises(EmulationError):
-        kernel.launch(1, 64, out, np.int64(64))
-    kernel.launch(1, 64, out, np.int64(5))
+        kernel.launch(1, 64, out=out, index=np.int64(64))
+    kernel.launch(1, 64, out=out, index=np.int64(5))
     assert out.get().sum() == out.get()[5] == 0x01010101
 
 
 def test_named_barriers(gpu):
     out = gpu.empty(32, np.int32)
-    gpu.kernel(KERNELS, "hand_over", {}).launch(1, 96, out, shared=256)
+    gpu.kernel(KERNELS, "hand_over", {}).launch(1, 96, out=out, shared=256)
     np.testing.assert_array_equal(out.get(), 10 * (31 - (np.arange(32) + 1) % 32))
 
 
 def test_a_missing_barrier_shows(gpu):
     out = gpu.empty(128, np.float32)
-    gpu.kernel(KERNELS, "race", {}).launch(1, 128, out, shared=512)
+    gpu.kernel(KERNELS, "race", {}).launch(1, 128, out=out, shared=512)
     # Of each pair of threads that read each other's value, the first to run reads poison.
     assert np.isnan(out.get()).sum() == 64
 
@@ -121,7 +123,7 @@ def test_atomics(gpu):
         gpu.array(np.zeros(1, np.uint64)),
         gpu.array(np.zeros(1, np.uint32)),
     )
-    gpu.kernel(KERNELS, "count", {}).launch(3, 250, counts, total, most, all_, bits)
+    gpu.kernel(KERNELS, "count", {}).launch(3, 250, counts=counts, sum=total, most=most, all=all_, bits=bits)
     np.testing.assert_array_equal(counts.get(), 75)
     assert (total.get(), most.get(), all_.get(), bits.get()) == (375, 749, 750 << 33, 0xFFFFFFFF)
 
@@ -142,34 +144,34 @@ def test_atomics(gpu):
 def test_writes_outside_an_array_are_reported(gpu, index, message):
     out = gpu.empty(253, np.uint8)
     with pytest.raises(EmulationError, match=message):
-        gpu.kernel(KERNELS, "write_at", {}).launch(1, 64, out, np.int64(index))
+        gpu.kernel(KERNELS, "write_at", {}).launch(1, 64, out=out, index=np.int64(index))
 
 
 def test_writes_outside_shared_memory_are_reported(gpu):
     kernel = gpu.kernel(KERNELS, "write_shared", {})
-    kernel.launch(1, 64, np.int32(255), shared=256)
+    kernel.launch(1, 64, index=np.int32(255), shared=256)
     with pytest.raises(EmulationError, match=r"thread .17, 0, 0.: wrote to byte 256 of 256 bytes of shared memory"):
-        kernel.launch(1, 64, np.int32(256), shared=256)
+        kernel.launch(1, 64, index=np.int32(256), shared=256)
 
 
 def test_misaligned_accesses_and_indices_outside_local_arrays_are_reported(gpu):
     values, out = gpu.empty(128, np.float32), gpu.empty(32, np.float32)
     with pytest.raises(EmulationError, match=r"kernels.cu:\d+: misaligned"):
-        gpu.kernel(KERNELS, "read_misaligned", {}).launch(1, 32, values, out)
+        gpu.kernel(KERNELS, "read_misaligned", {}).launch(1, 32, given=values, out=out)
     with pytest.raises(EmulationError, match=r"kernels.cu:\d+: index outside"):
-        gpu.kernel(KERNELS, "index_outside", {}).launch(1, 32, out, np.int32(4))
+        gpu.kernel(KERNELS, "index_outside", {}).launch(1, 32, out=out, index=np.int32(4))
 
 
 def test_endless_loops_end():
     gpu = EmulatedGpu(time_limit=0.2)
     with pytest.raises(EmulationError, match=r"has run for 0.2 s"):
-        gpu.kernel(KERNELS, "never_ends", {}).launch(1, 32, gpu.array(np.ones(1, np.int32)))
+        gpu.kernel(KERNELS, "never_ends", {}).launch(1, 32, flag=gpu.array(np.ones(1, np.int32)))
 
 
 def test_language(gpu, rng):
     x, y = rng.integers(0, 1 << 32, (2, 32), dtype=np.uint32)
     out = gpu.empty((25, 32), np.uint32)
-    gpu.kernel(KERNELS, "language", {}).launch(1, 32, gpu.array(x), gpu.array(y), out)
+    gpu.kernel(KERNELS, "language", {}).launch(1, 32, x=gpu.array(x), y=gpu.array(y), out=out)
     results = iter(out.get())
     a, b, lane = x.astype(object), y.astype(object), np.arange(32)
     both, mask = b * 2**32 + a, 0xFFFFFFFF
@@ -217,14 +219,19 @@ def test_language(gpu, rng):
 def test_arguments_must_be_what_the_kernel_takes(gpu):
     kernel = gpu.kernel(KERNELS, "write_at", {})
     out = gpu.empty(64, np.int32)
-    with pytest.raises(TypeError, match="takes 2 arguments and got 1"):
-        kernel.launch(1, 64, out)
-    with pytest.raises(TypeError, match=r"a numpy\.int64 is wanted, not int32"):
-        kernel.launch(1, 64, out, np.int32(0))
-    with pytest.raises(TypeError, match="a device array is wanted, not int64"):
-        kernel.launch(1, 64, np.int64(0), np.int64(0))
+    assert kernel.parameters == ("out", "index")
+    with pytest.raises(TypeError, match=r"^write_at lacks index; it takes out, index$"):
+        kernel.launch(1, 64, out=out)
+    with pytest.raises(TypeError, match=r"^write_at lacks index, has no parameter at; it takes out, index$"):
+        kernel.launch(1, 64, out=out, at=np.int64(0))
+    with pytest.raises(TypeError, match=r"^write_at has no parameter at; it takes"):
+        kernel.launch(1, 64, out=out, index=np.int64(0), at=np.int64(0))
+    with pytest.raises(TypeError, match=r"index: a numpy\.int64 is wanted, not int32"):
+        kernel.launch(1, 64, out=out, index=np.int32(0))
+    with pytest.raises(TypeError, match="out: a device array is wanted, not int64"):
+        kernel.launch(1, 64, index=np.int64(0), out=np.int64(0))
     with pytest.raises(ValueError, match="made for at most 64"):
-        kernel.launch(1, 96, out, np.int64(0))
+        kernel.launch(1, 96, out=out, index=np.int64(0))
     with pytest.raises(ValueError, match="has no kernel 'no_such'; it has total"):
         gpu.kernel(KERNELS, "no_such", {})
     with pytest.raises(CompilationError, match="does not compile for the CPU:"):

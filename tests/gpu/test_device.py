@@ -43,10 +43,10 @@ class Held:
         hold = kernel(self.gpu, "hold")
         # Once beforehand: a kernel that is loaded when first launched would wait for the one that is held.
         self._flag.fill(1)
-        hold.launch(1, 1, self._flag, self._out, LIMIT)
+        hold.launch(1, 1, flag=self._flag, out=self._out, cycles=LIMIT)
         self._flag.fill(0)
         self.gpu.default_stream.synchronize()
-        hold.launch(1, 1, self._flag, self._out, LIMIT, stream=self.stream)
+        hold.launch(1, 1, flag=self._flag, out=self._out, cycles=LIMIT, stream=self.stream)
         return self
 
     def let_go(self):
@@ -278,13 +278,13 @@ def test_a_stream_waits_for_the_event_of_another(gpu):
 
 def test_events_measure_time(gpu):
     spin = kernel(gpu, "spin")
-    spin.launch(1, 32, np.int64(1))
+    spin.launch(1, 32, cycles=np.int64(1))
     gpu.default_stream.synchronize()
     stream = gpu.stream()
     cycles = 200_000_000
     begin = time.perf_counter()
     before = stream.record()
-    spin.launch(1, 32, np.int64(cycles), stream=stream)
+    spin.launch(1, 32, cycles=np.int64(cycles), stream=stream)
     after = stream.record()
     seconds = after.seconds_since(before)
     elapsed = time.perf_counter() - begin
@@ -298,7 +298,7 @@ def test_waiting_for_a_stream_waits_for_its_work(gpu):
     for wait in (lambda stream: stream.synchronize(), lambda stream: stream.record().synchronize()):
         stream = gpu.stream()
         begin = time.perf_counter()
-        spin.launch(1, 32, np.int64(200_000_000), stream=stream)
+        spin.launch(1, 32, cycles=np.int64(200_000_000), stream=stream)
         wait(stream)
         assert time.perf_counter() - begin > 200_000_000 / 4e9
 
@@ -324,7 +324,8 @@ def test_any_thread_may_use_the_device(gpu, rng):
             a, out = gpu.array(host), gpu.empty(1000, np.float32)
             stream = gpu.stream()
             gpu.default_stream.synchronize()
-            gpu.kernel(PROBE, "scale_add", {"FACTOR": 11}).launch(4, 256, a, a, out, np.int32(1000), stream=stream)
+            scale_add = gpu.kernel(PROBE, "scale_add", {"FACTOR": 11})
+            scale_add.launch(4, 256, a=a, b=a, out=out, n=np.int32(1000), stream=stream)
             np.testing.assert_array_equal(out.get(gpu.pinned(1000, np.float32), stream), 12 * host)
         except BaseException as error:  # told below
             problems.append(error)
@@ -348,7 +349,7 @@ def test_a_kernel_computes(gpu, rng):
     for stream in (None, gpu.stream()):
         gpu.default_stream.synchronize()
         left, right = gpu.array(a, stream), gpu.array(b, stream)
-        kernel(gpu, "scale_add").launch(4, 256, left, right, out, np.int32(n), stream=stream)
+        kernel(gpu, "scale_add").launch(4, 256, a=left, b=right, out=out, n=np.int32(n), stream=stream)
         np.testing.assert_array_equal(out.get(stream=stream), [*(3 * a + b), 0])
 
 
@@ -358,7 +359,7 @@ def test_a_kernel_is_loaded_once_and_each_variant_is_its_own(gpu):
     other = gpu.kernel(PROBE, "scale_add", {"FACTOR": 5})
     assert other is not first
     a, out = gpu.array(np.ones(8, np.float32)), gpu.empty(8, np.float32)
-    other.launch(1, 256, a, a, out, np.int32(8))
+    other.launch(1, 256, a=a, b=a, out=out, n=np.int32(8))
     assert np.all(out.get() == 6)
 
 
@@ -387,7 +388,9 @@ def test_scalars_of_every_kind_arrive(gpu, rng):
         i64, u64 = np.int64(rng.integers(-(2**63), 0)), rng.integers(2**63, 2**64, dtype=np.uint64)
         f32, f64 = np.float32(rng.standard_normal()), np.float64(rng.standard_normal())
         floats, integers = gpu.empty(2, np.float64), gpu.empty(4, np.int64)
-        kernel(gpu, "scalars").launch(1, 32, floats, integers, i32, u32, i64, u64, f32, f64)
+        kernel(gpu, "scalars").launch(
+            1, 32, floats=floats, integers=integers, i32=i32, u32=u32, i64=i64, u64=u64, f32=f32, f64=f64
+        )
         np.testing.assert_array_equal(floats.get(), [np.float64(f32), f64])
         assert integers.get().tolist() == [int(i32), int(u32), int(i64), int(u64.view(np.int64))]
 
@@ -395,37 +398,36 @@ def test_scalars_of_every_kind_arrive(gpu, rng):
 def test_arguments_that_are_not_the_kernels_are_refused(gpu):
     launch = kernel(gpu, "scale_add").launch
     a = gpu.array(np.ones(8, np.float32))
-    with pytest.raises(TypeError, match=r"scale_add takes 4 arguments, not 3"):
-        launch(1, 256, a, a, a)
-    with pytest.raises(TypeError, match=r"scale_add takes 4 arguments, not 5"):
-        launch(1, 256, a, a, a, np.int32(8), np.int32(8))
+    arrays = {"a": a, "b": a, "out": a}
+    with pytest.raises(TypeError, match=r"^scale_add lacks n; it takes a, b, out, n$"):
+        launch(1, 256, **arrays)
+    with pytest.raises(TypeError, match=r"^scale_add has no parameter m; it takes a, b, out, n$"):
+        launch(1, 256, **arrays, n=np.int32(8), m=np.int32(8))
     for value in (8, 8.0, None, True, a.get(), np.int8(8), np.arange(8)):
-        with pytest.raises(
-            TypeError, match=r"argument 3 is .*; give a device array, or a scalar of the parameter's own"
-        ):
-            launch(1, 256, a, a, a, value)
-    with pytest.raises(TypeError, match=r"argument 3 is .* of 8 bytes; the kernel takes 4 bytes"):
-        launch(1, 256, a, a, a, np.int64(8))
-    with pytest.raises(TypeError, match=r"argument 3 is .* of 8 bytes; the kernel takes 4 bytes"):
-        launch(1, 256, a, a, a, a)
-    with pytest.raises(TypeError, match=r"argument 0 is .* of 4 bytes; the kernel takes 8 bytes"):
-        launch(1, 256, np.int32(0), a, a, np.int32(8))
+        with pytest.raises(TypeError, match=r"n is .*; give a device array, or a scalar of the parameter's own"):
+            launch(1, 256, **arrays, n=value)
+    with pytest.raises(TypeError, match=r"n is .* of 8 bytes; the kernel takes 4 bytes"):
+        launch(1, 256, **arrays, n=np.int64(8))
+    with pytest.raises(TypeError, match=r"n is .* of 8 bytes; the kernel takes 4 bytes"):
+        launch(1, 256, **arrays, n=a)
+    with pytest.raises(TypeError, match=r"a is .* of 4 bytes; the kernel takes 8 bytes"):
+        launch(1, 256, **(arrays | {"a": np.int32(0)}), n=np.int32(8))
 
 
 def test_launches_that_cannot_be_are_refused(gpu):
     scale_add = kernel(gpu, "scale_add")
     a = gpu.array(np.ones(8, np.float32))
-    args = (a, a, a, np.int32(8))
+    args = {"a": a, "b": a, "out": a, "n": np.int32(8)}
     for grid, block in ((0, 256), ((1, 0), 256), (1, 0), ((1, 1, 1, 1), 256), ((), 256), (-1, 256)):
         with pytest.raises(ValueError, match=r"scale_add: grid .* of blocks .*; give 1 to 3 numbers"):
-            scale_add.launch(grid, block, *args)
+            scale_add.launch(grid, block, **args)
     with pytest.raises(ValueError, match=r"scale_add: a block of \(512,\) threads; this kernel's limit is 256"):
-        scale_add.launch(1, 512, *args)
+        scale_add.launch(1, 512, **args)
     for shared in (-1, gpu.shared_bytes + 1):
         with pytest.raises(ValueError, match=rf"{shared} bytes of shared memory; a block can have {gpu.shared_bytes}"):
-            scale_add.launch(1, 256, *args, shared=shared)
+            scale_add.launch(1, 256, **args, shared=shared)
     with pytest.raises(GpuError, match=f"launching kernel scale_add failed on {re.escape(gpu.name)}"):
-        scale_add.launch((1, 70000), 256, *args)  # the driver's own limit: 65535
+        scale_add.launch((1, 70000), 256, **args)  # the driver's own limit: 65535
     assert np.all(a.get() == 1)
 
 
@@ -439,7 +441,7 @@ def test_grids_and_blocks_of_one_to_three_dimensions(gpu):
     for grid, block in ((5, 7), ((5,), (7,)), ((2, 3), (4, 5)), ((2, 3, 5), (3, 4, 5)), ((2, 1, 3), 60)):
         blocks, threads = math.prod(np.atleast_1d(grid)), math.prod(np.atleast_1d(block))
         out = gpu.empty((blocks, threads), np.int32)
-        places.launch(grid, block, out)
+        places.launch(grid, block, out=out)
         np.testing.assert_array_equal(out.get(), np.add.outer(1000 * np.arange(blocks), np.arange(threads)))
 
 
@@ -448,7 +450,7 @@ def test_a_block_may_have_all_shared_memory(gpu, rng):
     reverse = kernel(gpu, "reverse")
     for shared in (4096, 48 * 1024, 48 * 1024 + 16, gpu.shared_bytes):
         out = gpu.empty(host.shape, np.int32)
-        reverse.launch(5, 1024, gpu.array(host), out, np.int32(shared), shared=shared)
+        reverse.launch(5, 1024, given=gpu.array(host), out=out, bytes=np.int32(shared), shared=shared)
         np.testing.assert_array_equal(out.get(), host[:, ::-1])
 
 
@@ -467,7 +469,7 @@ from pathlib import Path
 from ryle.gpu import GpuError, open_gpu
 gpu = open_gpu()
 out = gpu.empty(32, np.int32)
-gpu.kernel(Path({str(PROBE)!r}), "stray", {DEFINES!r}).launch(1, 32, out)
+gpu.kernel(Path({str(PROBE)!r}), "stray", {DEFINES!r}).launch(1, 32, out=out)
 try:
     gpu.default_stream.synchronize()
 except GpuError as error:
@@ -484,7 +486,8 @@ except GpuError as error:
 def test_matrix_instructions_hold_their_operands_as_described(gpu, rng):
     a8, b8 = rng.integers(-128, 128, (16, 32), dtype=np.int8), rng.integers(-128, 128, (8, 32), dtype=np.int8)
     integers = gpu.empty((16, 8), np.int32)
-    kernel(gpu, "matrix").launch(1, 32, gpu.array(a8.view(np.uint32)), gpu.array(b8.view(np.uint32)), integers)
+    a, b = gpu.array(a8.view(np.uint32)), gpu.array(b8.view(np.uint32))
+    kernel(gpu, "matrix").launch(1, 32, a=a, b=b, bytes=integers)
     np.testing.assert_array_equal(integers.get(), a8.astype(np.int32) @ b8.astype(np.int32).T)
 
 
@@ -492,7 +495,7 @@ def test_matrices_are_loaded_as_described(gpu, rng):
     """Word q of row g of each goes to lane 4g + q."""
     rows, order = rng.integers(0, 2**32, (32, 4), dtype=np.uint32), rng.integers(0, 32, 32, dtype=np.int32)
     out = gpu.empty((6, 32), np.uint32)
-    kernel(gpu, "matrices").launch(1, 32, gpu.array(rows), gpu.array(order), out, shared=512)
+    kernel(gpu, "matrices").launch(1, 32, given=gpu.array(rows), order=gpu.array(order), out=out, shared=512)
     given = rows[order].reshape(4, 32)
     np.testing.assert_array_equal(out.get(), np.concatenate([given, given[:2]]))
 
@@ -505,8 +508,9 @@ def test_asynchronous_copies_and_conversions(gpu, rng):
     both, numbers = gpu.empty(128, np.int8), gpu.empty(128, np.float32)
     for wanted in (0, 1, 40, 64):
         source = gpu.array(data[:wanted]) if wanted else gpu.empty((1, 16), np.uint8)
-        args = (source, out, np.int32(wanted), gpu.array(values), rounded, both.view(64, np.uint16), numbers)
-        kernel(gpu, "copies").launch(1, 64, *args, shared=1024)
+        args = {"given": source, "out": out, "wanted": np.int32(wanted), "values": gpu.array(values)}
+        args |= {"rounded": rounded, "both": both.view(64, np.uint16), "numbers": numbers}
+        kernel(gpu, "copies").launch(1, 64, **args, shared=1024)
         expected = np.where(np.arange(64)[:, None] < wanted, data, 0)[::-1]
         np.testing.assert_array_equal(out.get(), expected)
     np.testing.assert_array_equal(numbers.get(), values[:64].view(np.uint16))
@@ -529,7 +533,7 @@ def test_energy_and_clock(gpu):
     begin = time.perf_counter()
     with meter:
         while time.perf_counter() - begin < 1.5:
-            spin.launch(gpu.multiprocessors, 32, np.int64(50_000_000))
+            spin.launch(gpu.multiprocessors, 32, cycles=np.int64(50_000_000))
             gpu.default_stream.synchronize()
             clock = meter.sm_clock()
     elapsed = time.perf_counter() - begin

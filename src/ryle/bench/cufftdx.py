@@ -129,9 +129,9 @@ class DxPlan:
 
         assert isinstance(gpu, CudaGpu)
         code = gzip.decompress(_file(folder, size, gpu.arch).read_bytes())
-        self._transform: Kernel = CudaKernel(gpu, "transform", code)
+        self._transform: Kernel = CudaKernel(gpu, "transform", code, _SOURCE)
         shape = gpu.empty(3, np.int32)
-        CudaKernel(gpu, "describe", code).launch(1, 1, shape)
+        CudaKernel(gpu, "describe", code, _SOURCE).launch(1, 1, shape=shape)
         threads, rows, self._shared = (int(value) for value in shape.get())
         if batch % rows:
             raise ValueError(f"{batch} rows of {size} values are no whole number of blocks of {rows}")
@@ -139,7 +139,9 @@ class DxPlan:
 
     def __call__(self, source: DeviceArray, result: DeviceArray, stream: Stream) -> None:
         """Enqueue the transforms; `result` may be `source`."""
-        self._transform.launch(self._grid, self._block, source, result, shared=self._shared, stream=stream)
+        self._transform.launch(
+            self._grid, self._block, source=source, result=result, shared=self._shared, stream=stream
+        )
 
 
 def main(folder: Path, arch: str = "sm_90a") -> None:

@@ -8,12 +8,12 @@ KERNEL(256, 1) repeat(int4* rows, const int4* pattern, int64_t words) {
 }
 
 // Copy `words` times 16 bytes; a thread has four of them under way.
-KERNEL(512, 1) copy(int4* to, const int4* from, int64_t words) {
+KERNEL(512, 1) copy(int4* to, const int4* source, int64_t words) {
     const int64_t first = int64_t(blockIdx.x) * 2048 + threadIdx.x;
     int4 held[4];
 #pragma unroll
     for (int k = 0; k < 4; k++)
-        if (first + 512 * k < words) held[k] = from[first + 512 * k];
+        if (first + 512 * k < words) held[k] = source[first + 512 * k];
 #pragma unroll
     for (int k = 0; k < 4; k++)
         if (first + 512 * k < words) to[first + 512 * k] = held[k];

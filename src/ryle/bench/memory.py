@@ -51,7 +51,7 @@ def repeated(gpu: Gpu, pattern: NDArray[Any], nbytes: int) -> DeviceArray:
     rows, words = -(-nbytes // pattern.nbytes), pattern.nbytes // _WORD
     result = gpu.empty((rows * pattern.size,), pattern.dtype)
     grid = max(1, min(words // 256, 65535)), rows
-    gpu.kernel(SOURCE, "repeat", {}).launch(grid, 256, result, gpu.array(pattern), np.int64(words))
+    gpu.kernel(SOURCE, "repeat", {}).launch(grid, 256, rows=result, pattern=gpu.array(pattern), words=np.int64(words))
     gpu.default_stream.synchronize()
     return result
 
@@ -71,7 +71,7 @@ def copies(gpu: Gpu, source: DeviceArray, target: DeviceArray) -> tuple[dict[str
     kernel, words = gpu.kernel(SOURCE, "copy", {}), size // _WORD
 
     def by_kernel(stream: Stream) -> None:
-        kernel.launch(-(-words // _BLOCK_WORDS), 512, to, from_, np.int64(words), stream=stream)
+        kernel.launch(-(-words // _BLOCK_WORDS), 512, to=to, source=from_, words=np.int64(words), stream=stream)
 
     return {"kernel": by_kernel, "driver": partial(from_.copy_to, to)}, 2 * size
 

@@ -240,9 +240,9 @@ class ThreeKernels:
         per_thread = min(self.tuning.per_thread, self.chunk_spectra)
         grid = (self.step // columns // threads, -(-self.chunk_spectra // per_thread), self.chunk_streams)
         self._fir.launch(
-            grid, threads, samples, np.int64(samples.nbytes // self.inputs), self._starts, self._weights, lane.frames,
-            np.int32(stream), np.int32(spectrum), np.int32(self.chunk_spectra), np.int32(per_thread),
-            stream=lane.stream,
+            grid, threads, samples=samples, stream_bytes=np.int64(samples.nbytes // self.inputs), starts=self._starts,
+            weights=self._weights, out=lane.frames, first_stream=np.int32(stream), first_spectrum=np.int32(spectrum),
+            spectra=np.int32(self.chunk_spectra), per_thread=np.int32(per_thread), stream=lane.stream,
         )  # fmt: skip
 
     def finish(self, lane: _Lane, chunk: tuple[int, int], out: DeviceArray, first_spectrum: int) -> None:
@@ -253,9 +253,10 @@ class ThreeKernels:
         tiles, blocks = self.config.channels // 8 // lanes, self.chunk_spectra // BLOCK
         grid = (blocks, tiles) if self.tuning.blocks_first else (tiles, blocks)
         self._post.launch(
-            (*grid, self.chunk_streams), threads, lane.frames, self._turns, self._gains, out,
-            np.int32(stream), np.int32(self.inputs), np.int32(spectrum // BLOCK), np.int32(self.spectra // BLOCK),
-            np.uint64(first_spectrum), np.uint64(self.config.seed), np.uint32(self.config.input_offset),
+            (*grid, self.chunk_streams), threads, spectra=lane.frames, turns=self._turns, gains=self._gains, out=out,
+            first_stream=np.int32(stream), inputs=np.int32(self.inputs), first_block=np.int32(spectrum // BLOCK),
+            blocks=np.int32(self.spectra // BLOCK), first_spectrum=np.uint64(first_spectrum),
+            seed=np.uint64(self.config.seed), input_offset=np.uint32(self.config.input_offset),
             shared=8 * lanes * 33 * 4, stream=lane.stream,
         )  # fmt: skip
 

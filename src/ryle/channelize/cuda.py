@@ -235,7 +235,8 @@ class CudaChannelizer:
         windows: dict[str, int | str] = {"STEP": config.step, "TAPS": config.taps, "PARTS": parts}
         self._kernel("windows.cu", "clear", windows).launch(
             self.gpu.multiprocessors, 256,
-            work.counters, work.output_power, work.passes, i32(inputs), i32(config.channels), stream=stream,
+            counters=work.counters, output_power=work.output_power, passes=work.passes,
+            streams=i32(inputs), channels=i32(config.channels), stream=stream,
         )  # fmt: skip
         place = self._kernel("windows.cu", "place_windows", windows)
         filter_ = self._kernel("filter.cu", "filter", filter_defines(config, plan, packet_bytes(config, work)))
@@ -259,33 +260,35 @@ class CudaChannelizer:
                 work.passes.view(32, np.uint8).fill(0, main)
             place.launch(
                 (here, inputs, 1), GROUP,
-                work.coarse, work.fine, work.phase, work.present, work.turns, work.segment, work.passes,
-                i32(work.spectra), i32(before), i32(work.groups), i32(group), i32(work.packets),
-                i32(work.packet_samples), i64(first),
+                coarse=work.coarse, fine=work.fine, phase=work.phase, present=work.present,
+                turns=work.turns, segment=work.segment, passes=work.passes,
+                spectra=i32(work.spectra), before=i32(before), groups=i32(work.groups), first_group=i32(group),
+                packets=i32(work.packets), packet_samples=i32(work.packet_samples), first_value=i64(first),
                 shared=GROUP * 16, stream=main,
             )  # fmt: skip
             filter_.launch(
                 plan.filter_grid(config, self.gpu.multiprocessors * resident), plan.filter_threads,
-                work.samples, self._weights, self._radix_turns, work.segment, work.passes, self._conjugated,
-                work.intermediate, work.counters, i64(stride), i64(row),
+                samples=work.samples, weights=self._weights, radix_turns=self._radix_turns, segment=work.segment,
+                passes=work.passes, conjugated=self._conjugated, y=work.intermediate, counters=work.counters,
+                stride=i64(stride), bytes=i64(row),
                 shared=filter_shared, stream=main,
             )  # fmt: skip
             if plan.middle > 1:
                 tiles = here * inputs * GROUP // TILE
                 self._kernel("middle.cu", "middle", middle_defines(config, plan)).launch(
                     -(-tiles * TILE * config.channels // (plan.middle_values * 256)), 256,
-                    work.intermediate, self._middle_turns, i32(tiles),
-                    stream=main,
+                    y=work.intermediate, turns=self._middle_turns, tiles=i32(tiles), stream=main,
                 )  # fmt: skip
             transform.launch(
                 self.gpu.multiprocessors * transform_resident, plan.transform_threads,
-                work.intermediate, self._turns, self._mirror, self._gains, work.turns,
-                work.out, work.output_power, work.counters,
-                i32(work.groups), i32(group), i32(here), i32(inputs), i32(before), i32(work.spectra),
-                i32(heap), i32(pols), *map(i64, strides),
-                np.uint32(config.seed & 0xFFFFFFFF), np.uint32(config.seed >> 32),
-                np.uint32(work.first_spectrum & 0xFFFFFFFF), np.uint32(work.first_spectrum >> 32),
-                i32(config.input_offset),
+                y=work.intermediate, turns=self._turns, mirror=self._mirror, gains=self._gains, spectra=work.turns,
+                out=work.out, output_power=work.output_power, counters=work.counters,
+                groups=i32(work.groups), first_group=i32(group), slab=i32(here), streams=i32(inputs),
+                before=i32(before), count=i32(work.spectra), heap=i32(heap), pols=i32(pols),
+                channel_bytes=i64(strides[0]), block_bytes=i64(strides[1]), antenna_bytes=i64(strides[2]),
+                key0=np.uint32(config.seed & 0xFFFFFFFF), key1=np.uint32(config.seed >> 32),
+                first_low=np.uint32(work.first_spectrum & 0xFFFFFFFF),
+                first_high=np.uint32(work.first_spectrum >> 32), first_input=i32(config.input_offset),
                 shared=transform_shared, stream=main,
             )  # fmt: skip
 

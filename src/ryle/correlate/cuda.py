@@ -269,17 +269,27 @@ class CudaCorrelator:
         to = data
         if len(data.shape) == 5 and not self._multiply.reads_rows:
             to = self._arranged_in(blocks)
-        group_channels = config.channels // config.groups
+        goes, group_channels = Lying.of(to, pols), config.channels // config.groups
         self._zero_invalid.launch(
             (-(-blocks * config.inputs * 32 // _THREADS), min(group_channels, 64), config.groups),
             _THREADS,
-            data,
-            to,
-            valid,
-            self._clamped,
-            *(np.int32(n) for n in (config.inputs, pols)),
-            *(np.int64(n) for n in (*lies.strides, *Lying.of(to, pols).strides)),
-            *(np.int32(n) for n in (lies.blocks, first_block, blocks, group_channels, clamp)),
+            data=data,
+            to=to,
+            valid=valid,
+            clamped=self._clamped,
+            inputs=np.int32(config.inputs),
+            pols=np.int32(pols),
+            channel=np.int64(lies.channel),
+            block=np.int64(lies.block),
+            antenna=np.int64(lies.antenna),
+            to_channel=np.int64(goes.channel),
+            to_block=np.int64(goes.block),
+            to_antenna=np.int64(goes.antenna),
+            all_blocks=np.int32(lies.blocks),
+            first_block=np.int32(first_block),
+            blocks=np.int32(blocks),
+            group_channels=np.int32(group_channels),
+            clamp=np.int32(clamp),
             stream=self._stream,
         )
         self._begin_run(valid, lies.blocks, first_block, blocks)
@@ -304,9 +314,11 @@ class CudaCorrelator:
         self._count_valid.launch(
             (-(-self.config.products // _THREADS), self.config.groups),
             _THREADS,
-            valid,
-            self._sums.counts,
-            *(np.int32(n) for n in (held, first_block, blocks)),
+            valid=valid,
+            counts=self._sums.counts,
+            all_blocks=np.int32(held),
+            first_block=np.int32(first_block),
+            blocks=np.int32(blocks),
             stream=self._stream,
         )
 
@@ -317,9 +329,9 @@ class CudaCorrelator:
             self._add_sums.launch(
                 min(-(-count // _THREADS), _MANY),
                 _THREADS,
-                self._sums.visibilities,
-                self._run,
-                np.int64(count),
+                to=self._sums.visibilities,
+                added=self._run,
+                count=np.int64(count),
                 stream=self._stream,
             )
         self._run_blocks = 0
@@ -386,12 +398,12 @@ class CudaCorrelator:
             self._add_integration.launch(
                 min(-(-count // _THREADS), _MANY),
                 _THREADS,
-                self._long.visibilities,
-                self._sums.visibilities,
-                np.int64(count),
-                self._long.counts,
-                self._sums.counts,
-                np.int64(counted),
+                to=self._long.visibilities,
+                added=self._sums.visibilities,
+                count=np.int64(count),
+                to_counts=self._long.counts,
+                added_counts=self._sums.counts,
+                counted=np.int64(counted),
                 stream=self._stream,
             )
             self.long_spectra += self.spectra

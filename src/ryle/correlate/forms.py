@@ -72,11 +72,11 @@ class Forms:
         self._kernels[form].launch(
             (-(-config.products // _THREADS), min(config.channels, 65535)),
             _THREADS,
-            sums,
-            counts,
-            made,
-            np.int32(config.channels),
-            np.int32(config.channels // config.groups),
+            sums=sums,
+            counts=counts,
+            to=made,
+            channels=np.int32(config.channels),
+            group_channels=np.int32(config.channels // config.groups),
             stream=stream,
         )
         return made

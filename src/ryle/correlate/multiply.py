@@ -59,11 +59,6 @@ class Lying:
         blocks, antennas, channels, pols, _ = data.shape
         return cls(channels, blocks, row, pols * row, antennas * channels * pols * row, channels * pols * row)
 
-    @property
-    def strides(self) -> tuple[int, int, int]:
-        """From a channel, block and antenna to the next."""
-        return self.channel, self.block, self.antenna
-
 
 class Multiply(Protocol):
     """A kernel that sums the products of K-blocks on the GPU."""
@@ -243,9 +238,12 @@ class PortableMultiply:
         self._kernel.launch(
             (self._tiles, channels, integrations),
             self._threads,
-            data,
-            sums,
-            *(np.int32(n) for n in (held, first_block, blocks, add)),
+            data=data,
+            sums=sums,
+            all_blocks=np.int32(held),
+            first_block=np.int32(first_block),
+            blocks=np.int32(blocks),
+            add=np.int32(add),
             shared=self._shared,
             stream=stream,
         )
@@ -319,7 +317,7 @@ class HopperMultiply:
         blocks: int,
         add: bool,
         stream: Stream | None,
-        *more: DeviceArray | np.int32,
+        **more: DeviceArray | np.int32,
     ) -> None:
         """Enqueue the kernel, with what more arguments it takes."""
         integrations, channels = sums.shape[:2]
@@ -328,12 +326,16 @@ class HopperMultiply:
         self._kernel.launch(
             min(works, self._gpu.multiprocessors),
             self._threads,
-            self._maps_of(data, stream),
-            tiles,
-            sums,
-            self._counter,
-            *(np.int32(n) for n in (works, channels, first_block, blocks, add)),
-            *more,
+            maps=self._maps_of(data, stream),
+            tiles=tiles,
+            sums=sums,
+            counter=self._counter,
+            works=np.int32(works),
+            channels=np.int32(channels),
+            first_block=np.int32(first_block),
+            blocks=np.int32(blocks),
+            add=np.int32(add),
+            **more,
             shared=self._shared,
             stream=stream,
         )

@@ -104,11 +104,18 @@ class SamplesMultiply(HopperMultiply):
         self._zero_samples.launch(
             (-(-blocks * self._inputs * 32 // _THREADS), min(group_channels, 64), groups),
             _THREADS,
-            samples,
-            valid,
-            *(np.int32(n) for n in (self._inputs, self._polarizations)),
-            *(np.int64(n) for n in (lies.channel, lies.spectrum, lies.antenna, lies.polarization)),
-            *(np.int32(n) for n in (held, first_block, blocks, group_channels)),
+            samples=samples,
+            valid=valid,
+            inputs=np.int32(self._inputs),
+            pols=np.int32(self._polarizations),
+            channel_stride=np.int64(lies.channel),
+            spectrum_stride=np.int64(lies.spectrum),
+            antenna_stride=np.int64(lies.antenna),
+            pol_stride=np.int64(lies.polarization),
+            all_blocks=np.int32(held),
+            first_block=np.int32(first_block),
+            blocks=np.int32(blocks),
+            group_channels=np.int32(group_channels),
             stream=stream,
         )
 
@@ -143,7 +150,8 @@ class SamplesMultiply(HopperMultiply):
         rows = samples.view((channels, spectra // BLOCK, self._inputs, 2 * BLOCK), np.int8)
         check_run(rows, sums, first_block, blocks, integrations, self._inputs, 8)
         counter = self._none if clamped is None else clamped
-        self._launch(samples, sums, first_block, blocks, add, stream, counter, np.int32(clamped is not None))
+        clamp = np.int32(clamped is not None)
+        self._launch(samples, sums, first_block, blocks, add, stream, clamped=counter, clamp=clamp)
 
     def _maps_of(self, data: DeviceArray, stream: Stream | None) -> DeviceArray:
         """Describe the samples to the copy engine: boxes of 64 inputs."""

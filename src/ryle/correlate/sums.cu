@@ -22,20 +22,20 @@ count_valid(const uint64_t* valid, uint32_t* counts, int all_blocks, int first_b
     counts[int64_t(blockIdx.y) * PRODUCTS + product] += count;
 }
 
-// to += from, for sums of 32 bits, which begin anew after this.
-KERNEL(256, 1) add_sums(int64_t* to, const int* from, int64_t count) {
+// to += added, for sums of 32 bits, which begin anew after this.
+KERNEL(256, 1) add_sums(int64_t* to, const int* added, int64_t count) {
     for (int64_t n = int64_t(blockIdx.x) * 256 + threadIdx.x; n < count; n += int64_t(gridDim.x) * 256)
-        to[n] += from[n];
+        to[n] += added[n];
 }
 
-// to += from, for sums of 64 bits and counts of 32: a long integration takes up a short one.
+// to += added, for sums of 64 bits and counts of 32: a long integration takes up a short one.
 KERNEL(256, 1)
-add_integration(int64_t* to, const int64_t* from, int64_t count, uint32_t* to_counts, const uint32_t* counts,
+add_integration(int64_t* to, const int64_t* added, int64_t count, uint32_t* to_counts, const uint32_t* added_counts,
                 int64_t counted) {
     for (int64_t n = int64_t(blockIdx.x) * 256 + threadIdx.x; n < count; n += int64_t(gridDim.x) * 256)
-        to[n] += from[n];
+        to[n] += added[n];
     for (int64_t n = int64_t(blockIdx.x) * 256 + threadIdx.x; n < counted; n += int64_t(gridDim.x) * 256)
-        to_counts[n] += counts[n];
+        to_counts[n] += added_counts[n];
 }
 
 // Sums as MeerKAT's heaps hold them, [channel][product][re, im]: no more than ±(2^31 - 1), and (-2^31, 1) where nothing

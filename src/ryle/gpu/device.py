@@ -24,6 +24,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ryle.gpu.cache import cached_compile
 from ryle.gpu.interface import DeviceArray, Event, GpuError, Scalar, Shape, Stream
+from ryle.gpu.parameters import in_order, parameter_names
 
 __all__ = ["CudaArray", "CudaEvent", "CudaGpu", "CudaKernel", "CudaStream", "architecture"]
 
@@ -132,9 +133,9 @@ class CudaArray:
 
 
 class CudaKernel:
-    """See `ryle.gpu.interface.Kernel`; made by `CudaGpu.kernel`."""
+    """See `ryle.gpu.interface.Kernel`; made by `CudaGpu.kernel`, from machine code and the source that it came from."""
 
-    def __init__(self, gpu: CudaGpu, name: str, cubin: bytes) -> None:
+    def __init__(self, gpu: CudaGpu, name: str, cubin: bytes, source: str) -> None:
         self._gpu, self.name = gpu, name
         with gpu.using(f"loading kernel {name}"):
             self._code = ObjectCode.from_cubin(cubin, name=name)
@@ -145,6 +146,7 @@ class CudaKernel:
             self.shared_bytes = int(attributes.shared_size_bytes)
             self._most_threads = int(attributes.max_threads_per_block)
             self._sizes = [int(size) for _, size in self.core.arguments_info]
+            self.parameters = parameter_names(source, name, len(self._sizes))
             # Beyond 48 KiB a block gets shared memory only if its kernel says so beforehand.
             self._most_shared = gpu.shared_bytes - self.shared_bytes
             _call(
@@ -162,9 +164,11 @@ class CudaKernel:
         self,
         grid: Shape,
         block: Shape,
-        *args: DeviceArray | Scalar,
+        /,
+        *,
         shared: int = 0,
         stream: Stream | None = None,
+        **args: DeviceArray | Scalar,
     ) -> None:
         grid, block = _shape(grid), _shape(block)
         if not all(1 <= len(sizes) <= 3 and min(sizes) >= 1 for sizes in (grid, block)):
@@ -173,9 +177,8 @@ class CudaKernel:
             raise ValueError(f"{self.name}: a block of {block} threads; this kernel's limit is {self._most_threads}")
         if not 0 <= shared <= self._most_shared:
             raise ValueError(f"{self.name}: {shared} bytes of shared memory; a block can have {self._most_shared} here")
-        if len(args) != len(self._sizes):
-            raise TypeError(f"{self.name} takes {len(self._sizes)} arguments, not {len(args)}")
-        values = [self._value(i, arg, size) for i, (arg, size) in enumerate(zip(args, self._sizes, strict=True))]
+        given = in_order(self.name, self.parameters, args)
+        values = [self._value(*each) for each in zip(self.parameters, given, self._sizes, strict=True)]
         config = LaunchConfig(grid=grid, block=block, shmem_size=shared)
         with self._gpu.using(f"launching kernel {self.name}"):
             launch(self._gpu.core_stream(stream), config, self.core, *values)
@@ -184,7 +187,7 @@ class CudaKernel:
         with self._gpu.using(f"asking for the occupancy of kernel {self.name}"):
             return int(self.core.occupancy.max_active_blocks_per_multiprocessor(block, shared))
 
-    def _value(self, index: int, arg: DeviceArray | Scalar, size: int) -> Any:
+    def _value(self, name: str, arg: DeviceArray | Scalar, size: int) -> Any:
         value: Any
         if isinstance(arg, CudaArray):
             value, given = arg.pointer, 8  # cuda-core passes Python integers as addresses
@@ -192,11 +195,11 @@ class CudaKernel:
             value, given = arg, arg.dtype.itemsize
         else:
             raise TypeError(
-                f"{self.name}: argument {index} is {arg!r}; give a device array, "
+                f"{self.name}: {name} is {arg!r}; give a device array, "
                 "or a scalar of the parameter's own type, such as numpy.int32"
             )
         if given != size:
-            raise TypeError(f"{self.name}: argument {index} is {arg!r} of {given} bytes; the kernel takes {size} bytes")
+            raise TypeError(f"{self.name}: {name} is {arg!r} of {given} bytes; the kernel takes {size} bytes")
         return value
 
 
@@ -269,7 +272,7 @@ class CudaGpu:
                 if name not in compiled.resources:
                     there = ", ".join(compiled.resources) or "none"
                     raise ValueError(f"{source.name} has no kernel {name!r}; it has: {there}")
-                self._kernels[key] = CudaKernel(self, name, compiled.cubin)
+                self._kernels[key] = CudaKernel(self, name, compiled.cubin, source.read_text())
             return self._kernels[key]
 
     @contextmanager

@@ -112,6 +112,10 @@ class Kernel(Protocol):
         """Its name in the source."""
 
     @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of its parameters, in order."""
+
+    @property
     def registers(self) -> int:
         """Registers of a thread."""
 
@@ -127,9 +131,11 @@ class Kernel(Protocol):
         self,
         grid: Shape,
         block: Shape,
-        *args: DeviceArray | Scalar,
+        /,
+        *,
         shared: int = 0,
         stream: Stream | None = None,
+        **args: DeviceArray | Scalar,
     ) -> None:
         """Enqueue a run.
 
@@ -137,18 +143,18 @@ class Kernel(Protocol):
         ----------
         grid, block : int or tuple of up to 3 int
             Blocks of the grid and threads of a block.
-        *args : DeviceArray or numpy scalar
-            As many as the kernel has parameters; a device array is passed as its pointer, a scalar must be of exactly
-            the parameter's type.
         shared : int
             Dynamic shared memory of a block, bytes.
         stream : Stream, optional
             Where it is enqueued.
+        **args : DeviceArray or numpy scalar
+            One for each of the kernel's parameters, by the name that it has in the source; a device array is passed as
+            its pointer, a scalar must be of exactly the parameter's type.
 
         Raises
         ------
         TypeError
-            If an argument's type or size or their number is not what the kernel takes.
+            If an argument is missing, not the kernel's, or not of the type or size that the kernel takes.
         ValueError
             If the grid is empty or a block asks for more threads or shared memory than there is.
         GpuError

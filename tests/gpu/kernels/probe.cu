@@ -10,11 +10,11 @@ KERNEL(256, 1) scale_add(const float *a, const float *b, float *out, int n) {
 }
 
 // Reverse blocks of blockDim.x ints through dynamic shared memory, whose last byte is used too.
-KERNEL(1024, 1) reverse(const int *in, int *out, int bytes) {
+KERNEL(1024, 1) reverse(const int *given, int *out, int bytes) {
     SHARED_BYTES(memory);
     int *row = reinterpret_cast<int *>(memory);
     const int t = threadIdx.x, at = blockIdx.x * blockDim.x;
-    row[t] = in[at + t];
+    row[t] = given[at + t];
     __syncthreads();
     const int value = row[blockDim.x - 1 - t];
     __syncthreads();
@@ -70,11 +70,11 @@ KERNEL(32, 1) matrix(const uint32_t *a, const uint32_t *b, int *bytes) {
 }
 
 // Rows of 16 bytes, lane l's the row `order[l]`, as load_matrices takes them: four matrices, then two.
-KERNEL(32, 1) matrices(const uint4 *in, const int *order, uint32_t *out) {
+KERNEL(32, 1) matrices(const uint4 *given, const int *order, uint32_t *out) {
     SHARED_BYTES(memory);
     uint4 *rows = reinterpret_cast<uint4 *>(memory);
     const int lane = threadIdx.x;
-    rows[lane] = in[lane];
+    rows[lane] = given[lane];
     __syncthreads();
     uint32_t four[4], two[2];
     ryle::load_matrices(four, rows + order[lane]);
@@ -85,11 +85,11 @@ KERNEL(32, 1) matrices(const uint4 *in, const int *order, uint32_t *out) {
 
 // 16-byte asynchronous copies, zeros where not wanted; then conversions: rounding to bytes, one and two at a time, halves
 // of a word.
-KERNEL(64, 1) copies(const unsigned char *in, unsigned char *out, int wanted, const float *values, int *rounded,
+KERNEL(64, 1) copies(const unsigned char *given, unsigned char *out, int wanted, const float *values, int *rounded,
                      uint16_t *both, float *numbers) {
     SHARED_BYTES(memory);
     const int t = threadIdx.x;
-    ryle::copy_async<16>(memory + 16 * t, in + 16 * t, t < wanted);
+    ryle::copy_async<16>(memory + 16 * t, given + 16 * t, t < wanted);
     ryle::copy_async_commit();
     ryle::copy_async_wait<0>();
     ryle::barrier(1, 64);
