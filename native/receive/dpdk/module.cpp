@@ -115,12 +115,7 @@ nb::dict to_dict(const QueueCounts& c) {
     return d;
 }
 
-}  // namespace
-
-NB_MODULE(_dpdk, m) {
-    nb::set_leak_warnings(false);                  // the interpreter frees nothing at exit
-    nb::module_::import_("ryle.receive._native");  // knows ryle::Port
-    m.doc() = "DPDK: devices, packet buffers, receiving and sending threads";
+void bind_environment(nb::module_& m) {
     nb::exception<Error>(m, "DpdkError", PyExc_RuntimeError);
     m.def("version", [] { return std::string(rte_version()); });
     m.def("start", &start, "arguments"_a, nb::call_guard<nb::gil_scoped_release>());
@@ -133,17 +128,9 @@ NB_MODULE(_dpdk, m) {
         },
         nb::call_guard<nb::gil_scoped_release>());
     m.def("log", &ryle::dpdk::log);
-    m.def("fill", &fill, "pool"_a, "contents"_a);
-    m.def("copy_seconds", &copy_seconds, "source"_a, "target"_a, "bytes"_a, "packets"_a);
-    m.def("order", &order, "pool"_a, "at"_a, "out"_a);
-    m.def("memory_needed", &memory_needed, "buffers"_a, "room"_a, "payload_at"_a, "headroom"_a, "page"_a);
-    m.def("read_headers", [](const nb::bytes& frame, std::uint32_t whole) {
-        Datagram d{};
-        const Frame kind = read_headers(static_cast<const std::uint8_t*>(frame.data()),
-                                        static_cast<std::uint32_t>(frame.size()), whole, d);
-        return std::tuple(static_cast<int>(kind), d.start, d.bytes, static_cast<int>(d.port));
-    });
+}
 
+void bind_memory(nb::module_& m) {
     nb::class_<Pool>(m, "Pool")
         .def(
             "__init__",
@@ -158,7 +145,13 @@ NB_MODULE(_dpdk, m) {
         .def_prop_ro("stride", &Pool::stride)
         .def_prop_ro("room", &Pool::room)
         .def_prop_ro("available", &Pool::available);
+    m.def("fill", &fill, "pool"_a, "contents"_a);
+    m.def("copy_seconds", &copy_seconds, "source"_a, "target"_a, "bytes"_a, "packets"_a);
+    m.def("order", &order, "pool"_a, "at"_a, "out"_a);
+    m.def("memory_needed", &memory_needed, "buffers"_a, "room"_a, "payload_at"_a, "headroom"_a, "page"_a);
+}
 
+void bind_ports(nb::module_& m) {
     nb::class_<dpdk::Port>(m, "Port")
         .def(nb::init<const std::string&, std::vector<std::shared_ptr<Pool>>, std::vector<std::shared_ptr<Pool>>,
                       unsigned, unsigned, unsigned, unsigned, bool>(),
@@ -183,6 +176,15 @@ NB_MODULE(_dpdk, m) {
             d["send_errors"] = s.send_errors;
             return d;
         });
+}
+
+void bind_receive(nb::module_& m) {
+    m.def("read_headers", [](const nb::bytes& frame, std::uint32_t whole) {
+        Datagram d{};
+        const Frame kind = read_headers(static_cast<const std::uint8_t*>(frame.data()),
+                                        static_cast<std::uint32_t>(frame.size()), whole, d);
+        return std::tuple(static_cast<int>(kind), d.start, d.bytes, static_cast<int>(d.port));
+    });
 
     nb::class_<Returns>(m, "Returns")
         .def(nb::init<std::vector<std::shared_ptr<Pool>>>(), "pools"_a)
@@ -211,7 +213,9 @@ NB_MODULE(_dpdk, m) {
             for (const QueueCounts& c : self.counts()) all.append(to_dict(c));
             return all;
         });
+}
 
+void bind_send(nb::module_& m) {
     m.def(
         "send",
         [](dpdk::Port& port, unsigned queue, Pool& pool, const std::vector<nb::bytes>& frames) {
@@ -229,7 +233,10 @@ NB_MODULE(_dpdk, m) {
                 new (self) SendPort(std::move(port), queue, std::move(pool), std::move(table), most_bytes, burst);
             },
             "port"_a, "queue"_a, "pool"_a, "headers"_a, "most_bytes"_a, "burst"_a);
+}
 
+// Packets that are made here: to try receivers, without a network too.
+void bind_generators(nb::module_& m) {
     nb::class_<Generator>(m, "Generator")
         .def(
             "__init__",
@@ -260,4 +267,18 @@ NB_MODULE(_dpdk, m) {
             "port"_a, "queue"_a, "payloads"_a.none(), "header"_a, "stamps"_a, "payload_bytes"_a, "rate"_a, "count"_a)
         .def_prop_ro("made", &Emulation::made)
         .def_prop_ro("no_buffer", &Emulation::no_buffer);
+}
+
+}  // namespace
+
+NB_MODULE(_dpdk, m) {
+    nb::set_leak_warnings(false);                  // the interpreter frees nothing at exit
+    nb::module_::import_("ryle.receive._native");  // knows ryle::Port
+    m.doc() = "DPDK: devices, packet buffers, receiving and sending threads";
+    bind_environment(m);
+    bind_memory(m);
+    bind_ports(m);
+    bind_receive(m);
+    bind_send(m);
+    bind_generators(m);
 }
