@@ -7,8 +7,8 @@ import pytest
 
 from ryle.receive import dpdk
 from ryle.receive.assembly import grid
+from ryle.wire.build import build
 from ryle.wire.description import Format
-from ryle.wire.packets import build
 
 FORMAT = Format.load("alma_like")
 PORT = 17100

@@ -5,8 +5,8 @@ import numpy as np
 from ryle.receive import _native
 from ryle.receive.assembly import Plan, grid
 from ryle.send.streams import identity
+from ryle.wire.build import build
 from ryle.wire.description import Format
-from ryle.wire.packets import build
 
 FORMAT = Format.load("paper_psa128")
 BYTES = 8192

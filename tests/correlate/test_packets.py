@@ -14,8 +14,8 @@ from ryle.correlate.cpu import CpuCorrelator
 from ryle.correlate.packets import Unpacker
 from ryle.correlate.reference import correlate
 from ryle.gpu import gpu_problem, open_gpu
+from ryle.wire.build import build
 from ryle.wire.description import Format
-from ryle.wire.packets import build
 from ryle.wire.spectra import SpectraLayout
 
 AXES = {"input": ["time", "channel", "input"], "antenna": ["time", "channel", "antenna", "pol"]}

@@ -13,8 +13,9 @@ import pytest
 
 import fresh
 from ryle.config import example, example_names, load
+from ryle.wire.build import build
 from ryle.wire.description import Format
-from ryle.wire.packets import Parser, build
+from ryle.wire.packets import Parser
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

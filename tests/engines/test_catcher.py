@@ -14,7 +14,7 @@ from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.entrance import MappedEntrance
 from ryle.receive.sums import SumMap
 from ryle.stream.engine import Engine
-from ryle.wire.packets import build_heap
+from ryle.wire.build import build_heap
 
 SUBSTREAMS = 3
 

@@ -32,7 +32,8 @@ from ryle.receive.packets import PacketMap, packet_map
 from ryle.receive.replay import PcapSource
 from ryle.send.packets import PacketMaker
 from ryle.store.pcap_write import PcapWriter
-from ryle.wire.packets import Parser, build
+from ryle.wire.build import build
+from ryle.wire.packets import Parser
 
 TIMES, CHANNELS, INPUTS = 16, 8, 4  # of a packet
 FORMAT = description(

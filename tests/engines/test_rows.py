@@ -20,8 +20,8 @@ from ryle.receive.entrance import MappedEntrance, block_of
 from ryle.receive.packets import packet_map
 from ryle.receive.rows import RowMap
 from ryle.send.rows import RowSender
+from ryle.wire.build import build
 from ryle.wire.description import Format
-from ryle.wire.packets import build
 
 
 def packets_of(o, rows, words, first_block, rng, loss):

@@ -17,7 +17,8 @@ from rich.console import Console
 
 from ryle.monitor.controls import Control, StatusError
 from ryle.monitor.owner import Owner
-from ryle.monitor.page import PageTakenError, StatusPage, clean_pages, published, read_pages, set_control
+from ryle.monitor.page import clean_pages, read_pages, set_control
+from ryle.monitor.publish import PageTakenError, StatusPage, published
 from ryle.monitor.view import PagesView
 
 
@@ -115,9 +116,7 @@ def test_killed_at_any_moment(directory, rng):
 
 def test_killed_while_making_pages(directory, rng):
     """Owners that come and go all the time leave only what `clean_pages` knows."""
-    code = (
-        "from ryle.monitor.page import StatusPage\nwhile True:\n    with StatusPage('brief') as p: p.publish({'a': 1})"
-    )
+    code = "from ryle.monitor.publish import StatusPage\nwhile True:\n    with StatusPage('brief') as p: p.publish({'a': 1})"
     for _ in range(4):
         process = subprocess.Popen([sys.executable, "-c", code])
         deadline = time.monotonic() + 60

@@ -12,7 +12,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from ryle import cli
-from ryle.monitor.page import StatusPage, clean_pages, read_pages
+from ryle.monitor.page import clean_pages, read_pages
+from ryle.monitor.publish import StatusPage
 from ryle.monitor.status import StatusReporter
 from ryle.monitor.view import PagesView, flat, shown, watch
 
@@ -85,9 +86,7 @@ def test_printed():
 
 
 def test_a_dead_owner_is_shown_and_cleaned():
-    code = (
-        "import os; from ryle.monitor.page import StatusPage; p = StatusPage('dead'); p.publish({'n': 42}); os._exit(9)"
-    )
+    code = "import os; from ryle.monitor.publish import StatusPage; p = StatusPage('dead'); p.publish({'n': 42}); os._exit(9)"
     subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
     text = ryle("status").output
     assert "it is gone, these are its last words" in text and "42" in text

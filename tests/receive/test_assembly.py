@@ -12,8 +12,8 @@ from assembled import FORMAT, STEP, check_data, check_rules, check_sums, drain, 
 from assembly_rules import Rules
 from heap_formats import ALONE
 from ryle.receive.assembly import Assembler, Plan, grid
+from ryle.wire.build import build
 from ryle.wire.description import Format
-from ryle.wire.packets import build
 
 
 def arrivals(rng, p, numbers, loss, skew=0, twice=0.05, disorder=0.1, reach=3):

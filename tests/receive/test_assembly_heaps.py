@@ -9,8 +9,8 @@ import fresh
 from assembled import check_sums
 from heap_formats import small
 from ryle.receive.assembly import Assembler, Part, Plan, grid, heap_parts
+from ryle.wire.build import build_heap
 from ryle.wire.description import Format
-from ryle.wire.packets import build_heap
 
 X = small("meerkat_x")
 STEP = X.timestamp.step

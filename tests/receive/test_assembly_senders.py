@@ -10,7 +10,7 @@ import pytest
 from assembled import check_sums, packet, plan
 from ryle.config.tables import Endpoint
 from ryle.receive.assembly import Assembler
-from ryle.receive.sources import UdpSource
+from ryle.receive.udp import UdpSource
 
 SECOND, START = 10**9, 10**18
 STRANGER = (1 << 64) - 1

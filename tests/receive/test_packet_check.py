@@ -14,8 +14,9 @@ from ryle.send.account import account
 from ryle.send.sender import Sender
 from ryle.send.sending import InjectedFaults, Sending
 from ryle.store.pcap_write import PcapWriter
+from ryle.wire.build import build
 from ryle.wire.description import FORMATS, Format, names
-from ryle.wire.packets import Reason, build
+from ryle.wire.packets import Reason
 
 
 @pytest.fixture

@@ -19,8 +19,10 @@ from heap_formats import ALONE
 from ports import free_ports
 from ryle.config.tables import Endpoint
 from ryle.receive.assembly import Assembler, Plan, grid
+from ryle.receive.packet_ring import RingSource
 from ryle.receive.replay import PcapSource
-from ryle.receive.sources import Discard, RingSource, SyntheticSource, UdpSource
+from ryle.receive.sources import Discard, SyntheticSource
+from ryle.receive.udp import UdpSource
 from ryle.store.pcap_write import PcapWriter
 from ryle.wire.description import Format
 
@@ -438,7 +440,8 @@ def test_many_sockets_on_one_thread(groups, steady):
 _LINK_PROGRAM = r"""
 import socket, subprocess, sys, time
 from ryle.config.tables import Endpoint
-from ryle.receive.sources import Discard, RingSource
+from ryle.receive.packet_ring import RingSource
+from ryle.receive.sources import Discard
 
 def link(state):
     subprocess.run(["ip", "link", "set", "va", state], check=True)

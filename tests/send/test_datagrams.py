@@ -9,8 +9,9 @@ from ryle.config.addresses import endpoints
 from ryle.config.simulation import FaultsTable
 from ryle.send.datagrams import Injector
 from ryle.send.sending import InjectedFaults, Sending, plan
+from ryle.wire.build import build
 from ryle.wire.description import Format
-from ryle.wire.packets import Parser, build
+from ryle.wire.packets import Parser
 
 PSA = Format.load("paper_psa128")
 

@@ -13,8 +13,9 @@ import fresh
 from heap_formats import GIVEN, PLAIN, small
 from ryle.config import ConfigError
 from ryle.wire import spead
+from ryle.wire.build import build, build_heap
 from ryle.wire.description import Format, names
-from ryle.wire.packets import ABSENT, Parser, Reason, build, build_heap
+from ryle.wire.packets import ABSENT, Parser, Reason
 
 SPEAD = ("meerkat_digitizer", "meerkat_f", "meerkat_x", "ryle_x")
 

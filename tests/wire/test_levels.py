@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from ryle.wire import vdif, vdif_write
+from ryle.wire.build import build
 from ryle.wire.description import Format
 from ryle.wire.levels import Levels, plain
-from ryle.wire.packets import Parser, build
+from ryle.wire.packets import Parser
 from ryle.wire.vdif import Header
 
 TEXT = """

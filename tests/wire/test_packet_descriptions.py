@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from formats import text
 from heap_formats import small
 from ryle.config import ConfigError
+from ryle.wire.build import build, build_heap
 from ryle.wire.description import AXES, Format, names
-from ryle.wire.packets import Parser, Reason, build, build_heap
+from ryle.wire.packets import Parser, Reason
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import fresh
 from heap_formats import PLAIN
+from ryle.wire.build import build
 from ryle.wire.description import Format, terms
-from ryle.wire.packets import Parser, Reason, build
+from ryle.wire.packets import Parser, Reason
 from ryle.wire.vdif import Header, decode
 
 SHORT = """

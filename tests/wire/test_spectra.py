@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from ryle.wire.build import build
 from ryle.wire.description import Format, names
-from ryle.wire.packets import Parser, build
+from ryle.wire.packets import Parser
 from ryle.wire.spectra import SpectraLayout, headers
 
 USABLE = ["ata_v1", "hera_snap", "paper_psa128"]

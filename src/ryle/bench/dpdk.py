@@ -29,8 +29,8 @@ from ryle.bench.harness import Child, say, serve
 from ryle.receive import dpdk
 from ryle.receive.assembly import Assembler, Plan, grid
 from ryle.send.dpdk import Emulation, Generator
+from ryle.wire.build import build
 from ryle.wire.description import Format
-from ryle.wire.packets import build
 
 PARTS = ("ring", "null", "memif")
 BYTES, PORT, ANTENNAS = 8192, 17100, 16

@@ -19,7 +19,8 @@ from ryle.engines.capture import Capture, CaptureOptions, To
 from ryle.gpu import Gpu, open_gpu
 from ryle.receive import dpdk
 from ryle.receive.assembly import PORT, Plan, grid
-from ryle.receive.sources import Source, Together, UdpSource
+from ryle.receive.sources import Source, Together
+from ryle.receive.udp import UdpSource
 from ryle.send.dpdk import way_out
 from ryle.send.sender import Sender
 from ryle.send.sending import Sending

@@ -30,7 +30,9 @@ from ryle.bench.harness import Child, serve, take_turns
 from ryle.bench.traffic import stolen_seconds
 from ryle.config.tables import Endpoint
 from ryle.receive.assembly import Assembler, Plan, grid
-from ryle.receive.sources import Discard, RingSource, Source, UdpSource
+from ryle.receive.packet_ring import RingSource
+from ryle.receive.sources import Discard, Source
+from ryle.receive.udp import UdpSource
 from ryle.send.sender import Sender
 from ryle.send.sending import Sending
 from ryle.wire.description import Format

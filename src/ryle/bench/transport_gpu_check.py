@@ -17,11 +17,11 @@ from ryle.gpu import open_gpu
 from ryle.gpu.verify import ChunkVerifier, GpuSink
 from ryle.receive import _native
 from ryle.receive.assembly import PORT, Assembler, Plan, grid
-from ryle.receive.sources import UdpSource
+from ryle.receive.udp import UdpSource
 from ryle.store.chunk_file import Layout, StoredChunk
 from ryle.store.verify import Filling, PayloadRule, Verified, verify
+from ryle.wire.build import build
 from ryle.wire.description import Format
-from ryle.wire.packets import build
 
 FORMAT = Format.load("counter_8192")
 PAYLOAD, SEED = 8184, 20261121

@@ -14,7 +14,9 @@ from ryle.config.tables import Endpoint
 from ryle.engines.capture import Capture, CaptureOptions, To
 from ryle.gpu import Gpu, open_gpu
 from ryle.receive.assembly import Plan, grid
-from ryle.receive.sources import Discard, RingSource, Source, UdpSource
+from ryle.receive.packet_ring import RingSource
+from ryle.receive.sources import Discard, Source
+from ryle.receive.udp import UdpSource
 from ryle.send.sender import Sender
 from ryle.send.sending import Sending
 from ryle.wire.description import Format

@@ -20,7 +20,7 @@ from ryle.engines.capture_steps import Count, EachChunk, Show, Store, ToGpu, Ver
 from ryle.gpu import Gpu, open_gpu
 from ryle.gpu.verify import GpuSink
 from ryle.monitor.controls import Control, StatusError
-from ryle.monitor.page import StatusPage
+from ryle.monitor.publish import StatusPage
 from ryle.receive.assembly import Assembler, Plan
 from ryle.receive.entrance import Entrance
 from ryle.receive.sources import Source

@@ -18,9 +18,9 @@ from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.assembly import Assembler
 from ryle.receive.dumps import DumpMap
 from ryle.receive.entrance import MappedEntrance
-from ryle.receive.sources import UdpSource
 from ryle.receive.statistics import StatisticsMap
 from ryle.receive.sums import SumMap
+from ryle.receive.udp import UdpSource
 from ryle.stream.engine import Engine
 
 _STATISTICS_BUFFER = 4 << 20

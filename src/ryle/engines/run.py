@@ -18,7 +18,7 @@ from ryle.config.observation import Engine
 from ryle.engines.budget import afford
 from ryle.engines.supervisor import STAGES, Child, RunError, Supervisor
 from ryle.gpu import GpuUnavailable, gpu_problem
-from ryle.monitor.page import pages_problem
+from ryle.monitor.publish import pages_problem
 from ryle.monitor.table import LOSSES, RunTable
 from ryle.products.observed import kept_note, output_file
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from ryle.monitor.page import published
 from ryle.monitor.progress import status_line
+from ryle.monitor.publish import published
 from ryle.send.account import account
 from ryle.send.sender import Progress, Sender
 from ryle.send.sending import FATES, Sending

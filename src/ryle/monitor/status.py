@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from ryle.monitor.controls import Control
-from ryle.monitor.page import StatusPage
+from ryle.monitor.publish import StatusPage
 
 _PATIENCE = 0.1  # seconds that somebody who sets a control waits at most, between two lines too
 

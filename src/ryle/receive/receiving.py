@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from ryle.config.observation import RING_BYTES, Engine, Observation
 from ryle.config.tables import Endpoint, ReceiveTable
-from ryle.receive.sources import RingSource, Sink, Source, UdpSource, deaf_sockets, ports_of
+from ryle.receive.packet_ring import RingSource, deaf_sockets, ports_of
+from ryle.receive.sources import Sink, Source
+from ryle.receive.udp import UdpSource
 
 _SOCKET_BYTES = 64 << 20
 _FRAME = 9216  # bytes of a DPDK buffer, headers included

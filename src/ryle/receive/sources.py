@@ -1,14 +1,12 @@
-"""Where packets come from: sockets, packet rings, captures, memory. All of them feed an `Assembler` or a `Discard`.
+"""Where packets come from: what all sources are, several as one, and one that makes packets in memory.
 
-A source has native threads; Python only starts, stops and watches it. ``docs/explanation/assembly.md`` says which to
-choose.
+All of them feed an `Assembler` or a `Discard`: `ryle.receive.udp`, `ryle.receive.packet_ring`, `ryle.receive.dpdk`,
+`ryle.receive.replay`. A source has native threads; Python only starts, stops and watches it.
+``docs/explanation/assembly.md`` says which to choose.
 """
 
 from __future__ import annotations
 
-import itertools
-import os
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
@@ -16,16 +14,12 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.config.tables import Endpoint
 from ryle.receive import _native
 from ryle.receive.assembly import Assembler, Plan
-from ryle.receive.sockets import receive_socket
+from ryle.wire.build import build
 from ryle.wire.description import terms
 from ryle.wire.laid_out import laid_out
-from ryle.wire.packets import build, compiled
-
-_BLOCK = 1 << 20  # bytes of a packet ring's blocks
-_groups = itertools.count(1)
+from ryle.wire.packets import compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,169 +205,6 @@ class Together:
         """Packets that the kernel or the devices dropped; None if that cannot be seen."""
         drops = [source.kernel_drops for source in self._sources]
         return None if None in drops else sum(n for n in drops if n is not None)
-
-
-class UdpSource(NativeSource):
-    """Receive from UDP sockets, what comes after the start.
-
-    Parameters
-    ----------
-    sink : Assembler or Discard
-        What to feed.
-    endpoints : sequence of Endpoint
-        Own addresses or multicast groups, and ports. Packets get the place in this list as their port number.
-    interface : str
-        Address of the interface on which to join multicast groups.
-    threads : int
-        Receive threads. Endpoints are dealt out among them; with more threads than endpoints each endpoint gets several
-        sockets (SO_REUSEPORT), among which the kernel deals out flows, so that one sender stays with one thread.
-    cores : sequence of int
-        Cores that the threads run on, in turn; anywhere if empty.
-    buffer : int
-        Bytes of each socket's buffer.
-    gro : bool
-        Receive trains of packets at a time (UDP_GRO) where the system has them.
-    largest : int
-        Bytes of the longest packet; longer ones become malformed.
-
-    Raises
-    ------
-    OSError
-        If an endpoint cannot be opened; the message says why.
-    """
-
-    def __init__(
-        self,
-        sink: Sink,
-        endpoints: Sequence[Endpoint],
-        *,
-        interface: str = "127.0.0.1",
-        threads: int = 1,
-        cores: Sequence[int] = (),
-        buffer: int = 64 << 20,
-        gro: bool = True,
-        largest: int = 9216,
-    ) -> None:
-        if not endpoints or threads < 1:
-            raise ValueError("a source needs at least one endpoint and one thread")
-        shared = threads > len(endpoints)
-        if shared and any(e.multicast for e in endpoints):
-            raise ValueError("every thread would get all packets of a multicast group; use no more threads than groups")
-        opened: list[socket.socket] = []
-        dealt: list[list[tuple[int, int]]] = [[] for _ in range(threads)]
-        try:
-            for i in range(max(threads, len(endpoints))):
-                port = i % len(endpoints)
-                s = receive_socket(endpoints[port], interface, buffer, shared=shared, deaf=True)
-                opened.append(s)
-                dealt[i % threads].append((s.fileno(), port))
-            self._native = _native.udp_source(sink.native, dealt, gro, largest, list(cores))
-        finally:
-            for s in opened:  # the threads have their own descriptors
-                s.close()
-
-
-def ports_of(sink: Sink, endpoints: Sequence[Endpoint]) -> list[int]:
-    """List the ports of endpoints for a source below the kernel's network stack, which sees ports alone.
-
-    Several endpoints may have one port where it does not matter which of them a packet came to: packets then have its
-    place in the list as their port number.
-
-    Raises
-    ------
-    ValueError
-        If it does matter.
-    """
-    ports = list(dict.fromkeys(e.port for e in endpoints))
-    indifferent = isinstance(sink, Discard) or (isinstance(sink, Assembler) and not sink.plan.by_port)
-    if len(ports) < len(endpoints) and not indifferent:
-        raise ValueError(
-            f"ports {[e.port for e in endpoints]}: packet rings and DPDK tell endpoints apart by port; "
-            "use different ones"
-        )
-    return ports
-
-
-def deaf_sockets(endpoints: Sequence[Endpoint], interface: str) -> list[socket.socket]:
-    """Open a socket for each endpoint that drops everything: it tells the kernel that packets are wanted.
-
-    It joins multicast groups, and lets the kernel answer nobody that a port is unreachable.
-    """
-    opened: list[socket.socket] = []
-    try:
-        for endpoint in endpoints:
-            opened.append(receive_socket(endpoint, interface, 4096, deaf=True))
-    except BaseException:
-        for s in opened:
-            s.close()
-        raise
-    return opened
-
-
-class RingSource(NativeSource):
-    """Receive below the kernel's network stack, from a ring that the kernel fills (AF_PACKET, TPACKET_V3).
-
-    Packets are copied from the ring to their place. Nobody checks their checksums, and nothing but a socket tells the
-    kernel that they are wanted: one is opened for each endpoint, which drops everything, and joins multicast groups.
-
-    Parameters
-    ----------
-    sink : Assembler or Discard
-        What to feed.
-    endpoints : sequence of Endpoint
-        As for `UdpSource`, of at most 64 ports; ports tell them apart (`ports_of`).
-    interface : str
-        Name of the network interface, such as "eth0".
-    threads : int
-        Receive threads, each with a ring; the kernel deals out flows among them.
-    cores : sequence of int
-        Cores that the threads run on, in turn; anywhere if empty.
-    buffer : int
-        Bytes of each ring.
-    group_interface : str
-        Address of the interface on which to join multicast groups.
-
-    Raises
-    ------
-    OSError
-        If the system does not allow it; it needs CAP_NET_RAW.
-    """
-
-    def __init__(
-        self,
-        sink: Sink,
-        endpoints: Sequence[Endpoint],
-        *,
-        interface: str,
-        threads: int = 1,
-        cores: Sequence[int] = (),
-        buffer: int = 128 << 20,
-        group_interface: str = "127.0.0.1",
-    ) -> None:
-        if not endpoints or threads < 1:
-            raise ValueError("a source needs at least one endpoint and one thread")
-        ports = ports_of(sink, endpoints)
-        self._holding = deaf_sockets(endpoints, group_interface)
-        try:
-            blocks = max(2, buffer // _BLOCK)
-            group = (os.getpid() ^ next(_groups) << 12) & 0xFFFF
-            self._native = _native.ring_source(
-                sink.native, interface, ports, _BLOCK, blocks, threads, group, list(cores)
-            )
-        except BaseException:
-            self._let_go()
-            raise
-
-    def _let_go(self) -> None:
-        for s in self._holding:
-            s.close()
-
-    def join(self, timeout: float = 10.0) -> bool:
-        """Wait for the threads to end; whether they have. Raises RuntimeError if one failed."""
-        ended = super().join(timeout)
-        if ended:
-            self._let_go()
-        return ended
 
 
 class SyntheticSource(NativeSource):

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ryle.config.tables import Endpoint
+from ryle.wire.build import build
 from ryle.wire.description import PLACES, Format, Total, terms
-from ryle.wire.packets import build
 
 #: Payload that packets get where the format leaves their size open, bytes.
 USUAL_PAYLOAD = 8192

@@ -94,7 +94,7 @@ class DpdkSource:
     payload_pools : sequence of Pool, optional
         One a queue of the device, if payloads lie in other pools than ``device.pools`` (emulated devices).
     holding : sequence of socket
-        What tells the kernel that packets are wanted (`ryle.receive.sources.deaf_sockets`); closed with the source.
+        What tells the kernel that packets are wanted (`ryle.receive.packet_ring.deaf_sockets`); closed with the source.
 
     Raises
     ------

@@ -1,0 +1,212 @@
+"""Status pages of one's own (`ryle.monitor.page`): published by one thread, controls set by whoever asks."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ryle.monitor.controls import Control
+from ryle.monitor.owner import Owner
+from ryle.monitor.page import read_page
+from ryle.monitor.page_files import BUILDING, PREFIX, SET, STATUS, pages_directory, read_json, remove, replace
+
+_ANSWERS = 100  # requests whose answers stay on the page
+
+
+class PageTakenError(OSError):
+    """The name belongs to a process that still runs."""
+
+
+class StatusPage:
+    """A page of this process: published by one thread, read and set by anybody who may.
+
+    Parameters
+    ----------
+    name : str
+        Letters, digits, dots, dashes and underscores. If a running process has that name, this process's number is
+        added to it, unless `exact`.
+    controls : mapping of str to Control, optional
+        Keys that others may set.
+    exact : bool
+        Raise instead of choosing another name.
+
+    Raises
+    ------
+    PageTakenError
+        If `exact` and another running process has a page of that name.
+    OSError
+        If the directory for pages cannot be written.
+    ValueError
+        If the name cannot be a file's.
+    """
+
+    def __init__(self, name: str, controls: Mapping[str, Control] | None = None, *, exact: bool = False) -> None:
+        if not name or not all(c.isalnum() or c in "._-" for c in name) or name.startswith("."):
+            raise ValueError(f"{name!r} cannot name a status page: use letters, digits, dots, dashes, underscores")
+        self._controls = dict(controls or {})
+        self._owner = Owner.this()
+        self._version = 0
+        self._answers: dict[str, str | None] = {}
+        try:
+            self.name, self.path = name, self._make(name)
+        except PageTakenError:
+            if exact:
+                raise
+            self.name = f"{name}-{os.getpid()}"
+            self.path = self._make(self.name)
+
+    def _make(self, name: str) -> Path:
+        """Make the whole page aside and move it into its place, from which one without a living owner is taken."""
+        directory = pages_directory()
+        aside = directory / f"{BUILDING}{name}.{uuid.uuid4().hex}"
+        path = directory / (PREFIX + name)
+        try:
+            try:
+                aside.mkdir(0o755)
+                (aside / SET).mkdir(0o700)
+                self._write(aside, {})
+            except OSError as error:
+                raise _unwritable(directory, error) from None
+            for _ in range(100):
+                try:
+                    return aside.rename(path)
+                except OSError:
+                    if not path.exists():
+                        raise
+                found = read_page(path)
+                if found is not None and found.alive:
+                    raise PageTakenError(
+                        f"process {found.owner.pid} has the status page {name}: end it, or take another name"
+                    )
+                remove(path)
+            raise PageTakenError(f"{path} is in the way and cannot be removed: is it another user's?")
+        except OSError:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+
+    def publish(self, values: Mapping[str, Any]) -> None:
+        """Replace all values; the controls' are those that they have.
+
+        Parameters
+        ----------
+        values : mapping of str to object
+            Anything that JSON has, nested as it may be, of any length.
+        """
+        self._write(self.path, values)
+
+    def _write(self, path: Path, values: Mapping[str, Any]) -> None:
+        self._version += 1
+        whole = {
+            "pid": self._owner.pid,
+            "started": self._owner.started,
+            "namespace": self._owner.namespace,
+            "version": self._version,
+            "updated": time.time(),
+            "values": {**values, **{key: c.get() for key, c in self._controls.items()}},
+            "controls": {key: c.as_dict() for key, c in self._controls.items()},
+            "answers": self._answers,
+        }
+        replace(path / STATUS, json.dumps(whole, indent=1, default=_plain))
+
+    def take_requests(self) -> bool:
+        """Set the controls that somebody has asked for; whether there were any.
+
+        What is not allowed is refused; the asker finds why on the page.
+        """
+        try:
+            found = [e for e in os.scandir(self.path / SET) if not e.name.startswith(".")]
+            requests = sorted(found, key=lambda e: e.stat().st_mtime_ns)
+        except FileNotFoundError:
+            return False
+        for entry in requests:
+            try:
+                wanted = read_json(Path(entry.path))
+                os.unlink(entry.path)
+                key, value = str(wanted["key"]), wanted["value"]
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+            self._answers[entry.name] = self._set(key, value)
+        while len(self._answers) > _ANSWERS:
+            del self._answers[next(iter(self._answers))]
+        return bool(requests)
+
+    def _set(self, key: str, value: Any) -> str | None:
+        """Set a control; why not, if it was refused."""
+        if key not in self._controls:
+            return f"{key} is no control"
+        try:
+            self._controls[key].set(self._controls[key].checked(key, value))
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def close(self) -> None:
+        """Take the page away, with all that lies in its directory."""
+        remove(self.path)
+
+    def __enter__(self) -> StatusPage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def pages_problem() -> str:
+    """Say why no process can have a page here, and what to do about it; empty if they can."""
+    directory = pages_directory()
+    probe = directory / f"{BUILDING}probe.{uuid.uuid4().hex}"
+    try:
+        probe.mkdir(0o700)
+        (probe / STATUS).write_text("{}")
+    except OSError as error:
+        return f"no status pages: {_unwritable(directory, error).strerror}"
+    finally:
+        shutil.rmtree(probe, ignore_errors=True)
+    return ""
+
+
+@contextmanager
+def published(name: str) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Have a page without controls while the block runs; call what it gives with the values.
+
+    Where no shared memory can be written there is no page, which stops nothing.
+    """
+    try:
+        page = StatusPage(name)
+    except OSError as error:
+        print(f"no status page: {error}", file=sys.stderr)
+        yield lambda values: None
+        return
+
+    def publish(values: Mapping[str, Any]) -> None:
+        with suppress(OSError):  # no room, or somebody took it away
+            page.publish(values)
+
+    with page:
+        yield publish
+
+
+def _plain(value: Any) -> Any:
+    """Give numpy's numbers and arrays as JSON has them, and anything else as text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _unwritable(directory: Path, error: OSError) -> OSError:
+    if error.errno == errno.ENOSPC:
+        remedy = f"it is full: see 'df {directory}', and `ryle status clean` removes what killed processes left"
+    elif directory.is_dir():
+        remedy = (
+            f"it cannot be written ({error.strerror}): mend that, or set RYLE_STATUS_DIR to a directory that can be"
+        )
+    else:
+        remedy = "there is none: mount it (mount -t tmpfs none /dev/shm), or set RYLE_STATUS_DIR to another directory"
+    return OSError(error.errno, f"{directory}, where `ryle status` would find it: {remedy}")
