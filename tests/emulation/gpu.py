@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from emulation.build import build
 from emulation.memory import Allocations, DeviceArray, Memory
-from ryle.correlate.multiply import Lying
+from ryle.correlate.tensor_maps import Lying
 from ryle.gpu.parameters import in_order, parameter_names
 
 SHARED_OF_MULTIPROCESSOR = 233472

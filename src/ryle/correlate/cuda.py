@@ -17,12 +17,13 @@ from ryle.correlate import multiply as multiplication
 from ryle.correlate import samples as sample_orders
 from ryle.correlate.correlator import CorrelatorConfig, by_antenna, check_chunk
 from ryle.correlate.forms import Form
-from ryle.correlate.multiply import RUN_BLOCKS, Lying, kernel_for, make_multiply
+from ryle.correlate.multiply import RUN_BLOCKS, kernel_for, make_multiply
 from ryle.correlate.packets import check_packets
 from ryle.correlate.packets_cuda import SOURCE as PACKETS_SOURCE
 from ryle.correlate.packets_cuda import PacketUploads
 from ryle.correlate.results import FormReading, Reading, Results, Sums
 from ryle.correlate.samples import SAMPLES, SampleOrder, SamplesMultiply
+from ryle.correlate.tensor_maps import Lying
 from ryle.gpu import open_gpu
 from ryle.gpu.interface import DeviceArray, Gpu, Stream
 from ryle.gpu.staging import Uploads

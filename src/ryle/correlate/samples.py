@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from ryle.chunk import BLOCK
 from ryle.correlate.correlator import CorrelatorConfig
 from ryle.correlate.foreign import Order
-from ryle.correlate.multiply import HopperMultiply, check_run, encode_map
+from ryle.correlate.multiply import HopperMultiply, check_run
+from ryle.correlate.tensor_maps import encode_map
 from ryle.gpu.interface import DeviceArray, Gpu, Stream
 
 _FOLDER = Path(__file__).parent
