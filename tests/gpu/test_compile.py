@@ -1,4 +1,5 @@
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from ryle.gpu.compile import (
     included_files,
     read_resources,
 )
+from ryle.gpu.parameters import parameter_names
 
 PROBE = Path(__file__).parent / "kernels" / "probe.cu"
 #: The oldest, which lacks most of what newer ones have, and the one that most kernels are written for, by hand and with
@@ -43,10 +45,31 @@ def check(compiled):
         assert used.spill_stores == used.spill_loads == 0, f"{name} spills: {used}"
 
 
+def parameters_in(cubin):
+    """Give the number of parameters of each kernel of an ELF file, by its `.nv.info` sections."""
+    at, size, count, names = (*struct.unpack_from("<Q", cubin, 40), *struct.unpack_from("<HHH", cubin, 58))
+    sections = [struct.unpack_from("<IIQQQQ", cubin, at + i * size) for i in range(count)]
+    found = {}
+    for name, _, _, _, begin, length in sections:
+        title = cubin[sections[names][4] + name :].partition(b"\0")[0].decode()
+        if title.startswith(".nv.info."):
+            next_, attributes = begin, []
+            while next_ < begin + length:
+                form, attribute, value = struct.unpack_from("<BBH", cubin, next_)
+                attributes.append(attribute)
+                next_ += 4 + (value if form == 4 else 0)  # a form of so many bytes
+            found[title.removeprefix(".nv.info.")] = attributes.count(0x17)  # one a parameter
+    return found
+
+
 @pytest.mark.parametrize("variant, arch", list(compilations()))
 def test_every_kernel_compiles_for_every_architecture(variant, arch):
     compiled = compile_source(variant.source, dict(variant.defines), arch)
     check(compiled)
+    source, parameters = variant.source.read_text(), parameters_in(compiled.cubin)
+    assert parameters and set(parameters) <= set(compiled.resources)
+    for name, count in parameters.items():
+        assert len(parameter_names(source, name, count)) == count > 0
     if variant.source.name == "hopper.cu":
         lines = disassemble(compiled.cubin)
         found = loops(lines)
