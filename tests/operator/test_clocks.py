@@ -96,13 +96,16 @@ def live(ryle, array, rounds):
     return account
 
 
-def offline(ryle, array, rounds, tmp_path):
-    """Correlate a capture of the same packets, at the same rate; give the account that is printed."""
+def offline(ryle, array, rounds, tmp_path, step=0):
+    """Correlate a capture of the same packets, at the same rate; give the account that is printed.
+
+    In the middle the recording host's clock is set, by so many seconds.
+    """
     capture = tmp_path / "packets.pcap"
     with capture.open("wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1))
         for n, packets in enumerate(rounds):
-            at = 10**18 + int(n * 1e9 / array.per_second)
+            at = 10**18 + int(n * 1e9 / array.per_second) + (step * 10**9 if n > len(rounds) // 2 else 0)
             for head, number in packets:
                 payload = array.packet(head, number)
                 udp = struct.pack(">HHHH", 5000, array.port(head), 8 + len(payload), 0) + payload
@@ -154,6 +157,28 @@ def test_forged_packets_of_one_stream(array, ryle, steady, ahead):
     steady(body)
 
 
+def test_antennas_that_are_apart(digitizers, ryle, steady):
+    """The second antenna's packets come 0.4 s after the first's, more than a batch of spectra lasts: the skew allows it."""
+    path = digitizers.path
+    path.write_text(path.read_text().replace("[network]", '[network]\nskew = "0.5 s"'))
+    lag = int(0.4 * digitizers.per_second)
+    rounds = steadily(digitizers, 2.0)
+    total = len(rounds) * HEADS
+    for number in reversed(range(len(rounds))):
+        later = [(head, n) for head, n in rounds[number] if head >= 2]
+        rounds[number] = [(head, n) for head, n in rounds[number] if head < 2]
+        if number + lag < len(rounds):
+            rounds[number + lag] += later
+        else:
+            total -= len(later)
+
+    def body():
+        account = live(ryle, digitizers, rounds)
+        assert account["late"] == 0 and account["placed"] == total and account["missing"] <= lag * 2, str(account)
+
+    steady(body)
+
+
 def test_a_jump_is_no_loss(digitizers, ryle, steady):
     """All counters jump ahead by 2^47 samples: what is between was never sent, so it is not missing."""
     before, after = steadily(digitizers, 0.5), steadily(digitizers, 1, start=FIRST + (1 << 47) // SAMPLES)
@@ -178,6 +203,14 @@ def test_a_step_back(array, ryle, steady):
         assert account["missing"] < 0.1 * array.per_second * HEADS, str(account)
 
     steady(body)
+
+
+@pytest.mark.parametrize("step", [3600, -3600, *(pytest.param(s, marks=pytest.mark.long) for s in (3, -3))])
+def test_the_hosts_clock_is_set(array, ryle, tmp_path, step):
+    """By which packets have their times of arrival: nothing is lost, nor called late."""
+    rounds = steadily(array, 3)
+    account = offline(ryle, array, rounds, tmp_path, step)
+    assert account["placed"] == len(rounds) * HEADS and account["late"] == account["missing"] == 0, account
 
 
 @pytest.mark.long
