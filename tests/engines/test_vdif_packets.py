@@ -11,7 +11,7 @@ from baseband import vdif as oracle
 from rich.console import Console
 
 from ports import free_ports
-from ryle.config import load
+from ryle.config import ConfigError, load
 from ryle.engines.offline import correlate
 from ryle.engines.simulator import record
 from ryle.receive.pcap import PcapFile
@@ -163,6 +163,24 @@ def test_lost_and_invalid_frames_are_missing(tmp_path, rng):
     account = accounts["capture"]
     assert account["malformed"] == np.count_nonzero(fate >= 2) and account["placed"] == np.count_nonzero(fate == 0)
     assert account["missing"] == np.count_nonzero(fate) and found[1].min() < 0.99
+
+
+def test_frames_of_another_epoch_alone(tmp_path):
+    path = written(tmp_path / "run", packets="vdif:reference=32")
+    capture = tmp_path / "all.pcap"
+    record(load(path), str(capture))
+    found, _ = correlated(path, [capture], tmp_path / "out")
+    other = written(tmp_path / "other")
+    with pytest.raises(
+        ConfigError, match=r"3000 are malformed .* `ryle wire check vdif:.*reference=33,start=-"
+    ) as told:
+        correlate(load(other), [capture], tmp_path / "none", Console(file=io.StringIO()))
+    advised = str(told.value).split("`")[1].replace("FILE", str(capture)).split()
+    looked = subprocess.run([sys.executable, "-m", *advised], capture_output=True, text=True, timeout=60)
+    assert looked.returncode == 1 and "epoch = 32 (0x20), must be 33" in looked.stdout
+    # The same sky at the same time, however it is counted.
+    record(load(other), str(tmp_path / "usual.pcap"))
+    same(found, correlated(other, [tmp_path / "usual.pcap"], tmp_path / "usual")[0])
 
 
 def test_run(tmp_path, steady):

@@ -63,6 +63,13 @@ def test_what_cannot_be_worked_out(text, said):
     assert [p.key for p in found.value.problems] == ["payload.size.time"] and said in found.value.problems[0].remedy
 
 
+def test_a_format_spells_what_makes_it():
+    vdif = Format.load("vdif")
+    given = vdif.given(bits=8, heap_samples=640, start=-(10**15), complex=0)
+    assert vdif.spelled == "vdif" and given.spelled == "vdif:bits=8,heap_samples=640,start=-1000000000000000"
+    assert Format.load(given.spelled).values == given.values
+
+
 def test_any_demands_nothing():
     packets = [n.to_bytes(8, "big") + bytes(3) for n in (0, 5, 7)]
     assert Parser(sized("a")).parse(packets).valid.all()

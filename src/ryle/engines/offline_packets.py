@@ -136,6 +136,6 @@ def _nothing_found(file: Path, format: Format, malformed: int, foreign: int, wan
     seen = f"; it has those of {listed(_head(r) for r in sorted(rows)[:6])}" if rows else ""
     return (
         f"holds none of the observation's packets: of its UDP datagrams {malformed} are malformed and {foreign} "
-        f"foreign. Wanted are {wanted}{seen}: see `ryle wire check {format.name} --pcap FILE`, and correct the "
+        f"foreign. Wanted are {wanted}{seen}: see `ryle wire check {format.spelled} --pcap FILE`, and correct the "
         "observation file"
     )

@@ -57,6 +57,12 @@ class Format(Description):
         return {**{n: value for n, value in usual.items() if value is not None}, **self._given}
 
     @property
+    def spelled(self) -> str:
+        """The name, and behind it the parameters that are not as usual, as `load` reads them."""
+        said = [f"{n}={value}" for n, value in self._given.items() if value != self.parameters[n].default]
+        return self.name + (":" + ",".join(said) if said else "")
+
+    @property
     def said(self) -> Mapping[str, int | str]:
         """Value of each parameter that was given."""
         return self._given

@@ -30,7 +30,7 @@ _NUMBERS = tuple(
 ANY = "any"
 _DEMANDS = ("equals", "min", "max")
 _EXPRESSION = re.compile(r"[\w\s+*/()-]+")
-_SUFFIX = re.compile(r"(?P<name>[^:]*(?::[^=]*)?):(?P<values>\w+=\w+(?:,\w+=\w+)*)")
+_SUFFIX = re.compile(r"(?P<name>[^:]*(?::[^=]*)?):(?P<values>\w+=-?\w+(?:,\w+=-?\w+)*)")
 
 
 def split(name: str) -> tuple[str, dict[str, int | str]]:
@@ -39,7 +39,7 @@ def split(name: str) -> tuple[str, dict[str, int | str]]:
     if not found:
         return name, {}
     given = dict(pair.split("=") for pair in found["values"].split(","))
-    return found["name"], {key: int(value, 0) if value[0].isdigit() else value for key, value in given.items()}
+    return found["name"], {k: int(v, 0) if re.match(r"-?\d", v) else v for k, v in given.items()}
 
 
 def put_in(raw: Mapping[str, Any], values: Mapping[str, int | str]) -> tuple[dict[str, Any], list[Problem]]:
