@@ -67,6 +67,8 @@ void unpack_range(const uint8_t* data, int bits, size_t first, size_t count, con
 using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstFloats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Words = nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using MutableWords = nb::ndarray<uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using MutableBytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 void check_range(const Bytes& data, int bits, size_t first, size_t count) {
@@ -139,6 +141,30 @@ size_t pack(ConstFloats values, int bits, size_t group, MutableBytes out) {
     return saturated;
 }
 
+// For each byte the `n` words that the table has of it.
+template <size_t n>
+void look_up_words(const uint8_t* bytes, size_t count, const uint32_t* table, uint32_t* out) {
+    for (size_t i = 0; i < count; i++, out += n) std::memcpy(out, table + size_t{bytes[i]} * n, 4 * n);
+}
+
+void look_up(Bytes bytes, Words table, MutableWords out) {
+    const size_t n = table.size() / 256, count = bytes.size();
+    if (table.size() % 256 != 0 || out.size() != n * count)
+        throw std::invalid_argument("the table must have as many words of each byte as the output has of each");
+    switch (n) {
+        case 1:
+            return look_up_words<1>(bytes.data(), count, table.data(), out.data());
+        case 2:
+            return look_up_words<2>(bytes.data(), count, table.data(), out.data());
+        case 4:
+            return look_up_words<4>(bytes.data(), count, table.data(), out.data());
+        case 8:
+            return look_up_words<8>(bytes.data(), count, table.data(), out.data());
+        default:
+            throw std::invalid_argument("a byte has 1, 2, 4 or 8 words");
+    }
+}
+
 std::vector<std::string> instruction_sets() {
     std::vector<std::string> names;
     for (const SampleKernels* one : available()) names.emplace_back(one->name);
@@ -160,5 +186,6 @@ void bind_samples(nb::module_& m) {
     m.def("sum_squares_float", &ryle::sum_squares_float, nb::arg("data"), nb::arg("first"), nb::arg("count"),
           release());
     m.def("pack", &ryle::pack, nb::arg("values"), nb::arg("bits"), nb::arg("group"), nb::arg("out"), release());
+    m.def("look_up", &ryle::look_up, nb::arg("bytes"), nb::arg("table"), nb::arg("out"), release());
     m.def("sample_instruction_sets", &ryle::instruction_sets);
 }

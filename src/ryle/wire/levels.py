@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.wire import vdif
+from ryle.wire import _native, vdif
 from ryle.wire.description import Format
 from ryle.wire.packets import Parser
 from ryle.wire.samples import check_bits
@@ -50,11 +50,11 @@ class Levels:
         check_bits(self._sample.bits)
         self._parser = Parser(format)
         # What the samples of each byte are, where bytes hold whole ones.
-        self._table: NDArray[np.void] | None = None
+        self._table: NDArray[np.uint32] | None = None
         if 8 % self._sample.bits == 0:
             every = np.arange(256, dtype=np.uint8)[:, np.newaxis]
             made = self._of_numbers(self._parser.values(every, 8 // self._sample.bits))
-            self._table = made.view(f"V{made.shape[1] * 4}")[:, 0]
+            self._table = made.view(np.uint32).reshape(-1)
 
     def decode(self, packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Decode samples.
@@ -71,8 +71,10 @@ class Levels:
         """
         shape = packed.shape[:-1]
         if self._table is not None:
-            made = np.empty(packed.shape, self._table.dtype)
-            values = self._table.take(packed, out=made, mode="wrap").view(">f4")  # the quickest of its modes
+            flat = np.ascontiguousarray(packed).reshape(-1)
+            words = np.empty(flat.size * (8 // self._sample.bits), np.uint32)
+            _native.look_up(flat, self._table, words)
+            values = words.view(">f4")
         else:
             rows = np.ascontiguousarray(packed).reshape(-1, packed.shape[-1])
             values = self._of_numbers(self._parser.values(rows, packed.shape[-1] * 8 // self._sample.bits))
