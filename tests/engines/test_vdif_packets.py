@@ -117,7 +117,13 @@ def check_packets(format, capture, bits):
 
 @pytest.mark.parametrize(
     ("bits", "complex_samples", "packets"),
-    [(1, False, "vdif"), (2, False, "vdif_vtp"), (4, True, "vdif"), (8, True, "vdif"), (16, False, "vdif")],
+    [
+        pytest.param(1, False, "vdif", marks=pytest.mark.long),
+        (2, False, "vdif_vtp"),
+        pytest.param(4, True, "vdif", marks=pytest.mark.long),
+        (8, True, "vdif"),
+        (16, False, "vdif"),
+    ],
 )
 def test_packets_and_recordings_of_the_same_frames(tmp_path, bits, complex_samples, packets):
     path = written(tmp_path / "run", bits, complex_samples, packets)
