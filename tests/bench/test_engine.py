@@ -18,6 +18,7 @@ def test_sizes():
     assert float(o.end_sample / o.sample_rate) == pytest.approx(5 * c.seconds, rel=0.01)
 
 
+@pytest.mark.long
 def test_two_at_the_same_time(tmp_path, steady):
     def body():
         file = tmp_path / "engines.json"

@@ -156,7 +156,7 @@ def moment(run):
 
 
 @pytest.mark.parametrize("time_of", range(max(1, SOAK)))
-@pytest.mark.parametrize("roles", [("simulate", "catcher"), ("f", "x")])
+@pytest.mark.parametrize("roles", [("simulate", "catcher"), pytest.param(("f", "x"), marks=pytest.mark.long)])
 def test_killed_engines(run, roles, time_of):
     """One in mid-run, in a soak at any time, and another soon after, while the rest is being drained."""
     first, second = random.sample(roles, 2)
@@ -178,6 +178,7 @@ def test_killed_engines(run, roles, time_of):
     assert run.opened().Ntimes >= int(reported[1]) > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("time_of", range(max(1, SOAK)))
 def test_a_killed_supervisor(run, time_of):
     """The engines drain by themselves when the supervisor is gone."""

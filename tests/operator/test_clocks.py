@@ -60,7 +60,7 @@ class Spectra:
         return struct.pack(">Q", number << 8 | head) + bytes([0x11]) * 1024
 
 
-@pytest.fixture(params=[Digitizers, Spectra], ids=["digitizers", "spectra"])
+@pytest.fixture(params=[Digitizers, pytest.param(Spectra, marks=pytest.mark.long)], ids=["digitizers", "spectra"])
 def array(request, observation, tmp_path):
     return request.param(observation, tmp_path)
 
@@ -127,7 +127,7 @@ def same(one, other):
     assert [one[n] for n in names] == [other[n] for n in names], (one, other)
 
 
-@pytest.mark.parametrize("ahead", [0.6, 4.0])
+@pytest.mark.parametrize("ahead", [pytest.param(0.6, marks=pytest.mark.long), 4.0])
 def test_one_early_packet(array, ryle, steady, ahead):
     """A packet of one input comes so many seconds early: nobody loses anything, then or later."""
     rounds = steadily(array, ahead + 1)
@@ -141,7 +141,7 @@ def test_one_early_packet(array, ryle, steady, ahead):
     steady(body)
 
 
-@pytest.mark.parametrize("ahead", [0.15, 0.19, 1.5])
+@pytest.mark.parametrize("ahead", [0.15, *(pytest.param(s, marks=pytest.mark.long) for s in (0.19, 1.5))])
 def test_forged_packets_of_one_stream(array, ryle, steady, ahead):
     """A hundred forged packets of one stream: the others lose nothing."""
     rounds = steadily(array, 2.5)
@@ -205,7 +205,7 @@ def test_a_step_back(array, ryle, steady):
     steady(body)
 
 
-@pytest.mark.parametrize("step", [3600, -3600, *(pytest.param(s, marks=pytest.mark.long) for s in (3, -3))])
+@pytest.mark.parametrize("step", [3600, *(pytest.param(s, marks=pytest.mark.long) for s in (-3600, 3, -3))])
 def test_the_hosts_clock_is_set(array, ryle, tmp_path, step):
     """By which packets have their times of arrival: nothing is lost, nor called late."""
     rounds = steadily(array, 3)

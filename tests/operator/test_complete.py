@@ -17,7 +17,7 @@ def integrations(path):
     return 0
 
 
-@pytest.mark.parametrize("speed", ['"max"', "1.0"])
+@pytest.mark.parametrize("speed", [pytest.param('"max"', marks=pytest.mark.long), "1.0"])
 def test_killed_after_each_integration(observation, ryle, send, tmp_path, speed):
     path, ports = observation(duration=60, speed=speed)
     catcher = ryle("engine", "catcher", path, "--output", tmp_path)

@@ -76,6 +76,7 @@ def cable():
         subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 
+@pytest.mark.long
 def test_a_run_by_af_packet_devices_is_one_by_sockets(cable, observation, ryle, tmp_path, steady):
     path, _ = observation(duration=1, sub=64)
     engines(path)

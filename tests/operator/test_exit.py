@@ -23,7 +23,7 @@ def test_simulate_ends_on_a_busy_machine(observation, ryle, load):
             assert [p.end(100) for p in running] == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_told_to_end(observation, ryle, load, number):
     path, _ = observation(duration=600, speed="0.2")
     with load():

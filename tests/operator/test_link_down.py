@@ -83,6 +83,7 @@ def counters(numbers):
     return [n.to_bytes(8, "big") + bytes(8184) for n in numbers]
 
 
+@pytest.mark.long
 def test_capture(link, ryle):
     here, there = link
     at = ("--at", f"{HERE}:8000", "--packet-ring", "va", "--warm-up", "0", "--json", "-")

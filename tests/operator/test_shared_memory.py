@@ -87,7 +87,7 @@ WAYS = {
 }
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=[way if way == "read-only" else pytest.param(way, marks=pytest.mark.long) for way in WAYS])
 def without(request):
     """Give what runs a program where there is no shared memory, and what is then to be said."""
     if subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode:

@@ -36,6 +36,7 @@ def correlated(ryle, tmp_path):
     return correlate
 
 
+@pytest.mark.long
 def test_a_run_and_correlating_its_packets_say_the_same(observation, ryle, correlated, tmp_path, steady):
     path, _ = observation(duration=3)
     offline = correlated(path)
