@@ -9,7 +9,8 @@ import pytest
 
 from ryle.config import ConfigError, changed
 from ryle.engines import budget
-from ryle.engines.f import f_engine, sample_map
+from ryle.engines.f import f_engine
+from ryle.engines.window import sample_map
 from ryle.engines.x import x_engine
 
 

@@ -26,7 +26,6 @@ import erfa
 import numpy as np
 from astropy.time import Time
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import CubicSpline
 
 from ryle.array.earth import earth_orientation
 from ryle.array.geometry import Location
@@ -67,9 +66,30 @@ def icrs_directions(ra: ArrayLike, dec: ArrayLike, location: Location, times: Ti
     grid = seconds.min() + GRID_STEP * (np.arange(nodes) - 1)
     node_times = Time(tai.jd1[0], tai.jd2[0] + grid / 86400, format="jd", scale="tai").utc
     slow = _spin(_direct(alpha, delta, location, node_times), _earth_rotation(node_times))
-    fast = CubicSpline(grid, slow)(seconds)
+    fast = _cubic(slow, (seconds - grid[0]) / GRID_STEP)
     fast /= np.linalg.norm(fast, axis=-1, keepdims=True)
     return _spin(fast, -_earth_rotation(times))
+
+
+def _cubic(nodes: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Interpolate between equidistant nodes, from the second to the last but one, by a cubic through the nearest four.
+
+    SciPy's interpolation does the same, and takes every engine most of a second to import.
+
+    Parameters
+    ----------
+    nodes : ndarray of float64, shape (node, ...)
+        Values.
+    at : ndarray of float64, shape (point,)
+        Where, in steps from the first node.
+    """
+    first = np.clip(np.floor(at).astype(np.int64), 1, len(nodes) - 3) - 1
+    t = (at - first)[(slice(None),) + (np.newaxis,) * (nodes.ndim - 1)]  # from 1 to 2
+    result: NDArray[np.float64] = np.zeros((len(at), *nodes.shape[1:]))
+    for i in range(4):  # Lagrange's form
+        others = [k for k in range(4) if k != i]
+        result += nodes[first + i] * np.prod([(t - k) / (i - k) for k in others], axis=0)
+    return result
 
 
 def _direct(

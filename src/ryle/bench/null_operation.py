@@ -36,7 +36,8 @@ from ryle.config import Endpoint, Observation, changed, example, load, parse
 from ryle.correlate import BACKENDS
 from ryle.correlate.cpu import CpuCorrelator
 from ryle.engines.capture import Capture, CaptureOptions
-from ryle.engines.f import f_engine, sample_map
+from ryle.engines.f import f_engine
+from ryle.engines.window import sample_map
 from ryle.engines.x import x_engine
 from ryle.receive.packets import packet_map
 from ryle.receive.receiving import make_source

@@ -10,7 +10,7 @@ from ryle.chunk import BLOCK
 from ryle.config import ConfigError, Observation, Problem, show
 from ryle.config.observation import Engine
 from ryle.config.rates import visibility_heap_bytes
-from ryle.engines.f import BATCHES, sample_map, window_shape
+from ryle.engines.window import BATCHES, sample_map, window_shape
 from ryle.engines.x import SUMS
 from ryle.receive.assembly import Assembler, Plan
 from ryle.receive.dumps import DumpMap

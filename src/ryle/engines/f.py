@@ -17,9 +17,8 @@ from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.config import Observation
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.statistics import AdcHistogram, SendStatistics
-from ryle.engines.window import SampleBuffer, WindowShape
+from ryle.engines.window import BATCHES, SampleBuffer, sample_map, window_shape
 from ryle.receive.entrance import MappedEntrance
-from ryle.receive.samples import SampleMap
 from ryle.send.rows import RowSender
 from ryle.send.spectra import SpectraSender
 from ryle.send.statistics import StatisticsSender
@@ -29,9 +28,6 @@ from ryle.stream.metrics import Registry
 from ryle.stream.ring import Reader, Ring
 from ryle.stream.step import EachBlock, Step
 from ryle.wire.samples import packed_bytes
-
-#: Batches of spectra that there is memory for: one that is sent, one that waits, one that is being made.
-BATCHES = 3
 
 
 class FEngine:
@@ -323,18 +319,6 @@ class SendSpectra(EachBlock):
     def close(self) -> None:
         """Close the sender's sockets."""
         self._sender.close()
-
-
-def window_shape(o: Observation) -> WindowShape:
-    """Say how an observation's batches of spectra lie in time."""
-    return WindowShape(o.step, o.window, o.max_delay_samples, o.batch_spectra * o.f_batches)
-
-
-def sample_map(o: Observation, antennas: Sequence[int], *, waits: bool, timed: bool = True) -> SampleMap:
-    """Say which packets an F-engine of some antennas gets: blocks as long as its batches, or longer."""
-    shape = window_shape(o)
-    low, high = shape.span(0)
-    return SampleMap(o, antennas, shape.batch * shape.step, high - low, waits=waits, timed=timed)
 
 
 def f_engine(observation: Observation, index: int) -> tuple[Engine, FEngine]:

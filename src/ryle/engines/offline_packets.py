@@ -9,10 +9,10 @@ from pathlib import Path
 from rich.console import Console
 
 from ryle.config import ConfigError, Observation, Problem, show
-from ryle.engines.f import sample_map
 from ryle.engines.fx import fx_steps
 from ryle.engines.run import RunResult
 from ryle.engines.watching import tell_account, watched
+from ryle.engines.window import sample_map
 from ryle.engines.write_file import WriteFile
 from ryle.engines.x import x_steps
 from ryle.problems import listed

@@ -8,12 +8,17 @@ every other part can then be stateless in time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ryle.chunk import SampleChunk, SampleWindow
+from ryle.config import Observation
+from ryle.receive.samples import SampleMap
+
+#: Batches of spectra that there is memory for: one that is sent, one that waits, one that is being made.
+BATCHES = 3
 
 
 @dataclass(frozen=True)
@@ -139,3 +144,15 @@ class SampleBuffer:
         inputs, _, packet_bytes = self._chunks[-1].data.shape
         size, shape = self._chunks[-1].packet_samples, (inputs, stop - first, packet_bytes)
         return [SampleChunk(first * size, np.zeros(shape, np.uint8), np.zeros(shape[:2], np.uint8), size)]
+
+
+def window_shape(o: Observation) -> WindowShape:
+    """Say how an observation's batches of spectra lie in time."""
+    return WindowShape(o.step, o.window, o.max_delay_samples, o.batch_spectra * o.f_batches)
+
+
+def sample_map(o: Observation, antennas: Sequence[int], *, waits: bool, timed: bool = True) -> SampleMap:
+    """Say which packets an F-engine of some antennas gets: blocks as long as its batches, or longer."""
+    shape = window_shape(o)
+    low, high = shape.span(0)
+    return SampleMap(o, antennas, shape.batch * shape.step, high - low, waits=waits, timed=timed)
