@@ -258,6 +258,7 @@ bool Assembler::welcome(Head& h, const Arrival& packet) const {
 // Whether a chunk that nothing lies in yet may have memory: those that window and skew do not keep open, nor the one
 // that comes next, leave enough for these.
 bool Assembler::memory_for(std::int64_t chunk) {
+    reclaim();
     if (chunk <= base_ + width_) return !free_.empty() || ((!waits_ || exhausted()) && unpark());
     std::size_t before = 0;
     for (std::int64_t c = base_; c <= base_ + width_; ++c) before += slot(c) == nullptr;

@@ -62,6 +62,7 @@ void Assembler::close_for_memory() {
 
 // Whether a packet of this chunk need not wait for memory, or not any longer.
 bool Assembler::may_go_on(std::int64_t chunk) {
+    reclaim();
     if (chunk == kNever) return !free_.empty() || exhausted();
     return chunk < base_ || chunk >= base_ + rows_ || slot(chunk) != nullptr || memory_for(chunk);
 }
@@ -77,8 +78,10 @@ void Assembler::wait_for_memory(std::int64_t chunk) {
     while (waits_ && !may_go_on(chunk)) {
         if (asking_ > 0 && ready_.empty() && base_ <= top_ && stuck())
             close_for_memory();
-        else
+        else if (discarded_.empty())
             free_changed_.wait(lock);
+        else  // another thread's copies end untold
+            free_changed_.wait_for(lock, std::chrono::milliseconds(1));
     }
     awaited_.erase(std::find(awaited_.begin(), awaited_.end(), chunk));
 }

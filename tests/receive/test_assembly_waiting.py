@@ -147,3 +147,25 @@ def test_results_do_not_depend_on_the_consumer():
         ending.join()
         check_sums(assembler)
     assert results[0] == results[1]
+
+
+def test_memory_of_packets_that_were_given_up_is_memory():
+    """Packets of three other times took what a packet behind a gap waits for; a consumer asks meanwhile."""
+    p = plan(1, packets=1, window=0, skew=2 * STEP, chunks=7, waits=True, outage=50 * STEP)
+    assembler = Assembler(p)
+    took = []
+    for number in [*range(10), 10**6, 10**6 + 1, 10**6 + 2, 10**7]:
+        assembler.take([packet(0, number)], times=10**18)
+        while (chunk := assembler.next(0)) is not None:
+            took.append(chunk.number)
+            chunk.release()
+    late = threading.Thread(target=assembler.take, args=([packet(0, 10 + p.open_most + 1)],), kwargs={"times": 10**18})
+    late.start()
+    end = time.monotonic() + 20
+    while late.is_alive() and time.monotonic() < end:
+        if (chunk := assembler.next(0.001)) is not None:
+            chunk.release()
+    went_on = not late.is_alive()
+    assembler.stop_waiting()  # else nothing ends
+    late.join()
+    assert went_on and took == list(range(10))
