@@ -8,8 +8,7 @@ import numpy as np
 
 from ryle.chunk import SampleChunk
 from ryle.config import Observation
-from ryle.receive.assembly import Plan
-from ryle.receive.ring_plan import SPARE, arrival_rate, open_chunks
+from ryle.receive.ring_plan import SPARE, arrival_rate, open_chunks, ring_plan, silence_after
 from ryle.stream.block import Block
 from ryle.wire.levels import DECODED_BITS
 
@@ -64,18 +63,18 @@ class SampleMap:
         self.decoded_bytes = 0 if self._levels is None else (keeps + 1) * values * DECODED_BITS // 8
         status = "status" in self.format.fields
         inputs = [a * o.pols + p for a in antennas for p in range(o.pols)]
-        self.plan = Plan(
+        self.plan = ring_plan(
             self.format,
             [o.digitizer_head(i) for i in inputs],
             packets=packets,
             chunks=(2 if not timed else apart + 3) + keeps + SPARE,
-            window=span,
-            skew=apart * span if timed else None,
-            linger=0.0,
-            notes=("status",) if status else (),
+            span=span,
+            apart=apart,
+            rate=arrival_rate(o),
+            silence=silence_after(o),
             waits=waits,
-            silence=1.0 if timed else 0.0,
-            rate=arrival_rate(o) if timed else 0.0,
+            timed=timed,
+            notes=("status",) if status else (),
         )
 
     @property
