@@ -262,6 +262,7 @@ bool Assembler::memory_for(std::int64_t chunk) {
     if (chunk <= base_ + width_) return !free_.empty() || ((!waits_ || exhausted()) && unpark());
     std::size_t before = 0;
     for (std::int64_t c = base_; c <= base_ + width_; ++c) before += slot(c) == nullptr;
+    while (waits_ && exhausted() && free_.size() <= before && !parked_.empty()) unpark();
     return free_.size() > before;
 }
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -149,12 +150,14 @@ def test_results_do_not_depend_on_the_consumer():
     assert results[0] == results[1]
 
 
-def test_memory_of_packets_that_were_given_up_is_memory():
-    """Packets of three other times took what a packet behind a gap waits for; a consumer asks meanwhile."""
+@pytest.mark.parametrize("away", [(10**6, 10**6 + 1, 10**6 + 2, 10**7), (10**6,)])
+def test_memory_of_packets_of_another_time_is_memory(away):
+    """Packets of another time, given up or not, took what a packet behind a gap waits for; a consumer asks meanwhile."""
     p = plan(1, packets=1, window=0, skew=2 * STEP, chunks=7, waits=True, outage=50 * STEP)
+    p = replace(p, chunks=p.open_most + 2)
     assembler = Assembler(p)
     took = []
-    for number in [*range(10), 10**6, 10**6 + 1, 10**6 + 2, 10**7]:
+    for number in [*range(10), *away]:
         assembler.take([packet(0, number)], times=10**18)
         while (chunk := assembler.next(0)) is not None:
             took.append(chunk.number)
