@@ -17,8 +17,9 @@ from astropy import units
 from astropy.coordinates import AltAz, EarthLocation, SkyCoord
 from astropy.utils import iers
 
+from ryle.array.geometry import Location
 from ryle.chunk import Integration
-from ryle.products.metadata import ObservationMetadata, PhaseCentre, itrf_offsets
+from ryle.products.metadata import ObservationMetadata, PhaseCentre
 from ryle.products.uvh5 import UVH5Writer
 
 iers.conf.auto_download = False
@@ -67,7 +68,9 @@ def metadata(
         telescope="Synthetic",
         location=LOCATION,
         antenna_names=tuple(f"m{i:03d}" for i in range(len(positions))),
-        antenna_positions=itrf_offsets(LOCATION, positions),
+        antenna_positions=Location(
+            LOCATION.lat.deg, LOCATION.lon.deg, LOCATION.height.to_value(units.m)
+        ).enu_to_offsets(positions),
         polarizations=tuple(pols),
         frequencies=sky,
         channel_width=2e6,

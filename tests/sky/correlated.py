@@ -18,7 +18,6 @@ from rich.console import Console
 import fresh
 from ryle.config import Observation, parse
 from ryle.engines.offline import run_in_process
-from ryle.products.projection import offline_iers
 
 LIGHT = 299792458.0
 PLACE = EarthLocation.from_geodetic(21.4284 * units.deg, -30.7215 * units.deg, 1051 * units.m)
@@ -109,7 +108,7 @@ def read(path) -> UVData:
     It turns a file round that has both uvw and visibilities the wrong way, and says so: an error here.
     """
     data = UVData()
-    with offline_iers(), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", message="(?is).*uvw")
         data.read(str(path), strict_uvw_antpos_check=True)
@@ -202,15 +201,14 @@ def quantization_noise(o: Observation) -> float:
 
 def arrival(ra: float, dec: float, times: Time) -> np.ndarray:
     """East, north, up of ICRS positions in radians by astropy's AltAz without refraction, shape (time, 3)."""
-    with offline_iers():
-        seen = SkyCoord(ra * units.rad, dec * units.rad).transform_to(AltAz(obstime=times, location=PLACE))
+    seen = SkyCoord(ra * units.rad, dec * units.rad).transform_to(AltAz(obstime=times, location=PLACE))
     az, alt = seen.az.rad, seen.alt.rad
     return np.stack([np.sin(az) * np.cos(alt), np.cos(az) * np.cos(alt), np.sin(alt)], axis=-1)
 
 
 def unprojected(data: UVData) -> UVData:
     """Take out the phase tracking, by pyuvdata."""
-    with offline_iers(), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data = data.copy()
         if data.phase_center_catalog[int(data.phase_center_id_array[0])]["cat_type"] != "unprojected":

@@ -28,7 +28,6 @@ from ryle.products.clean import FoundSource, clean, find_sources
 from ryle.products.deliver import deliver
 from ryle.products.image import Image, make_image
 from ryle.products.plots.coverage import sky_image
-from ryle.products.projection import offline_iers
 from ryle.simulate import VoltageSimulator
 
 #: A position is recovered if it is off by less than this fraction of the beam's minor axis.
@@ -157,8 +156,7 @@ def compare_positions(observation: Observation, image: Image, found: list[FoundS
 
 def residual_phase(observation: Observation, file: Path) -> float:
     """Rms over baselines and parallel products of the phase between measured and expected visibilities, degrees."""
-    with offline_iers():
-        data = UVData.from_file(str(file))
+    data = UVData.from_file(str(file))
     simulator = VoltageSimulator(observation, mount=observation.array.mount)
     times, index = np.unique(data.time_array, return_inverse=True)
     names = list(data.telescope.antenna_names)

@@ -17,8 +17,8 @@ import numpy as np
 from astropy.time import Time
 from pyuvdata import UVData
 
+import ryle.array.earth  # noqa: F401  keeps astropy off the network
 from ryle.products.metadata import AIPS_POLARIZATIONS
-from ryle.products.projection import offline_iers
 
 Format = Literal["ms", "uvfits", "miriad"]
 
@@ -101,7 +101,7 @@ def export(
     partial = target.with_name(target.name + ".partial")
     _remove(partial)
     try:
-        with warnings.catch_warnings(record=True) as caught, offline_iers():
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             data = UVData()
             chosen = {} if polarization is None else {"polarizations": [polarization]}

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from pyuvdata import UVData
 from scipy.ndimage import label
 
+import ryle.array.earth  # noqa: F401  keeps astropy off the network
 from ryle.products.export import phase_if_unprojected
-from ryle.products.projection import offline_iers
 from ryle.products.stokes import Stokes, phase_centre, stokes
 
 _LIGHT = 299792458.0
@@ -133,7 +133,7 @@ def read_visibilities(path: str | Path) -> tuple[UVData, tuple[str, ...]]:
         Where data that follow no source were phased to.
     """
     data = UVData()
-    with warnings.catch_warnings(), offline_iers():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         data.read(str(path))
         notes = phase_if_unprojected(data)

@@ -11,11 +11,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
-from astropy import units
 from astropy.coordinates import EarthLocation
 from astropy.time import Time, TimeDelta
 from numpy.typing import NDArray
-from pyuvdata.utils import ECEF_from_ENU
 
 #: AIPS numbers of polarization products, first feed of the product first (AIPS memo 117).
 AIPS_POLARIZATIONS = {"rr": -1, "ll": -2, "rl": -3, "lr": -4, "xx": -5, "yy": -6, "xy": -7, "yx": -8}
@@ -55,7 +53,7 @@ class ObservationMetadata:
         In correlator order: antenna ``a`` of `ryle.chunk.Integration` is the ``a``-th, and
         input = antenna · polarizations + polarization.
     antenna_positions : ndarray of float64, shape (antenna, 3)
-        ITRF position minus that of `location`, metres (see `itrf_offsets`).
+        ITRF position minus that of `location`, metres (`ryle.array.geometry.Location.enu_to_offsets`).
     polarizations : tuple of str
         Feeds of every antenna in correlator order: one or two of ``"x", "y"`` or of ``"r", "l"``.
     frequencies : ndarray of float64, shape (channel,)
@@ -259,23 +257,3 @@ class ObservationMetadata:
     def duration(self, spectra: int) -> float:
         """Length in seconds of an integration of so many spectra."""
         return float(spectra * self.spectrum_samples / self.sample_rate)
-
-
-def itrf_offsets(location: EarthLocation, enu: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ITRF offsets from a location, given offsets in its east-north-up frame.
-
-    Parameters
-    ----------
-    location : astropy.coordinates.EarthLocation
-        Where east, north (of the WGS84 ellipsoid) and up are taken.
-    enu : ndarray of float64, shape (antenna, 3)
-        Metres.
-
-    Returns
-    -------
-    ndarray of float64, shape (antenna, 3)
-        Metres, along the ITRF axes.
-    """
-    origin = np.array([axis.to_value(units.m) for axis in location.geocentric])
-    offsets: NDArray[np.float64] = ECEF_from_ENU(np.asarray(enu, np.float64), center_loc=location) - origin
-    return offsets

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from pyuvdata import UVData
 
 from ryle.products.metadata import AIPS_POLARIZATIONS
-from ryle.products.projection import offline_iers
 
 Stokes = Literal["I", "Q", "U", "V"]
 
@@ -130,9 +129,8 @@ def feed_reference(
         Radians; the parallactic angle for steerable mounts.
     """
     altitudes = np.full(len(times), 0.0 if mount == "fixed" else 90.0) * units.deg
-    with offline_iers():
-        frame = AltAz(obstime=Time(times, format="jd"), location=location)
-        pole = SkyCoord(az=np.zeros(len(times)) * units.deg, alt=altitudes, frame=frame).icrs
+    frame = AltAz(obstime=Time(times, format="jd"), location=location)
+    pole = SkyCoord(az=np.zeros(len(times)) * units.deg, alt=altitudes, frame=frame).icrs
     angles: NDArray[np.float64] = centre.icrs.position_angle(pole).to_value(units.rad)
     return angles
 
