@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from ryle.monitor.controls import Control, StatusError
 from ryle.monitor.owner import Owner
 from ryle.monitor.page import clean_pages, read_pages, set_control
 from ryle.monitor.publish import PageTakenError, StatusPage, published
 from ryle.monitor.view import PagesView
+from ryle.stream.controls import Control, StatusError
 
 
 @pytest.fixture(autouse=True)

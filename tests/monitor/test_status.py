@@ -16,6 +16,7 @@ from ryle.monitor.page import clean_pages, read_pages
 from ryle.monitor.publish import StatusPage
 from ryle.monitor.status import StatusReporter
 from ryle.monitor.view import PagesView, flat, shown, watch
+from ryle.stream.metrics import Registry
 
 
 @pytest.fixture(autouse=True)
@@ -30,10 +31,17 @@ def ryle(*arguments):
     return CliRunner().invoke(cli.app, list(arguments), env={"COLUMNS": "120"})
 
 
+def registry(figures):
+    metrics = Registry()
+    for name, value in figures.items():
+        metrics.gauge(name, "", "as given", lambda value=value: value)
+    return metrics
+
+
 def test_reporter_says_the_same_twice():
     out = io.StringIO()
     figures = {"received": 5, "account": {"missing": 1, "late": None}}
-    with StatusReporter({"role": "x", "index": 3}, lambda: figures, stream=out, interval=0.05) as reporter:
+    with StatusReporter({"role": "x", "index": 3}, registry(figures), stream=out, interval=0.05) as reporter:
         reporter.set_state("running")
         (page,) = read_pages("x3")
         assert page.values == {"role": "x", "index": 3, "state": "running", "interval": 0.05} | figures
@@ -44,7 +52,7 @@ def test_reporter_says_the_same_twice():
 
 def test_interval_is_a_control():
     out = io.StringIO()
-    with StatusReporter({"role": "f", "index": 0}, dict, stream=out, interval=3600):
+    with StatusReporter({"role": "f", "index": 0}, Registry(), stream=out, interval=3600):
         before = len(out.getvalue().splitlines())
         result = ryle("status", "set", "interval", "0.05")
         assert result.exit_code == 0 and result.output == "f0: interval = 0.05\n"
@@ -59,14 +67,14 @@ def test_interval_is_a_control():
 def test_no_shared_memory_stops_nothing(monkeypatch, capsys):
     monkeypatch.setenv("RYLE_STATUS_DIR", "/nowhere")
     out = io.StringIO()
-    with StatusReporter({"role": "x", "index": 0}, dict, stream=out) as reporter:
+    with StatusReporter({"role": "x", "index": 0}, Registry(), stream=out) as reporter:
         assert reporter.page is None
     assert "no status page" in capsys.readouterr().err and '"done"' in out.getvalue()
 
 
 def test_a_page_that_was_taken_away_stops_nothing(capsys):
     out = io.StringIO()
-    with StatusReporter({"role": "x", "index": 0}, dict, stream=out) as reporter:
+    with StatusReporter({"role": "x", "index": 0}, Registry(), stream=out) as reporter:
         reporter.page.close()
         reporter.set_state("running")
     assert "no status page any more" in capsys.readouterr().err and '"done"' in out.getvalue()

@@ -7,6 +7,7 @@ import pytest
 
 from ryle.stream.account import Account
 from ryle.stream.block import Block
+from ryle.stream.controls import Control
 from ryle.stream.engine import Engine
 from ryle.stream.metrics import Registry
 from ryle.stream.ring import Readable, Ring
@@ -150,9 +151,23 @@ def test_contract_9_metrics_are_typed_and_have_one_name():
     came.append(1)
     assert registry.values() == {"packets": 1, "fill": 0.5}
     assert [(m.name, m.kind, m.unit) for m in registry] == [("packets", "counter", "packets"), ("fill", "gauge", "")]
+    registry.control("interval", Control("float", 0.0, 1.0))
     for add in (registry.counter, registry.gauge):
-        with pytest.raises(ValueError, match="packets"):
-            add("packets", "", "again", lambda: 0)
+        for name in ("packets", "interval"):
+            with pytest.raises(ValueError, match=name):
+                add(name, "", "again", lambda: 0)
+    for name in ("packets", "interval"):
+        with pytest.raises(ValueError, match=name):
+            registry.control(name, Control("bool"))
+    assert list(registry.controls) == ["interval"] and len(list(registry)) == 2
+
+
+def test_figures_are_of_one_moment():
+    looks = []
+    registry = Registry(lambda: looks.append(0))
+    for name in "ab":
+        registry.counter(name, "", "looks", lambda: len(looks))
+    assert registry.values() == {"a": 1, "b": 1} and registry.values() == {"a": 2, "b": 2}
 
 
 def test_steps_are_abstract():

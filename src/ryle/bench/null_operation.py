@@ -143,7 +143,7 @@ def _capture(o: Observation, kind: str) -> tuple[Answers, Callable[[], None]]:
         capture.stop()
         thread.join()
 
-    return {"figures": lambda asked: {"placed": capture.figures()["account"]["placed"]}}, end
+    return {"figures": lambda asked: {"placed": capture.metrics.values()["account"]["placed"]}}, end
 
 
 class Receiver:

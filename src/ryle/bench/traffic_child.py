@@ -149,7 +149,7 @@ def _capture(told: dict[str, Any]) -> tuple[Answers, Callable[[], None]]:
     def figures(asked: dict[str, Any]) -> dict[str, Any]:
         if failed:
             raise RuntimeError(failed[0])
-        return capture.figures() | {"payload_bytes": plan.payload_bytes}
+        return capture.metrics.values() | {"payload_bytes": plan.payload_bytes}
 
     def end() -> None:
         capture.stop()

@@ -177,7 +177,7 @@ class Link:
             raise RuntimeError("a capture did not begin")
 
         def finish() -> int:
-            _until_quiet(lambda: int(capture.figures().get("packets", 0)))
+            _until_quiet(lambda: int(capture.metrics.values()["packets"] or 0))
             capture.stop()
             if not ended.wait(_PATIENCE):
                 raise RuntimeError("a capture did not end")

@@ -74,7 +74,7 @@ def main() -> None:
     from ryle.fpga.verilate import BuildError
     from ryle.gpu import GpuError, GpuUnavailable
     from ryle.gpu.compile import CompileError
-    from ryle.monitor.controls import StatusError
+    from ryle.stream.controls import StatusError
 
     _register()
     plain = (ConfigError, RunError, StatusError, GpuUnavailable, FpgaError, BuildError)

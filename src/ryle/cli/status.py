@@ -28,10 +28,10 @@ def status(
     """
     if context.invoked_subcommand is not None:
         return
-    from ryle.monitor.controls import StatusError
     from ryle.monitor.page import read_pages
     from ryle.monitor.view import PagesView
     from ryle.monitor.view import watch as watch_pages
+    from ryle.stream.controls import StatusError
 
     pages = read_pages(page)
     if page is not None and not pages:
@@ -83,10 +83,10 @@ def dump(
 
     Of a capture that was killed, what its ring still holds can be copied too.
     """
-    from ryle.monitor.controls import StatusError
     from ryle.monitor.page import read_pages
     from ryle.store.chunk_file import write_chunk
     from ryle.store.ring_file import RingReader
+    from ryle.stream.controls import StatusError
 
     having = [p for p in read_pages(page) if (p.path / "ring").exists()]
     if len(having) != 1:

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ryle.engines.capture_steps import Count, EachChunk, Show, Store, ToGpu, Verify, used
 from ryle.gpu import Gpu, open_gpu
 from ryle.gpu.verify import GpuSink
-from ryle.monitor.controls import Control, StatusError
 from ryle.monitor.publish import StatusPage
 from ryle.receive.assembly import Assembler, Plan
 from ryle.receive.entrance import Entrance
@@ -28,12 +28,34 @@ from ryle.store.chunk_file import Layout
 from ryle.store.recording import ChunkRecorder, Files, PacketRecorder
 from ryle.store.ring_file import RingFile
 from ryle.store.verify import PayloadRule, Verified
+from ryle.stream.controls import Control
 from ryle.stream.engine import Engine
+from ryle.stream.metrics import Registry
 
 #: Ethernet header and checksum, preamble and gap, IPv4 and UDP headers: what a UDP payload takes besides itself.
 WIRE_OVERHEAD = 14 + 4 + 20 + 20 + 8
 #: What is counted besides packets that were placed.
 LOSSES = ("missing", "late", "duplicate", "malformed", "foreign", "ring_full")
+#: What a capture says of itself: kind, name, unit, meaning.
+_FIGURES: tuple[tuple[Literal["counter", "gauge"], str, str, str], ...] = (
+    ("gauge", "elapsed", "s", "from the end of the warm-up to the last packet"),
+    ("gauge", "warm_up", "", "how long it took, and packets that were not counted"),
+    ("gauge", "payload_gbps", "Gb/s", "payload of packets that were placed, over the time since somebody looked"),
+    ("gauge", "wire_gbps", "Gb/s", "all that crossed the wire, over that time"),
+    ("gauge", "packets_per_second", "1/s", "over that time"),
+    ("gauge", "now", "packets", "lost and refused in that time"),
+    ("gauge", "busy", "", "share of a core that threads used in that time"),
+    ("gauge", "mean", "Gb/s", "since the end of the warm-up"),
+    ("counter", "packets", "packets", "that were received since then"),
+    ("counter", "bytes", "B", "of these, headers included"),
+    ("gauge", "account", "packets", "what became of every one of them"),
+    ("gauge", "faults", "packets", "that were malformed, by what was wrong, since the start"),
+    ("gauge", "first_loss", "s", "when the first packet was missing, since 1970"),
+    ("gauge", "ring", "chunks", "in which state they are"),
+    ("gauge", "ring_fill", "", "share of them that is not free"),
+    ("counter", "chunks", "chunks", "that were filled"),
+    ("counter", "resyncs", "", "epochs that began after the first"),
+)
 _PATIENCE = 0.05  # seconds between two looks at how far it is
 _SHORTEST = 0.2  # seconds that a rate is taken over at least
 
@@ -101,6 +123,8 @@ class Capture:
 
     Attributes
     ----------
+    metrics : Registry
+        Counts since the end of the warm-up, rates over the time since somebody looked; and what others may set.
     state : callable
         Is told "waiting", "warming up", "running" and "draining".
     """
@@ -121,7 +145,6 @@ class Capture:
         self.state: Callable[[str], None] = lambda _: None
         self._make_source, self._endpoints, self._open_device = make_source, endpoints, open_device
         self._stop = threading.Event()
-        self._telling = threading.Lock()
         self._steps: list[EachChunk] = []
         self._verify: Verify | None = None
         self._assembler: Assembler | None = None
@@ -135,25 +158,36 @@ class Capture:
         self._first_loss = 0.0
         self._before: tuple[float, dict[str, Any], dict[str, tuple[float, float]]] | None = None
         self._rates: dict[str, Any] = {}
+        self._seen: dict[str, Any] = {}
+        self.metrics = self._metrics()
 
     def stop(self) -> None:
         """End soon, in order. Safe in any thread."""
         self._stop.set()
 
-    def controls(self) -> dict[str, Control]:
-        """Give what others may set on the status page."""
-        if self.options.rule is None:
-            return {}
-        return {
-            "verify": Control(
-                "bool", means="compare every payload byte", get=lambda: self.verifying, set=self._set_verifying
-            )
-        }
+    def _metrics(self) -> Registry:
+        m = Registry(self._look)
+        for kind, name, unit, means in _FIGURES:
+            add = m.counter if kind == "counter" else m.gauge
+            add(name, unit, means, partial(lambda key: self._seen.get(key), name))
+        if self.options.to in (To.CHUNKS, To.PCAP):
+            m.gauge("disk", "", "what the files hold", lambda: self._recorder and self._recorder.figures())
+        if self.options.to is To.GPU:
+            m.gauge("gpu", "", "chunks of each GPU", lambda: self._gpu and self._gpu.figures())
+        if self.options.rule is not None:
+            m.gauge("verified", "", "payloads that were compared, and what was wrong", self._verified)
+            m.control("verify", Control("bool", means="compare every payload byte", get=self._verifies, set=self._set))
+        return m
 
-    def _set_verifying(self, on: bool) -> None:
-        if on and self.options.rule is None:
-            raise StatusError("the capture was not told what payloads must be")
-        self.verifying = on
+    def _verified(self) -> dict[str, Any]:
+        of = self._gpu if self._gpu is not None else self._verify
+        return (of.verified if of is not None else Verified()).figures()
+
+    def _verifies(self) -> bool:
+        return self.verifying
+
+    def _set(self, verifying: bool) -> None:
+        self.verifying = verifying
 
     # -- from the first packet to the last -----------------------------------------------------------------------------
 
@@ -188,7 +222,7 @@ class Capture:
                     self.state("draining")
                     engine.drain()
                 engine.wait()
-        return self.figures()
+        return self.metrics.values()
 
     def _open(self, page: StatusPage | None, stack: ExitStack) -> Entrance:
         """Make the steps: count, and any of show, verify and store."""
@@ -281,21 +315,17 @@ class Capture:
             return {key: None if value is None else 0 for key, value in counted.items()}
         return {k: None if v is None else v - (self._base.get(k) or 0) for k, v in counted.items()}
 
-    def figures(self) -> dict[str, Any]:
-        """Say how it goes: rates over the time since the last call, counts since the end of the warm-up."""
-        with self._telling:
-            return self._figures()
-
-    def _figures(self) -> dict[str, Any]:
+    def _look(self) -> None:
+        """Take all figures of one moment."""
         if self._assembler is None or self._source is None:
-            return {}
+            return
         now, counted, counts = time.monotonic(), self._counted(), self._assembler.counts()
         if self._before is None or now - self._before[0] >= _SHORTEST:
             self._rates = self._rates_since(now, counted)
         total = self._since_warm_up(counted)
         elapsed = max(0.0, min(now, self._last_packet or now) - self._measured_from) if self._measured_from else 0.0
         ring = {"open": counts.open, "ready": counts.ready, "taken": counts.taken, "free": counts.free}
-        found: dict[str, Any] = {
+        self._seen = {
             "elapsed": round(elapsed, 3),
             "warm_up": self._warm,
             **self._rates,
@@ -310,14 +340,6 @@ class Capture:
             "chunks": counts.chunks,
             "resyncs": counts.resyncs,
         }
-        if self._recorder is not None:
-            found["disk"] = self._recorder.figures()
-        if self._gpu is not None:
-            found["gpu"] = self._gpu.figures()
-        if self.options.rule is not None:
-            verified = self._gpu if self._gpu is not None else self._verify
-            found["verified"] = (verified.verified if verified is not None else Verified()).figures()
-        return found
 
     @property
     def _packet_payload(self) -> float:

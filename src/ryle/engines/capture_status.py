@@ -36,10 +36,9 @@ def run_with_status(capture: Capture, name: str = "capture", json: Path | None =
             records = sys.stdout if str(json) == "-" else stack.enter_context(json.open("w"))
         reporter = StatusReporter(
             {"role": "capture"},
-            capture.figures,
+            capture.metrics,
             stream=sys.stdout,
             interval=1.0,
-            controls=capture.controls(),
             page=name,
             in_words=in_words,
             records=records,
@@ -52,15 +51,15 @@ def run_with_status(capture: Capture, name: str = "capture", json: Path | None =
 
 def in_words(figures: dict[str, Any]) -> str:
     """Write a status line for people."""
-    words = [f"{figures.get('state', '')} {figures.get('elapsed', 0):.0f} s"]
+    words = [f"{figures.get('state', '')} {figures.get('elapsed') or 0:.0f} s"]
     if figures.get("state") == "done" and figures.get("mean"):
         mean = figures["mean"]
         words.append(f"mean {mean['payload_gbps']:.3f} Gb/s payload, {mean['wire_gbps']:.3f} wire")
         words.append(f"{figures['packets']} packets")
-    elif "payload_gbps" in figures:
+    elif figures.get("payload_gbps") is not None:
         words.append(f"{figures['payload_gbps']:.3f} Gb/s payload, {figures['wire_gbps']:.3f} wire")
         words.append(f"{figures['packets_per_second']} packets/s")
-    account, now = figures.get("account"), figures.get("now", {})
+    account, now = figures.get("account"), figures.get("now") or {}
     if account is not None:
         losses = [
             f"{k.replace('_', ' ')} {account[k]} (+{now.get(k, 0)})" for k in LOSSES if k != "ring_full" or account[k]
@@ -70,11 +69,11 @@ def in_words(figures: dict[str, Any]) -> str:
             words.append(f"kernel drops {account['kernel_drops']}")
     if figures.get("first_loss"):
         words.append("first loss " + time.strftime("%H:%M:%S", time.gmtime(figures["first_loss"])) + " UTC")
-    if "ring_fill" in figures:
+    if figures.get("ring_fill") is not None:
         words.append(f"ring {100 * figures['ring_fill']:.0f} %")
-    if "busy" in figures:
+    if figures.get("busy"):
         words.append("busy " + " ".join(f"{name} {100 * share:.0f} %" for name, share in figures["busy"].items()))
-    if "disk" in figures:
+    if figures.get("disk"):
         words.append(f"disk {figures['disk']['written'] / 1e9:.2f} GB in {figures['disk']['files']} files")
         if figures["disk"].get("unrecorded"):
             words.append(f"{figures['disk']['unrecorded']} packets not recorded")

@@ -119,5 +119,5 @@ def serve(
             reporter.event("written", integration=number, first_spectrum=integration.first_spectrum)
 
         engine, record = catcher_engine(o, writer, written, beginning)
-        reporter = StatusReporter(identity, engine.metrics.values)
+        reporter = StatusReporter(identity, engine.metrics)
         serve_engine(engine, identity, supervised, reporter, at_end=record)

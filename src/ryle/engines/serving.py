@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ryle.engines.control import Orders
-from ryle.monitor.controls import Control
 from ryle.monitor.status import StatusReporter
 from ryle.stream.engine import Engine, Inlet
 from ryle.stream.metrics import Registry
@@ -45,7 +44,6 @@ def serve_engine(
     identity: dict[str, Any],
     supervised: bool,
     reporter: StatusReporter | None = None,
-    controls: Mapping[str, Control] | None = None,
     at_end: Callable[[], None] = lambda: None,
 ) -> None:
     """Run an engine until it is told to drain and has, or fails.
@@ -63,13 +61,11 @@ def serve_engine(
         Whether standard input is a supervisor's pipe.
     reporter : StatusReporter, optional
         What says it, if a step has events of its own to tell.
-    controls : mapping of str to Control, optional
-        What others may set.
     at_end : callable
         Called when all is done.
     """
     if reporter is None:
-        reporter = StatusReporter(identity, engine.metrics.values, controls=controls)
+        reporter = StatusReporter(identity, engine.metrics)
     with engine, reporter:
         orders = Orders(engine.drain, supervised)
         if supervised:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ from ryle.send.packets import PacketSender
 from ryle.send.samples import SampleMaker, SampleSender
 from ryle.simulate import VoltageSimulator
 from ryle.store.pcap_write import PcapWriter
+from ryle.stream.metrics import Registry
 from ryle.wire.description import Format
 
 #: Format of MeerKAT's digitizer heaps.
@@ -47,21 +47,16 @@ def serve(observation: Observation, supervised: bool) -> None:
     stop = threading.Event()
     position = 0
 
-    def status() -> dict[str, Any]:
+    def saturated() -> float:
         digitizer = simulator.digitizer
-        made = digitizer.samples * observation.n_inputs
-        return {
-            "bytes": sender.sent * observation.digitizer_heap_bytes,
-            "sent": sender.sent,
-            "position": position / float(observation.sample_rate),
-            "saturated": float(digitizer.saturated.sum() / max(1, made)),
-            "faults": sender.counts if isinstance(sender, SampleSender) else {},
-        }
+        return float(digitizer.saturated.sum() / max(1, digitizer.samples * observation.n_inputs))
 
     with ExitStack() as stack:
         sender = _digitizer_sender(observation)
         stack.callback(sender.close)
-        reporter = stack.enter_context(StatusReporter({"role": "simulate", "index": 0}, status))
+        payload = observation.digitizer_heap_bytes
+        metrics = _metrics(sender, payload, lambda: position / float(observation.sample_rate), saturated)
+        reporter = stack.enter_context(StatusReporter({"role": "simulate", "index": 0}, metrics))
         orders = Orders(stop.set, supervised)
         reporter.set_state("ready")
         orders.wait_go()
@@ -72,6 +67,22 @@ def serve(observation: Observation, supervised: bool) -> None:
             sender.send(chunk, chunk.saturated)
             position = chunk.end
         sender.close()  # before the last status, which tells what was held back
+
+
+def _metrics(
+    sender: DigitizerSender | SampleSender | PacketSender,
+    payload_bytes: int,
+    seconds: Callable[[], float],
+    saturated: Callable[[], float],
+) -> Registry:
+    """Say how far a simulation is."""
+    m = Registry()
+    m.counter("sent", "packets", "that were sent", lambda: sender.sent)
+    m.counter("bytes", "B", "payload of these packets", lambda: sender.sent * payload_bytes)
+    m.gauge("position", "s", "of the observation, that has been sent", seconds)
+    m.gauge("saturated", "", "share of values that were clipped", saturated)
+    m.gauge("faults", "packets", "that were injected", lambda: {} if isinstance(sender, DigitizerSender) else sender.counts)
+    return m
 
 
 def _digitizer_sender(o: Observation) -> DigitizerSender | SampleSender:
@@ -100,17 +111,14 @@ def _serve_packets(observation: Observation, supervised: bool) -> None:
     stop = threading.Event()
     position = 0
 
-    def status() -> dict[str, Any]:
-        f = generator.f
-        return {
-            "bytes": sender.sent * generator.maker.layout.payload_bytes,
-            "sent": sender.sent,
-            "position": position * observation.step / float(observation.sample_rate),
-            "saturated": float(f.saturated.sum() / max(1, f.values.sum())),
-            "faults": sender.counts,
-        }
+    def seconds() -> float:
+        return position * observation.step / float(observation.sample_rate)
 
-    with closing(sender), StatusReporter({"role": "simulate", "index": 0}, status) as reporter:
+    def saturated() -> float:
+        return float(generator.f.saturated.sum() / max(1, generator.f.values.sum()))
+
+    metrics = _metrics(sender, generator.maker.layout.payload_bytes, seconds, saturated)
+    with closing(sender), StatusReporter({"role": "simulate", "index": 0}, metrics) as reporter:
         orders = Orders(stop.set, supervised)
         reporter.set_state("ready")
         orders.wait_go()

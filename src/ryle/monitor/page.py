@@ -27,9 +27,9 @@ from pathlib import Path
 from types import UnionType
 from typing import Any
 
-from ryle.monitor.controls import Control, StatusError
 from ryle.monitor.owner import Owner
 from ryle.monitor.page_files import BUILDING, PREFIX, SET, STATUS, pages_directory, read_json, remove, replace
+from ryle.stream.controls import Control, StatusError
 
 _DEEPEST = 30  # values within values
 

@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ryle.monitor.controls import Control
 from ryle.monitor.owner import Owner
 from ryle.monitor.page import read_page
 from ryle.monitor.page_files import BUILDING, PREFIX, SET, STATUS, pages_directory, read_json, remove, replace
+from ryle.stream.controls import Control
 
 _ANSWERS = 100  # requests whose answers stay on the page
 

@@ -10,11 +10,12 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TextIO
 
-from ryle.monitor.controls import Control
 from ryle.monitor.publish import StatusPage
+from ryle.stream.controls import Control
+from ryle.stream.metrics import Registry
 
 _PATIENCE = 0.1  # seconds that somebody who sets a control waits at most, between two lines too
 
@@ -26,14 +27,12 @@ class StatusReporter:
     ----------
     identity : dict
         Stands in every line: role, index.
-    collect : callable
-        Returns the engine's current figures; called from the reporter's thread, so it must only read.
+    metrics : Registry
+        The engine's figures, and what others may set besides ``interval``.
     stream : file, optional
         Standard output if absent.
     interval : float
         Seconds between lines.
-    controls : mapping of str to Control, optional
-        Keys of the page that others may set, besides ``interval``.
     page : str, optional
         Name of the status page; role and index if absent.
     in_words : callable, optional
@@ -50,22 +49,21 @@ class StatusReporter:
     def __init__(
         self,
         identity: dict[str, Any],
-        collect: Callable[[], dict[str, Any]],
+        metrics: Registry,
         stream: TextIO | None = None,
         interval: float = 0.5,
-        controls: Mapping[str, Control] | None = None,
         page: str | None = None,
         in_words: Callable[[dict[str, Any]], str] | None = None,
         records: TextIO | None = None,
     ) -> None:
         self._identity = identity
-        self._collect = collect
+        self._metrics = metrics
         self._stream = stream if stream is not None else sys.stdout
         self._interval = interval
         every = Control(
             "float", 0.05, 3600.0, (), "seconds between status lines", self._get_interval, self._set_interval
         )
-        self._controls = {"interval": every, **(controls or {})}
+        self._controls = {"interval": every, **metrics.controls}
         self._name = page if page is not None else "".join(str(v) for v in identity.values())
         self._in_words = in_words
         self._records = records
@@ -115,7 +113,7 @@ class StatusReporter:
                 self._status()
 
     def _status(self) -> None:
-        figures = {"state": self.state} | self._collect()
+        figures = {"state": self.state} | self._metrics.values()
         self._write(figures | {"interval": self._interval})
         with self._lock:
             if self.page is not None:

@@ -1,13 +1,17 @@
-"""What is counted and measured in an engine: typed, in one registry that every view reads.
+"""What is counted and measured in an engine, and what others may set: typed, in one registry that every view reads.
 
-The status line, the status page, the table of a run and other processes' views all show `Registry.values`.
+The status line, the status page, the table of a run and other processes' views all show `Registry.values`, and set
+`Registry.controls`.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from ryle.stream.controls import Control
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +36,24 @@ class Metric:
 
 
 class Registry:
-    """All metrics of one engine, by name."""
+    """All metrics and controls of one engine, by name.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    look : callable, optional
+        Called before the metrics are read together, where they are figures of one moment.
+
+    Attributes
+    ----------
+    controls : dict of str to Control
+        What others may set.
+    """
+
+    def __init__(self, look: Callable[[], None] = lambda: None) -> None:
+        self._look = look
+        self._looking = threading.Lock()
         self._metrics: dict[str, Metric] = {}
+        self.controls: dict[str, Control] = {}
 
     def counter(self, name: str, unit: str, means: str, read: Callable[[], Any]) -> None:
         """Add a number that only grows; see `Metric`.
@@ -43,9 +61,9 @@ class Registry:
         Raises
         ------
         ValueError
-            If there is a metric of that name.
+            If there is a metric or a control of that name.
         """
-        self._add(Metric("counter", name, unit, means, read))
+        self._metrics[self._new(name)] = Metric("counter", name, unit, means, read)
 
     def gauge(self, name: str, unit: str, means: str, read: Callable[[], Any]) -> None:
         """Add a figure that may go up and down; see `Metric`.
@@ -53,18 +71,30 @@ class Registry:
         Raises
         ------
         ValueError
-            If there is a metric of that name.
+            If there is a metric or a control of that name.
         """
-        self._add(Metric("gauge", name, unit, means, read))
+        self._metrics[self._new(name)] = Metric("gauge", name, unit, means, read)
 
-    def _add(self, metric: Metric) -> None:
-        if metric.name in self._metrics:
-            raise ValueError(f"there is a metric {metric.name!r} already; give this one another name")
-        self._metrics[metric.name] = metric
+    def control(self, name: str, control: Control) -> None:
+        """Add what others may set.
+
+        Raises
+        ------
+        ValueError
+            If there is a metric or a control of that name.
+        """
+        self.controls[self._new(name)] = control
+
+    def _new(self, name: str) -> str:
+        if name in self._metrics or name in self.controls:
+            raise ValueError(f"there is a metric or control {name!r} already; give this one another name")
+        return name
 
     def __iter__(self) -> Iterator[Metric]:
         return iter(self._metrics.values())
 
     def values(self) -> dict[str, Any]:
         """All figures as they are now, ready for JSON."""
-        return {name: metric.read() for name, metric in self._metrics.items()}
+        with self._looking:
+            self._look()
+            return {name: metric.read() for name, metric in self._metrics.items()}
