@@ -10,8 +10,8 @@ import pytest
 from ryle.config import ConfigError, changed
 from ryle.engines import budget
 from ryle.engines.f import f_engine
-from ryle.engines.window import sample_map
 from ryle.engines.x import x_engine
+from ryle.receive.samples import SampleMap
 
 
 def ryle(*arguments):
@@ -51,7 +51,7 @@ def test_samples_that_are_decoded_take_memory(observe):
     rate, plain = o.sample_rate, {m.name for m in budget.memory(o)}
     coded = changed(o, digitizer={"packets": "vdif", "bits": 8, "heap_samples": math.gcd(int(rate), 1280)})
     (decoded,) = (m for m in budget.memory(coded) if m.name not in plain and "decoded" in m.name)
-    samples = sample_map(coded, coded.f_engine_antennas(0), waits=coded.at_full_speed)
+    samples = SampleMap(coded, coded.f_engine_antennas(0), waits=coded.at_full_speed)
     blocks, left = divmod(decoded.bytes, 4 * math.prod(samples.plan.shape))
     assert not left and 2 <= blocks < samples.plan.chunks
 

@@ -20,13 +20,13 @@ from rich.console import Console
 import fresh
 from ryle.chunk import SampleChunk
 from ryle.config import ConfigError, changed, parse
-from ryle.engines.f import sample_map
 from ryle.engines.offline import correlate, run_in_process
 from ryle.engines.simulator import record
 from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.entrance import MappedEntrance
 from ryle.receive.pcap import PcapFile
 from ryle.receive.replay import PcapSource
+from ryle.receive.samples import SampleMap
 from ryle.simulate import VoltageSimulator
 from ryle.store.pcap_write import PcapWriter
 from ryle.wire.vdif import TWO_BIT_THRESHOLD, Header
@@ -329,7 +329,7 @@ def test_vlan_nanoseconds_and_microseconds(simulated, tmp_path):
 
 def captured(o, path):
     """Chunks of a capture's samples as an F-engine of all antennas gets them, and the account."""
-    samples = sample_map(o, range(len(o.antennas)), waits=True)
+    samples = SampleMap(o, range(len(o.antennas)), waits=True)
     entrance = MappedEntrance(o, "f", samples, [], source=lambda sink: PcapSource(sink, path), name="capture")
     blocks, chunks = entrance.reader(), []
     entrance.start()

@@ -37,10 +37,10 @@ from ryle.correlate import BACKENDS
 from ryle.correlate.cpu import CpuCorrelator
 from ryle.engines.capture import Capture, CaptureOptions
 from ryle.engines.f import f_engine
-from ryle.engines.window import sample_map
 from ryle.engines.x import x_engine
 from ryle.receive.packets import packet_map
 from ryle.receive.receiving import make_source
+from ryle.receive.samples import SampleMap
 from ryle.send.sender import Sender
 from ryle.send.sending import Sending
 from ryle.wire.description import Format
@@ -128,7 +128,7 @@ def _engine(o: Observation, kind: str) -> tuple[Answers, Callable[[], None]]:
 
 def _capture(o: Observation, kind: str) -> tuple[Answers, Callable[[], None]]:
     if kind == "f":
-        plan, to = sample_map(o, range(4), waits=False).plan, o.digitizer_endpoints(range(4))
+        plan, to = SampleMap(o, range(4), waits=False).plan, o.digitizer_endpoints(range(4))
     else:
         plan, to = packet_map(o, [0]).plan, [o.spectra_endpoint(0)]
     engine: Any = kind
@@ -163,7 +163,7 @@ class Receiver:
         self._child.answer()
         o = observation(engine, self._port)
         self._format: Format = (
-            sample_map(o, range(4), waits=False) if engine == "f" else packet_map(o, [0])
+            SampleMap(o, range(4), waits=False) if engine == "f" else packet_map(o, [0])
         ).plan.format
         self._sources = 8 if engine == "f" else 16
         self._start = 0

@@ -10,15 +10,18 @@ from ryle.chunk import BLOCK
 from ryle.config import ConfigError, Observation, Problem, show
 from ryle.config.observation import Engine
 from ryle.config.rates import visibility_heap_bytes
-from ryle.engines.window import BATCHES, sample_map, window_shape
 from ryle.engines.x import SUMS
 from ryle.receive.assembly import Assembler, Plan
 from ryle.receive.dumps import DumpMap
 from ryle.receive.heaps import HeapMap
 from ryle.receive.packets import packet_map
+from ryle.receive.samples import SampleMap
 from ryle.receive.statistics import StatisticsMap
 from ryle.receive.sums import SumMap
+from ryle.receive.windows import window_shape
 
+#: Batches of spectra that an F-engine has memory for: one that is sent, one that waits, one that is being made.
+BATCHES = 3
 #: What engines are called.
 NAMES: Mapping[Engine, str] = {"f": "F-engine", "x": "X-engine", "catcher": "catcher"}
 _LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
@@ -54,7 +57,7 @@ def plans(o: Observation) -> dict[Engine, Plan]:
         return {"catcher": DumpMap(o).plan}
     found: dict[Engine, Plan] = {}
     if o.f_engines:
-        found["f"] = sample_map(o, o.f_engine_antennas(0), waits=waits, timed=timed).plan
+        found["f"] = SampleMap(o, o.f_engine_antennas(0), waits=waits, timed=timed).plan
     if o.packets is not None or o.sends_rows:
         found["x"] = packet_map(o, [0], waits=waits, timed=timed).plan
     else:
@@ -72,7 +75,7 @@ def memory(o: Observation) -> list[Memory]:
     ]
     inputs = len(o.f_engine_antennas(0)) * o.pols if o.f_engines else 0
     if inputs:
-        decoded = sample_map(o, o.f_engine_antennas(0), waits=o.at_full_speed).decoded_bytes
+        decoded = SampleMap(o, o.f_engine_antennas(0), waits=o.at_full_speed).decoded_bytes
         if decoded:
             found.append(Memory("f", "F-engine decoded samples", decoded, o.f_engines))
         batch = inputs * o.fengine.channels * window_shape(o).batch * 2

@@ -15,10 +15,12 @@ from ryle.channelize import ChannelizerConfig, Heaps, Layout, Rows, Spectra, mak
 from ryle.channelize.channelizer import Pipelined, output_shape
 from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.config import Observation
+from ryle.engines.budget import BATCHES
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.statistics import AdcHistogram, SendStatistics
-from ryle.engines.window import BATCHES, SampleBuffer, sample_map, window_shape
 from ryle.receive.entrance import MappedEntrance
+from ryle.receive.samples import SampleMap
+from ryle.receive.windows import SampleBuffer, window_shape
 from ryle.send.rows import RowSender
 from ryle.send.spectra import SpectraSender
 from ryle.send.statistics import StatisticsSender
@@ -340,7 +342,7 @@ def f_engine(observation: Observation, index: int) -> tuple[Engine, FEngine]:
     sender = (RowSender if o.sends_rows else SpectraSender)(o, antennas, rate=spectra_rate(o))
     if isinstance(sender, SpectraSender):  # rows are no SPEAD
         sender.describe()
-    samples = sample_map(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed)
+    samples = SampleMap(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed)
     entrance = MappedEntrance(o, "f", samples, o.digitizer_endpoints(antennas), index=index, name="digitizer")
     batches = Ring("spectra", lambda: Block(None if f.pipelined else f.room()), BATCHES)
     totals = Ring("statistics", lambda: Block(None), BATCHES, "drop_newest") if o.statistics else None

@@ -12,7 +12,6 @@ from ryle.config import ConfigError, Observation, Problem, show
 from ryle.engines.fx import fx_steps
 from ryle.engines.run import RunResult
 from ryle.engines.watching import tell_account, watched
-from ryle.engines.window import sample_map
 from ryle.engines.write_file import WriteFile
 from ryle.engines.x import x_steps
 from ryle.problems import listed
@@ -24,6 +23,7 @@ from ryle.receive.entrance import Entrance, MappedEntrance
 from ryle.receive.packets import packet_map
 from ryle.receive.pcap import PcapFile
 from ryle.receive.replay import PcapSource
+from ryle.receive.samples import SampleMap
 from ryle.stream.engine import Engine
 from ryle.stream.step import Step
 from ryle.wire.description import Format
@@ -87,7 +87,7 @@ def correlate_packets(
         format, fields = o.packets.format, str(o.fengine.packets)
         steps = x_steps(o, entrance.reader(), packets.given, open_file, joins=live)
     else:
-        samples = sample_map(o, range(len(o.antennas)), waits=True)
+        samples = SampleMap(o, range(len(o.antennas)), waits=True)
         entrance = MappedEntrance(o, "f", samples, [], source=source, name="capture")
         format, fields = samples.format, o.digitizer.packets
         steps = fx_steps(o, entrance.reader(), samples, open_file, joins=live)

@@ -76,12 +76,16 @@ def _metrics(
     saturated: Callable[[], float],
 ) -> Registry:
     """Say how far a simulation is."""
+
+    def faults() -> dict[str, int]:
+        return {} if isinstance(sender, DigitizerSender) else sender.counts
+
     m = Registry()
     m.counter("sent", "packets", "that were sent", lambda: sender.sent)
     m.counter("bytes", "B", "payload of these packets", lambda: sender.sent * payload_bytes)
     m.gauge("position", "s", "of the observation, that has been sent", seconds)
     m.gauge("saturated", "", "share of values that were clipped", saturated)
-    m.gauge("faults", "packets", "that were injected", lambda: {} if isinstance(sender, DigitizerSender) else sender.counts)
+    m.gauge("faults", "packets", "that were injected", faults)
     return m
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from ryle.chunk import SampleChunk
 from ryle.config import Observation
 from ryle.receive.ring_plan import SPARE, arrival_rate, open_chunks, ring_plan, silence_after
+from ryle.receive.windows import window_shape
 from ryle.stream.block import Block
 from ryle.wire.levels import DECODED_BITS
 
@@ -27,10 +28,8 @@ class SampleMap:
         Sizes, stream numbers and the format.
     antennas : sequence of int
         Consecutive antennas; input = position in this sequence · pols + pol.
-    samples : int
-        Samples of an input that a block holds, about; 2 ms at least.
-    held : int
-        Samples that the F-engine holds on to, for spectra to come.
+    samples : int, optional
+        Samples of an input that a block holds, about, and 2 ms at least; as many as the F-engine's batches if absent.
     waits : bool
         Whether the source can be held up (`ryle.receive.assembly.Plan.waits`).
     timed : bool
@@ -43,8 +42,7 @@ class SampleMap:
         self,
         observation: Observation,
         antennas: Sequence[int],
-        samples: int,
-        held: int = 0,
+        samples: int | None = None,
         *,
         waits: bool = False,
         timed: bool = True,
@@ -54,10 +52,14 @@ class SampleMap:
         self._levels = o.levels
         self._size = o.digitizer.heap_samples
         rate = float(o.sample_rate)
+        shape = window_shape(o)
+        low, high = shape.span(0)  # what the F-engine holds on to, for spectra to come
+        if samples is None:
+            samples = shape.batch * shape.step
         packets = max(1, round(max(samples, _SPAN * rate) / self._size))
         span = packets * self._size
         apart = open_chunks(o.network.skew, span / rate)
-        keeps = -(-held // span) + 1
+        keeps = -((low - high) // span) + 1
         values = len(antennas) * o.pols * span * self.format.sample.parts
         #: Of decoded samples that are held at most: of blocks that spectra to come read, and of one that is new.
         self.decoded_bytes = 0 if self._levels is None else (keeps + 1) * values * DECODED_BITS // 8

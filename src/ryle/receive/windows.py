@@ -8,17 +8,13 @@ every other part can then be stateless in time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from ryle.chunk import SampleChunk, SampleWindow
 from ryle.config import Observation
-from ryle.receive.samples import SampleMap
-
-#: Batches of spectra that there is memory for: one that is sent, one that waits, one that is being made.
-BATCHES = 3
 
 
 @dataclass(frozen=True)
@@ -149,10 +145,3 @@ class SampleBuffer:
 def window_shape(o: Observation) -> WindowShape:
     """Say how an observation's batches of spectra lie in time."""
     return WindowShape(o.step, o.window, o.max_delay_samples, o.batch_spectra * o.f_batches)
-
-
-def sample_map(o: Observation, antennas: Sequence[int], *, waits: bool, timed: bool = True) -> SampleMap:
-    """Say which packets an F-engine of some antennas gets: blocks as long as its batches, or longer."""
-    shape = window_shape(o)
-    low, high = shape.span(0)
-    return SampleMap(o, antennas, shape.batch * shape.step, high - low, waits=waits, timed=timed)

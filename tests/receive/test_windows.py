@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ryle.chunk import SampleChunk
-from ryle.engines.window import SampleBuffer, WindowShape
+from ryle.receive.windows import SampleBuffer, WindowShape
 
 PACKET = 8  # samples, one byte each
 
