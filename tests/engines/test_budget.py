@@ -83,3 +83,9 @@ def test_commands_refuse_before_anything_starts(observation_text, tmp_path):
     assert not (tmp_path / "out").exists()
     found = json.loads(ryle("check", path, "--json").stdout)
     assert "network.skew" in {c["key"] for c in found["cautions"]}
+
+
+@pytest.mark.parametrize("channels", [64, 1024, 32768])
+def test_batches_fit_everything_behind_them(observe, channels):
+    o = observe(channels=channels, rate=20_000_000, max_delay=1e-6, spectra=96, integration_spectra=192, packet=8192)
+    assert o.batch_spectra == 192 and o.f_batches >= 1

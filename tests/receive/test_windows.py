@@ -1,7 +1,6 @@
 """From chunks to windows: every sample where it belongs, gaps marked, jumps followed."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -159,9 +158,3 @@ def test_old_chunks_are_let_go():
     for k in range(200):
         list(buffer.push(samples(4 * k, 4)))
     assert len(buffer._chunks) * 4 * PACKET < 4 * (shape.span(0)[1] - shape.span(0)[0])
-
-
-@pytest.mark.parametrize("channels", [64, 1024, 32768])
-def test_batches_fit_everything_behind_them(observe, channels):
-    o = observe(channels=channels, rate=20_000_000, max_delay=1e-6, spectra=96, integration_spectra=192, packet=8192)
-    assert o.batch_spectra == 192 and o.f_batches >= 1
