@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import ipaddress
+import os
 import select
 import socket
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -224,3 +227,26 @@ class FaultyLink:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def kernel_drops(sockets: Iterable[socket.socket]) -> int | None:
+    """Datagrams that the kernel dropped at full buffers since `sockets` were opened; None if unknown."""
+    opened = list(sockets)
+    rows = _kernel_rows(opened)
+    return sum(int(words[12]) for words in rows.values()) if len(rows) == len(opened) else None
+
+
+def _kernel_rows(sockets: Iterable[socket.socket]) -> dict[str, list[str]]:
+    """Give the words of the kernel's line about each open socket that it has one for, by inode."""
+    inodes = set()
+    for s in sockets:
+        with contextlib.suppress(OSError, ValueError):  # another thread may be closing it
+            inodes.add(str(os.fstat(s.fileno()).st_ino))
+    rows = {}
+    for table in ("/proc/net/udp", "/proc/net/udp6"):
+        with contextlib.suppress(OSError):
+            for line in Path(table).read_text().splitlines()[1:]:
+                words = line.split()
+                if words[9] in inodes:
+                    rows[words[9]] = words
+    return rows

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from faulty_link import FaultyLink
+from faulty_link import FaultyLink, kernel_drops
 from ports import free_ports
 from ryle.array.delays import DelaySchedule, evaluate_inputs, window_centres
 from ryle.array.observed import phase_tracker
@@ -22,7 +22,6 @@ from ryle.engines.x import XEngine
 from ryle.receive.entrance import MappedEntrance
 from ryle.receive.heaps import HeapMap
 from ryle.receive.samples import SampleMap
-from ryle.receive.sockets import kernel_drops
 from ryle.receive.sums import SumMap
 from ryle.send.digitizer import DigitizerSender
 from ryle.send.spectra import SpectraSender

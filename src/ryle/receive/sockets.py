@@ -1,28 +1,20 @@
-"""UDP sockets, unicast or multicast; for receivers with a large buffer and sight of what the kernel drops."""
+"""UDP sockets that receive, unicast or multicast, with a large buffer."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import ipaddress
 import os
 import socket
 import struct
 import warnings
-import weakref
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
 
-import spead2
-import spead2.send
-
-from ryle.config.tables import Endpoint, NetworkTable
+from ryle.config.tables import Endpoint
 
 _SO_RCVBUFFORCE = 33
 _SO_ATTACH_FILTER = 26
 _IP_MULTICAST_ALL = 49
-_SEND_BUFFER = 512 << 10  # bytes
 
 
 class SmallBufferWarning(UserWarning):
@@ -90,112 +82,6 @@ def _drop_all() -> bytes:
     return struct.pack("@HP", 1, ctypes.addressof(_DROP))
 
 
-class SendStream:
-    """A spead2 stream that sends to several endpoints, its substreams, with a thread of its own.
-
-    It ends when it is closed, when nobody refers to it any more, or at the latest when the interpreter begins to end:
-    spead2 stops all threads then, and a stream that is destroyed after its thread waits for it for ever.
-
-    Parameters
-    ----------
-    endpoints : sequence of Endpoint
-        Where to; all IPv4 or all IPv6.
-    network : NetworkTable
-        Interface and time to live of multicast.
-    packet_size : int
-        Largest datagram in bytes, SPEAD header counted.
-    rate : float
-        Bytes a second on the wire; 0 is not paced.
-
-    Raises
-    ------
-    ValueError
-        If some endpoints are IPv4 and some IPv6.
-    """
-
-    def __init__(self, endpoints: Sequence[Endpoint], network: NetworkTable, packet_size: int, rate: float) -> None:
-        if rate < 0:
-            raise ValueError(f"rate = {rate} B/s must not be negative; 0 sends as fast as possible")
-        # Small bursts: a receiver's socket buffer takes only so much at once.
-        burst = min(spead2.send.StreamConfig.DEFAULT_BURST_SIZE, max(packet_size, int(rate * 1e-3))) if rate else 65536
-        config = spead2.send.StreamConfig(max_packet_size=packet_size, rate=rate, max_heaps=1 << 20, burst_size=burst)
-        addresses = [(e.host, e.port) for e in endpoints]
-        pool = spead2.ThreadPool()
-        with send_socket(endpoints, network) as s:  # of which spead2 keeps its own descriptor
-            self._owned: list[Any] = [pool, spead2.send.UdpStream(pool, s, addresses, config)]
-        self._end = weakref.finalize(self, _end_stream, self._owned)
-
-    def send_heap(self, heap: spead2.send.Heap, cnt: int = -1, substream_index: int = 0) -> None:
-        """Send a heap; blocks until its last packet has left."""
-        self._owned[1].send_heap(heap, cnt, substream_index)
-
-    def send_heaps(self, heaps: Sequence[Any] | spead2.send.HeapReferenceList) -> None:
-        """Send heaps one after the other; blocks until the last packet has left."""
-        self._owned[1].send_heaps(heaps, spead2.send.GroupMode.SERIAL)
-
-    def close(self) -> None:
-        """Let what was begun leave, then end stream and thread; harmless if called again."""
-        self._end()
-
-
-def send_socket(endpoints: Sequence[Endpoint], network: NetworkTable) -> socket.socket:
-    """Open a socket that sends to endpoints, unicast and multicast ones alike."""
-    six = {":" in e.host for e in endpoints}
-    if len(six) > 1:
-        raise ValueError(f"{endpoints[0]} and others: one sender's addresses are all IPv4 or all IPv6")
-    s = socket.socket(socket.AF_INET6 if True in six else socket.AF_INET, socket.SOCK_DGRAM)
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-    if not any(e.multicast for e in endpoints):
-        return s
-    try:
-        if True in six:
-            s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, interface_index(network.interface))
-            s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, network.ttl)
-        else:
-            s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(network.interface))
-            s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, network.ttl)
-    except OSError:
-        s.close()
-        raise
-    return s
-
-
-def _end_stream(owned: list[Any]) -> None:
-    pool = owned.pop(0)
-    owned.clear()  # the stream: it waits for heaps that are still being sent
-    pool.stop()
-
-
-class Closing(Protocol):
-    """What a sender owns."""
-
-    def close(self) -> None:
-        """End it."""
-
-
-class Sender:
-    """What senders through `SendStream` share: they are closed, or their block ends, before the program does."""
-
-    def __init__(self) -> None:
-        self._opened: list[Closing] = []
-
-    def _open(self, endpoints: Sequence[Endpoint], network: NetworkTable, packet_size: int, rate: float) -> SendStream:
-        stream = SendStream(endpoints, network, packet_size, rate)
-        self._opened.append(stream)
-        return stream
-
-    def close(self) -> None:
-        """Let what was begun leave and free sockets and threads; harmless if called again."""
-        while self._opened:
-            self._opened.pop().close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
 def interface_index(address: str) -> int:
     """Index of the interface that has an IPv6 `address`."""
     wanted = ipaddress.ip_address(address)
@@ -219,26 +105,3 @@ def _grow_buffer(s: socket.socket, size: int) -> None:
             SmallBufferWarning,
             stacklevel=4,
         )
-
-
-def kernel_drops(sockets: Iterable[socket.socket]) -> int | None:
-    """Datagrams that the kernel dropped at full buffers since `sockets` were opened; None if unknown."""
-    opened = list(sockets)
-    rows = _kernel_rows(opened)
-    return sum(int(words[12]) for words in rows.values()) if len(rows) == len(opened) else None
-
-
-def _kernel_rows(sockets: Iterable[socket.socket]) -> dict[str, list[str]]:
-    """Give the words of the kernel's line about each open socket that it has one for, by inode."""
-    inodes = set()
-    for s in sockets:
-        with contextlib.suppress(OSError, ValueError):  # another thread may be closing it
-            inodes.add(str(os.fstat(s.fileno()).st_ino))
-    rows = {}
-    for table in ("/proc/net/udp", "/proc/net/udp6"):
-        with contextlib.suppress(OSError):
-            for line in Path(table).read_text().splitlines()[1:]:
-                words = line.split()
-                if words[9] in inodes:
-                    rows[words[9]] = words
-    return rows

@@ -17,9 +17,9 @@ from ryle.config import Endpoint
 from ryle.config.simulation import FaultsTable
 from ryle.config.tables import NetworkTable
 from ryle.receive import _native
-from ryle.receive.sockets import send_socket
 from ryle.send.pacing import LocalQueues
 from ryle.send.sending import FATES
+from ryle.send.sockets import send_socket
 from ryle.wire.description import Format
 from ryle.wire.packets import compiled
 

@@ -12,7 +12,7 @@ import spead2
 import spead2.send
 
 from ryle.config import Endpoint, Observation
-from ryle.receive.sockets import SendStream
+from ryle.send.heaps import HeapStream
 from ryle.wire import spead
 
 #: Seconds between descriptors, as MeerKAT sends them.
@@ -87,7 +87,7 @@ class Descriptors:
 
     def __init__(self, observation: Observation, endpoints: Sequence[Endpoint], items: spead2.send.ItemGroup) -> None:
         # A packet may be longer than data's: one that is cut in two could not be told from a heap that lost a packet.
-        self._stream = SendStream(endpoints, observation.network, max(1472, observation.network.packet_size), 0.0)
+        self._stream = HeapStream(endpoints, observation.network, max(1472, observation.network.packet_size), 0.0)
         self._endpoints = len(endpoints)
         self._items = items
         self._closed = threading.Event()

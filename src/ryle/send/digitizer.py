@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from ryle.chunk import SampleChunk
 from ryle.config import Observation
-from ryle.receive.sockets import Sender
 from ryle.send.descriptors import Descriptors, digitizer_items
+from ryle.send.heaps import HeapSender
 from ryle.send.pacing import LocalQueues
 from ryle.wire import spead
 
 _PREAMBLE = spead.preamble(4)  # timestamp, digitiser_id, status, adc_samples
 
 
-class DigitizerSender(Sender):
+class DigitizerSender(HeapSender):
     """Sends samples as MeerKAT's digitizers do: packet n of an input goes to endpoint n modulo their number.
 
     Parameters

@@ -9,8 +9,8 @@ import spead2.send
 from numpy.typing import NDArray
 
 from ryle.config import Observation
-from ryle.receive.sockets import Sender, SendStream
 from ryle.send.descriptors import Descriptors, spectra_items
+from ryle.send.heaps import HeapSender, HeapStream
 from ryle.send.pacing import LocalQueues
 from ryle.wire import spead
 
@@ -21,7 +21,7 @@ def packet_bytes(observation: Observation) -> int:
     return o.packet_channels * o.fengine.spectra_per_heap * o.pols * o.value_bytes
 
 
-class SpectraSender(Sender):
+class SpectraSender(HeapSender):
     """Sends the spectra of some antennas to every substream, as MeerKAT's F-engines do.
 
     A heap of which every spectrum is invalid is withheld; one of which some are carries `feng_valid`.
@@ -148,7 +148,7 @@ class SpectraSender(Sender):
 
     def _send(
         self,
-        stream: SendStream,
+        stream: HeapStream,
         heaps: list[spead2.send.HeapReference],
         which: Sequence[int],
         first_heap: int,

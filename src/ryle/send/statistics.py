@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ryle.config import Endpoint, Observation
 from ryle.receive import _native
-from ryle.receive.sockets import send_socket
+from ryle.send.sockets import send_socket
 from ryle.wire.description import Format
 from ryle.wire.spectra import headers
 from ryle.wire.statistics import FORMAT, LEVELS, NUMBERS, histogram_levels, parts

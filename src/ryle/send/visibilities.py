@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ryle.chunk import Integration
 from ryle.config import Observation
-from ryle.receive.sockets import Sender
 from ryle.send.descriptors import Descriptors, visibility_items
+from ryle.send.heaps import HeapSender
 from ryle.send.pacing import LocalQueues
 from ryle.wire import spead
 
@@ -35,7 +35,7 @@ def meerkat_values(integration: Integration) -> NDArray[np.int32]:
     return values
 
 
-class VisibilitySender(Sender):
+class VisibilitySender(HeapSender):
     """Sends integrations of one substream as heaps.
 
     Parameters
