@@ -87,7 +87,7 @@ def test_trials_take_turns(monkeypatch):
     assert {name: len(each) for name, each in runs.items()} == {"a": 3, "b": 3, "c": 3}
 
 
-@pytest.mark.parametrize("inputs, tiles", [(66, 1), (300, 6)])
+@pytest.mark.parametrize("inputs, tiles", [(66, 1), pytest.param(300, 6, marks=pytest.mark.long)])
 def test_cycles_of_tiles(inputs, tiles, monkeypatch):
     """The emulated clock counts how often it was asked: three times a tile by each of a block's warpgroups."""
     monkeypatch.setattr(compare, "_TRACED", 32)

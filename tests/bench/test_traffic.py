@@ -62,6 +62,7 @@ def test_what_else_a_soak_does_not_pass():
         assert not summary(account(quiet, **right | wrong), Setting())["passed"]["every byte right"]
 
 
+@pytest.mark.long
 def test_what_arrives_and_what_does_not_is_counted():
     """Several senders and one capture; then a socket so small that it must lose."""
     with Traffic(Setting(senders=2, packets=32, skew=2048, verify=True)) as traffic:

@@ -306,6 +306,7 @@ def test_values_do_not_depend_on_how_many_spectra_are_asked_for(cases, cuda_form
     np.testing.assert_array_equal(some, whole[:, begin : begin + count])
 
 
+@pytest.mark.long
 def test_other_divisions_of_the_work(cases, cuda_form, rng):
     """Other radices, with and without a pass between the kernels; strips of other widths."""
     for channels, changes in (

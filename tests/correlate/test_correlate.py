@@ -327,7 +327,9 @@ def test_bad_chunks(rng):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "pols"), [(2, 2), (64, 2), (129, 1), (160, 2), (255, 1), (272, 2), (386, 2), (514, 2), (576, 2)]
+    ("inputs", "pols"),
+    [(2, 2), (64, 2), (129, 1), (272, 2)]
+    + [pytest.param(*size, marks=pytest.mark.long) for size in ((160, 2), (255, 1), (386, 2), (514, 2), (576, 2))],
 )
 def test_tiles_of_gpus(make_cuda, inputs, pols, rng):
     """Sizes that the kernels cut in other ways than those above, written and then added to."""
@@ -439,7 +441,11 @@ def test_kernels_of_gpus():
         kernel_for(Ada(), "abacus")
 
 
-@pytest.mark.parametrize(("inputs", "pols"), [(1, 1), (38, 2), (128, 2), (144, 2), (255, 1), (272, 2)])
+@pytest.mark.parametrize(
+    ("inputs", "pols"),
+    [(1, 1), (38, 2), (144, 2)]
+    + [pytest.param(*size, marks=pytest.mark.long) for size in ((128, 2), (255, 1), (272, 2))],
+)
 @pytest.mark.parametrize("kernel", CUDA_KERNELS)
 def test_four_bits(kernel, inputs, pols, rng):
     """Packed rows are multiplied as they are, by kernels of their own."""

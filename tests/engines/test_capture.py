@@ -319,7 +319,7 @@ def test_what_cannot_be(options, said, monkeypatch, capsys):
     assert ended.value.code == 1 and said in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize("heard", [True, False])
+@pytest.mark.parametrize("heard", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_heaps_of_several_packets(start, tmp_path, steady, heard):
     """`ryle send` and `ryle capture` agree on F-heaps, packet by packet, and every byte is verified and stored."""
     format = Format.load("meerkat_f:channels=16,spectra=128,step=1048576")  # heaps of 8192 bytes

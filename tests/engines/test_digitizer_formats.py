@@ -95,7 +95,8 @@ def test_of_a_capture(tmp_path, meerkat):
     same(captured(tmp_path / "run", ALMA), meerkat)
 
 
-@pytest.mark.parametrize("speed", ['"max"', pytest.param("0.1", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("speed", ['"max"', "0.1"])
 def test_of_a_run(tmp_path, meerkat, steady, speed):
     """The command line, processes and sockets; as fast as they take the packets, and in a tenth of real time."""
     attempts = iter(range(100))

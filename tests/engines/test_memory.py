@@ -7,11 +7,13 @@ import time
 from pathlib import Path
 
 import h5py
+import pytest
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 STEP, LENGTH, COUNT = 2 * 256, 1024, 120
 
 
+@pytest.mark.long
 def test_flat_over_a_long_run(observation_text, tmp_path):
     """Resident memory while the last fifth of the file is written is that of the first fifth, nearly."""
     file, path = tmp_path / "small.toml", tmp_path / "small.uvh5"

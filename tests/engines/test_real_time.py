@@ -3,6 +3,7 @@
 import io
 
 import h5py
+import pytest
 from rich.console import Console
 
 from ryle.config import load
@@ -13,6 +14,7 @@ LENGTH = SPECTRA * 2 * CHANNELS / RATE  # seconds of an integration
 COUNT = 12
 
 
+@pytest.mark.long
 def test_nothing_is_lost_while_visibilities_are_sent(observation_text, tmp_path, steady):
     """Ten inputs, X-heaps of 1 MB that are sent over half of each integration, for twelve of them."""
     file = tmp_path / "small.toml"

@@ -208,7 +208,9 @@ def test_done_but_does_not_end(run, monkeypatch, role):
     assert made.notes == [f"{role} said that it was done but did not end within 1 s; killed, nothing is lost"]
 
 
-@pytest.mark.parametrize("role, name", [("simulate", "simulate"), ("f", "F-engine 0")])
+@pytest.mark.parametrize(
+    "role, name", [pytest.param("simulate", "simulate", marks=pytest.mark.long), ("f", "F-engine 0")]
+)
 def test_silence_has_an_end(run, monkeypatch, role, name):
     monkeypatch.setattr(module, "_SILENCE", 6.0)
     _, failure, drained, _ = run((role, 0, "falls silent"), ("x", 0, ""))

@@ -189,6 +189,7 @@ def test_frames_of_another_epoch_alone(tmp_path):
     same(found, correlated(other, [tmp_path / "usual.pcap"], tmp_path / "usual")[0])
 
 
+@pytest.mark.long
 def test_run(tmp_path, steady):
     """The command line, processes and sockets."""
     path = written(tmp_path / "captured")

@@ -172,6 +172,7 @@ with ThreadPoolExecutor(8) as threads:
 """
 
 
+@pytest.mark.long
 def test_threads_may_be_the_first_to_compile_at_once():
     for _ in range(12):  # without a lock one in five fails
         run = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, timeout=60, check=False)

@@ -36,6 +36,7 @@ def test_told_to_end(observation, ryle, load, number):
         assert [p.end(60) for p in running] == [0, 0, 0, 0]
 
 
+@pytest.mark.long
 def test_an_error_on_the_way_ends_it(observation, ryle):
     """An engine whose port is taken ends with a message, though its sender is open already."""
     path, _ = observation()

@@ -65,14 +65,12 @@ def live(observation, ryle, workplace):
     return start
 
 
-# One in `make test`, the others in `make test-long`; a minute each on a busy machine.
-KILLS = int(os.environ.get("RYLE_KILLS", "7"))
+# A minute each on a busy machine.
+KILLS = int(os.environ.get("RYLE_KILLS", "8"))
 
 
-@pytest.mark.parametrize(
-    ("engines", "number"),
-    [(1, 0), *(pytest.param(1 + n % 2, n, marks=pytest.mark.long) for n in range(1, KILLS + 1))],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("engines", "number"), [(1 + n % 2, n) for n in range(KILLS)])
 def test_killed_at_any_time(live, rng, workplace, engines, number):
     before = set((workplace / "out").glob("*.uvh5"))
     run, processes = live(engines)

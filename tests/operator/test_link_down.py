@@ -103,6 +103,7 @@ def test_capture(link, ryle):
     assert process.end(30) == 0, process.said
 
 
+@pytest.mark.long
 def test_catcher(link, observation, ryle, tmp_path):
     here, there = link
     path, ports = observation(duration=60)

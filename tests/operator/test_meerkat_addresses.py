@@ -63,7 +63,14 @@ def send(groups, heaps, pace):
     del stream
 
 
-@pytest.mark.parametrize("form", ["antenna file", "antenna table", "inputs"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param("antenna file", marks=pytest.mark.long),
+        "antenna table",
+        pytest.param("inputs", marks=pytest.mark.long),
+    ],
+)
 def test_all_groups_of_both_polarizations_are_received(form, groups, tmp_path, steady):
     (x, y), ends = groups
     table = 'antennas = [{ name = "m000", enu = ["0 m", "0 m", "0 m"]%s }]'

@@ -146,11 +146,12 @@ def listening():
     return "catcher0" in states and set(states.values()) <= {"listening", "running"}
 
 
-@pytest.fixture(params=["digitizers", pytest.param("spectra", marks=pytest.mark.long)])
+@pytest.fixture(params=["digitizers", "spectra"])
 def case(request, observation, ryle, tmp_path):
     return Case(observation, ryle, tmp_path, request.param)
 
 
+@pytest.mark.long
 def test_at_full_speed(case, ryle, tmp_path, steady):
     """Packets lost, sent twice and out of order."""
 

@@ -15,6 +15,7 @@ FLAGS = ["-std=c++20", "-O1", "-g", "-fsanitize=address,undefined", "-fno-saniti
 SOURCES = ("wire/packets.cpp", "send/faults.cpp", "send/maker.cpp", "send/payload.cpp")
 
 
+@pytest.mark.long
 def test_random_plans(tmp_path):
     compiler = shutil.which("g++") or shutil.which("c++")
     if compiler is None:
