@@ -348,7 +348,7 @@ def test_loss_duplicates_disorder_and_damage(simulated, tmp_path):
     count, draw = len(good), rng.uniform(size=len(good))
     fate = np.select([draw < 0.02, draw < 0.04, draw < 0.05, draw < 0.06], [1, 2, 3, 4], 0)  # lost, twice, cut, garbled
     place = np.arange(count) + np.where(rng.uniform(size=count) < 0.05, rng.uniform(0, 40, count), 0)
-    garbage = 0
+    garbage = overfull = 0
     with PcapWriter(tmp_path / "bad.pcap") as writer:
         for i in np.argsort(place, kind="stable"):
             time, payload, address, port = good[i]
@@ -357,6 +357,7 @@ def test_loss_duplicates_disorder_and_damage(simulated, tmp_path):
             if fate[i] == 4:
                 offset = int(rng.choice([0, 1, 2, 3, 6, 7]))
                 wrong = payload[offset] ^ int(rng.integers(1, 256))
+                overfull += offset == 7 and wrong > payload[offset]
                 payload = payload[:offset] + bytes([wrong]) + payload[offset + 1 :]
             for _ in range((1, 0, 2, 1, 1)[fate[i]]):
                 writer.write(time, payload, address, port)
@@ -366,7 +367,9 @@ def test_loss_duplicates_disorder_and_damage(simulated, tmp_path):
     chunks, a, _ = captured(o, tmp_path / "bad.pcap")
     assert a.balanced() and a.late == 0
     # What is no heap at all is malformed: addresses do not matter, so it cannot be known to be for others.
-    assert (a.duplicate, a.foreign, a.malformed) == ((fate == 2).sum(), 0, (fate >= 3).sum() + garbage)
+    # But of a head that says too many items, samples are read as items, and one may happen to steer a stream.
+    assert a.duplicate == (fate == 2).sum() and a.foreign <= overfull
+    assert a.foreign + a.malformed == (fate >= 3).sum() + garbage
     assert a.placed == count - np.isin(fate, (1, 3, 4)).sum()
     # Every sample is where the sender put it, and no other is called present.
     heap, inputs = 1024, 4
