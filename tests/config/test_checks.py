@@ -10,7 +10,7 @@ from ryle.wire.description import FORMATS
 
 GOOD = """
 [observation]
-sync_time = "0"
+sync_time = "2026-03-20T20:00:00Z"
 duration = "1 s"
 [array]
 location = { latitude = "0 deg", longitude = "0 deg", height = "0 m" }

@@ -95,7 +95,7 @@ def test_paper_behind_its_own_f_engines():
 
 BASE = """
 [observation]
-sync_time = "0"
+sync_time = "2026-03-20T20:00:00Z"
 [array]
 location = { latitude = "0 deg", longitude = "0 deg", height = "0 m" }
 antennas = [{ name = "A", enu = ["0 m", "0 m", "0 m"] }, { name = "B", enu = ["9 m", "0 m", "0 m"] }]

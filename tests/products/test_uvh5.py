@@ -11,6 +11,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from astropy.time import Time
 from pyuvdata import UVData
 
 from ryle.chunk import Integration
@@ -93,10 +94,30 @@ def test_times_are_midpoints(tmp_path, synthetic, rng):
     assert data.integration_time == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("sync", "tai"),  # seconds from the end of 2016-12-31, which had 86401: TAI was 36 s ahead of UTC, then 37
+    [
+        ("1483228799", -1),
+        ("2016-12-31T23:59:59Z", -1),
+        ("2016-12-31T23:59:60.25Z", 0.25),
+        ("2016-12-31T12:00:00Z", -43200),
+    ],
+)
+def test_days_with_a_leap_second(tmp_path, synthetic, rng, sync, tai):
+    """What astropy reads back is the instant, to the rounding of a Julian date in float64 (steps of 40 µs)."""
+    meta = synthetic.metadata(synthetic.enu(2, rng), sync_time=sync, channels=8)
+    seconds = (0, 1, 2, 43200)
+    with UVH5Writer(tmp_path / "a.uvh5", meta) as writer:
+        for s in seconds:
+            writer.append(synthetic.random_integration(meta, rng, s * 4_000_000, 4_000_000))
+    data = read(tmp_path / "a.uvh5")
+    found = Time(np.unique(data.time_array), format="jd", scale="utc").tai
+    since = (found - Time("2017-01-01T00:00:36", scale="tai")).sec
+    assert since == pytest.approx([tai + s + 0.5 + 8 * 3 / 64e6 for s in seconds], abs=25e-6)
+
+
 def test_leap_seconds_between_sync_and_data_are_counted(synthetic, rng):
-    meta = synthetic.metadata(
-        synthetic.enu(2, rng), sync_time="1483228799"
-    )  # 2016-12-31T23:59:59, before a leap second
+    meta = synthetic.metadata(synthetic.enu(2, rng), sync_time="2016-12-31T23:59:59Z")
     assert meta.time(64_000_000).isot == "2016-12-31T23:59:60.000"
     assert meta.time(2 * 64_000_000).isot == "2017-01-01T00:00:00.000"
 

@@ -79,6 +79,17 @@ class SyncTime:
         day, second = np.divmod(whole, DAY)
         return Time(_UNIX_JD + day, (second + fraction) / DAY, format="jd", scale="tai").utc
 
+    def instant(self, sample: int | Fraction) -> Time:
+        """Astropy UTC time of one sample, or of an instant between two: exact to 10 ps.
+
+        Parameters
+        ----------
+        sample : int or Fraction
+            ADC samples since sync.
+        """
+        day, second = divmod(self.tai + Fraction(sample) / self.sample_rate, DAY)
+        return Time(_UNIX_JD + day, float(second) / DAY, format="jd", scale="tai").utc
+
     def _tai_seconds(self, counts: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """TAI seconds of samples as whole seconds and a remainder of a second or two."""
         samples = np.asarray(counts)

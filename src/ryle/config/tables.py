@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import Counter
-from datetime import datetime
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -18,7 +17,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from ryle.config.endpoints import Endpoint as Endpoint
 from ryle.config.endpoints import EndpointRanges, EndpointText, Senders
 from ryle.config.units import Angle, Bytes, Duration, Frequency, Length, Seconds
+from ryle.config.utc import iso, parse_utc
 
+_LAST_TIME = parse_utc("2100-01-01T00:00:00Z")
 DIGITIZER_BITS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 32)
 
 
@@ -58,17 +59,14 @@ class ObservationTable(Table):
         wanted = 'write UTC in quotes with a final Z, such as "2026-03-20T20:00:00Z", or Unix seconds in quotes'
         if not isinstance(value, str):
             raise ValueError(wanted)
-        if re.fullmatch(r"\d{1,11}(\.\d{1,12})?", value, re.ASCII):
-            return value
-        match = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d):(\d\d)(\.\d{1,12})?Z", value, re.ASCII)
-        if match is None:
+        if not re.fullmatch(r"\d{1,11}(\.\d{1,12})?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,12})?Z", value, re.ASCII):
             raise ValueError(wanted)
         try:
-            datetime.fromisoformat(match.group(1))
+            tai = parse_utc(value)
         except ValueError as error:
             raise ValueError(f"is no date and time: {error}") from None
-        if int(match.group(2)) > (60 if match.group(1).endswith("23:59") else 59):  # 60 is a leap second
-            raise ValueError(f"is no date and time: second {match.group(2)}")
+        if tai >= _LAST_TIME:
+            raise ValueError(f"lies after {iso(_LAST_TIME, 0)}, beyond what is known of the Earth's rotation; {wanted}")
         return value
 
 

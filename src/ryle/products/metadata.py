@@ -12,8 +12,10 @@ from fractions import Fraction
 
 import numpy as np
 from astropy.coordinates import EarthLocation
-from astropy.time import Time, TimeDelta
+from astropy.time import Time
 from numpy.typing import NDArray
+
+from ryle.array.time import SyncTime
 
 #: AIPS numbers of polarization products, first feed of the product first (AIPS memo 117).
 AIPS_POLARIZATIONS = {"rr": -1, "ll": -2, "rl": -3, "lr": -4, "xx": -5, "yy": -6, "xy": -7, "yx": -8}
@@ -63,8 +65,9 @@ class ObservationMetadata:
     sideband : int
         Sign s of DESIGN "Delay": +1, or −1 in an even Nyquist zone or lower sideband. With −1 the writer conjugates and
         reverses the channels.
-    sync_time : Decimal
-        Unix time (UTC) of ADC sample 0; anything that Decimal takes exactly, a str for example.
+    sync_time : str or Decimal
+        UTC of ADC sample 0: Unix seconds, or ISO 8601, which alone can name an instant in a leap second
+        (`ryle.config.utc.parse_utc`).
     sample_rate : Fraction
         ADC samples per second; anything that Fraction takes.
     spectrum_samples : int
@@ -109,7 +112,7 @@ class ObservationMetadata:
     polarizations: tuple[str, ...]
     frequencies: NDArray[np.float64]
     channel_width: float
-    sync_time: Decimal
+    sync_time: str | Decimal
     sample_rate: Fraction
     spectrum_samples: int
     taps: int
@@ -125,6 +128,7 @@ class ObservationMetadata:
     history: str = ""
     observation: str = ""
     extra_keywords: dict[str, str | int | float | bool] = field(default_factory=dict)
+    clock: SyncTime = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Convert to the stated types and check."""
@@ -133,7 +137,6 @@ class ObservationMetadata:
         put(self, "polarizations", tuple(p.lower() for p in self.polarizations))
         put(self, "antenna_positions", np.asarray(self.antenna_positions, np.float64))
         put(self, "frequencies", np.asarray(self.frequencies, np.float64))
-        put(self, "sync_time", Decimal(self.sync_time))
         put(self, "sample_rate", Fraction(self.sample_rate))
         antennas, feeds = len(self.antenna_names), len(self.polarizations)
         put(self, "antenna_numbers", tuple(int(a) for a in self.antenna_numbers) or tuple(range(1, antennas + 1)))
@@ -144,6 +147,7 @@ class ObservationMetadata:
         else:
             angles = np.asarray(self.feed_angles, np.float64)
         self._check(antennas, feeds, angles)
+        put(self, "clock", SyncTime(self.sync_time, self.sample_rate))
         put(self, "feed_angles", np.broadcast_to(angles, (antennas, feeds)).copy())
 
     def _check(self, antennas: int, feeds: int, angles: NDArray[np.float64]) -> None:
@@ -233,13 +237,7 @@ class ObservationMetadata:
         sample : int or Fraction
             Samples since `sync_time`.
         """
-        # From the midnight before sync: on a day with a leap second astropy's "unix" format stretches the others.
-        day, of_day = divmod(Fraction(self.sync_time), 86400)
-        elapsed = of_day + Fraction(sample) / self.sample_rate
-        seconds = elapsed.numerator // elapsed.denominator
-        midnight = Time(2440587.5, float(day), format="jd", scale="utc")
-        later: Time = (midnight.tai + TimeDelta(seconds, float(elapsed - seconds), format="sec")).utc
-        return later
+        return self.clock.instant(sample)
 
     def midpoint(self, first_spectrum: int, spectra: int) -> Time:
         """UTC at the centre of an integration: t0 + step (M + T − 1)/2 samples (DESIGN "Time").

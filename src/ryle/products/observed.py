@@ -5,8 +5,6 @@ from __future__ import annotations
 import glob
 import itertools
 import json
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,12 +50,11 @@ def kept_note(observation: Observation, file: Path) -> str | None:
 def metadata(observation: Observation) -> ObservationMetadata:
     """Everything that the visibility file states."""
     # Here, because they bring astropy and pyuvdata: a supervisor asks for the file's name only, and starts 3 s earlier.
-    from ryle.array.observed import antennas, location, sync_time
+    from ryle.array.observed import antennas, location
     from ryle.products.metadata import ObservationMetadata, PhaseCentre
 
     place, array = location(observation), antennas(observation)
     centre = observation.phase_centre
-    unix: Fraction = sync_time(observation).unix
     return ObservationMetadata(
         telescope=observation.array.name,
         location=place.earth_location,
@@ -69,7 +66,7 @@ def metadata(observation: Observation) -> ObservationMetadata:
         frequencies=observation.sky_frequencies,
         channel_width=observation.channel_width,
         sideband=observation.sideband_sign,
-        sync_time=Decimal(unix.numerator) / Decimal(unix.denominator),
+        sync_time=observation.observation.sync_time,
         sample_rate=observation.sample_rate,
         spectrum_samples=observation.step,
         taps=observation.fengine.taps,
