@@ -185,6 +185,15 @@ ANTENNAS = re.compile(r"antennas = \[\n.*?\n\]", re.DOTALL)
         ("A0 1 2\n", "line 1 of a.txt"),
         ("# none\n", "has no line"),
         ("A0 1 2 3\nA1 1 x 3\n", "line 2 of a.txt"),
+        (
+            "A0 1 2 3 diameter=wide\n",
+            "line 1 of a.txt has diameter=wide; write numbers without blanks and units, such as diameter=13.5",
+        ),
+        ("A0 1 2 3 diameter=-4\n", "line 1 of a.txt has diameter=-4; a diameter is above 0 m"),
+        ("# e\nA0 1 2 3 feed_angles=45;-45\n", "line 2 of a.txt has feed_angles=45;-45; write"),
+        ("A0 1 2 3 feed_angle=45,-45\n", "feed_angle=45,-45, which is not known; did you mean feed_angles"),
+        ("A0 1 2 3 diameter=4 diameter=5\n", "line 1 of a.txt gives diameter twice"),
+        ("A0 diameter=4 1 2\n", "line 1 of a.txt is not 'name east north up'"),
     ],
 )
 def test_antenna_file_wrong(tmp_path, content, remedy):
@@ -210,6 +219,48 @@ def test_antenna_file(tmp_path):
     (tmp_path / "o.toml").write_text(ANTENNAS.sub('antenna_file = "a.txt"', DEMO))
     antennas = load(tmp_path / "o.toml").antennas
     assert [(a.name, a.enu) for a in antennas] == [("A0", (0.0, 0.0, 0.0)), ("A1", (210.5, -40.0, 0.1))]
+
+
+def test_antenna_file_with_diameters_and_feed_angles(tmp_path):
+    (tmp_path / "a.txt").write_text(
+        "A0 0 0 0 diameter=13.5, feed_angles=45,-45 239.1.0.64+7:7148\n"
+        "A1 9 0 0 239.1.1.64+7:7148 feed_angles=30,120\nA2 0 9 0\n"
+    )
+    (tmp_path / "o.toml").write_text(ANTENNAS.sub('antenna_file = "a.txt"', DEMO))
+    o = load(tmp_path / "o.toml")
+    assert [a.diameter for a in o.antennas] == [13.5, 12, 12]
+    assert o.feed_angles.tolist() == [[45, -45], [30, 120], [90, 0]]
+    assert [str(o.input_endpoints(i)[0]) for i in (1, 2)] == ["239.1.0.64:7148", "239.1.1.64:7148"]
+    (tmp_path / "a.txt").write_text("# all\nA0 0 0 0\nA1 9 0 0 feed_angles=30,-150\nA2 0 9 0 feed_angles=1,2,3\n")
+    with pytest.raises(ConfigError) as error:
+        load(tmp_path / "o.toml")
+    parallel, many = error.value.problems
+    assert parallel.key == "array.antennas[1].feed_angles"
+    assert parallel.remedy.startswith("line 3 of a.txt: x and y are parallel")
+    assert many.remedy == "line 4 of a.txt: one angle a polarization is needed: 2, of x, y"
+
+
+@pytest.mark.parametrize(
+    ("array", "key", "remedy"),
+    [
+        ('feed_angles = ["90 deg"]', "array.feed_angles", "one angle a polarization is needed: 2, of x, y"),
+        ('feed_angles = ["90 deg", "270 deg"]', "array.feed_angles", "parallel"),
+        ('feed_angles = ["90 deg", "0.1 rd"]', r"array.feed_angles\[1\]", "no unit known here"),
+        ("feed_angles = [90]", r"array.feed_angles\[0\]", "has no unit"),
+        ('x_orientation = "west"', "array.x_orientation", 'must be one of "east", "north"'),
+        (
+            'x_orientation = "east"\nfeed_angles = ["90 deg", "0 deg"]',
+            "array",
+            "x_orientation or feed_angles, not both",
+        ),
+        ('x_orientation = "east"\npolarizations = ["r", "l"]', "array", "x_orientation is of linear feeds; remove it"),
+    ],
+)
+def test_feeds_that_cannot_be(array, key, remedy):
+    with pytest.raises(ConfigError) as error:
+        parse(re.sub(r"polarizations = .*\n", "", DEMO).replace("[array]\n", f"[array]\n{array}\n"))
+    (problem,) = error.value.problems
+    assert re.fullmatch(key, problem.key) and re.search(remedy, problem.remedy), str(problem)
 
 
 def test_antenna_file_with_addresses(tmp_path):

@@ -142,6 +142,7 @@ def test_metadata_comes_back(tmp_path, synthetic, rng):
     assert list(data.telescope.antenna_names) == list(meta.antenna_names)
     assert data.telescope.get_enu_antpos() == pytest.approx(positions, abs=1e-5)
     assert data.telescope.feed_angle[0] == pytest.approx([np.pi / 2, 0])
+    assert data.telescope.get_x_orientation_from_feeds() == "east"
     assert data.extra_keywords == {"gain": 2.5, "obsid": "x7", "stokconv": "sum"}
     (entry,) = data.phase_center_catalog.values()
     assert (entry["cat_name"], entry["cat_type"], entry["cat_frame"]) == ("field", "sidereal", "icrs")
@@ -392,3 +393,32 @@ def test_ctrl_c_within_an_integration_leaves_the_earlier_ones(tmp_path, syntheti
         monkeypatch.setattr(writer, "_write_data", interrupted)  # the columns of the header have grown by then
         writer.append(synthetic.random_integration(meta, rng, 10**6, 10**6))
     assert read(tmp_path / "a.uvh5").Ntimes == 1
+
+
+@pytest.mark.parametrize(
+    ("pols", "degrees", "orientation"),
+    [
+        ("xy", [90, 0], "east"),
+        ("yx", [180, -90], "east"),
+        ("xy", [0, 90], "north"),
+        ("xy", [[0, 90], [180, -90], [0, 270]], "north"),
+        ("y", [90], "north"),
+        ("xy", [[0, 90], [90, 0], [0, 90]], None),
+        ("xy", [45, -45], None),
+        ("rl", [0, 0], None),
+    ],
+)
+def test_feeds_are_said_as_they_are(tmp_path, synthetic, rng, pols, degrees, orientation):
+    """``feed_array`` and ``feed_angle`` for today's readers, ``x_orientation`` for older ones, where it is defined."""
+    angles = np.radians(degrees)
+    meta = synthetic.metadata(synthetic.enu(3, rng), pols=pols, feed_angles=angles)
+    with UVH5Writer(tmp_path / "a.uvh5", meta) as writer:
+        writer.append(synthetic.random_integration(meta, rng, 0, 10**6))
+    data = read(tmp_path / "a.uvh5")
+    assert data.telescope.feed_array.tolist() == [list(pols)] * 3
+    np.testing.assert_array_equal(data.telescope.feed_angle, np.broadcast_to(angles, (3, len(pols))))
+    with h5py.File(tmp_path / "a.uvh5") as file:
+        said = file["Header/x_orientation"][()].decode() if "x_orientation" in file["Header"] else None
+    assert said == orientation
+    if pols != "rl":
+        assert data.telescope.get_x_orientation_from_feeds() == orientation

@@ -9,7 +9,9 @@ from pyuvdata.analytic_beam import AnalyticBeam
 from simulated import observation
 
 import fresh
+from ryle.config import parse
 from ryle.simulate import Sky, coherency
+from ryle.simulate.sky import feed_matrix
 
 SOURCES = (
     """[
@@ -84,19 +86,71 @@ def test_expected_visibilities_are_those_of_fftvis(mount, beam):
         np.testing.assert_allclose(got, theirs[..., n].conj(), atol=2e-4 * np.abs(theirs).max(), err_msg=f"{a}-{b}")
 
 
+def received(source, feeds: str, angles):
+    response = feed_matrix(feeds, angles)
+    return response @ coherency(source, 1.4e9, 1.4e9) @ response.conj().T
+
+
 def test_stokes_parameters_by_definition():
     (source, *_) = observation(sources=SOURCES).simulate.sources
     i, q, u, v = source.flux, source.q, source.u, source.v
-    (xx, xy), (yx, yy) = coherency(source, 1.4e9, 1.4e9)
+    (xx, xy), (yx, yy) = received(source, "xy", [np.pi / 2, 0])
     np.testing.assert_allclose([xx, yy, xy, yx], np.array([i - q, i + q, u - 1j * v, u + 1j * v]) / 2, atol=1e-12)
-    (rr, rl), (lr, ll) = coherency(source, 1.4e9, 1.4e9, ("r", "l"))
+    (rr, rl), (lr, ll) = received(source, "rl", [0, 0])
     np.testing.assert_allclose([rr, ll, rl, lr], np.array([i + v, i - v, q + 1j * u, q - 1j * u]) / 2, atol=1e-12)
     # A feed at position angle 45 degrees sees I + U.
-    turned = coherency(source, 1.4e9, 1.4e9, ("y",), np.pi / 4)
-    assert turned[0, 0] == pytest.approx((i + u) / 2)
+    assert received(source, "y", [np.pi / 4])[0, 0] == pytest.approx((i + u) / 2)
+    # Circular feeds that are turned by 30 degrees see linear polarization turned the other way.
+    (_, rl), _ = received(source, "rl", np.radians([30, 30]))
+    assert rl == pytest.approx((q + 1j * u) / 2 * np.exp(-1j * np.pi / 3))
     np.testing.assert_allclose(
         coherency(source, np.array([1.4e9, 2.8e9]), 1.4e9)[1], coherency(source, 1.4e9, 1.4e9) * 2**-0.7
     )
+
+
+@pytest.mark.parametrize(("pols", "array", "angles"), [
+    ("xy", 'x_orientation = "north"', [[0, 90], [-45, 45], [0, 90]]),
+    ("yx", 'feed_angles = ["10 deg", "-75 deg"]', [[10, -75], [-45, 45], [10, -75]]),
+    ("rl", "", [[0, 0], [-45, 45], [0, 0]]),
+    ("x", 'feed_angles = ["200 deg"]', [[200], [-45], [200]]),
+])  # fmt: skip
+@pytest.mark.parametrize("mount", ["alt-az", "equatorial"])
+def test_antennas_with_feeds_of_their_own(pols, array, angles, mount):
+    """Each product is that of feed angles written out, between antennas of different ones too."""
+    feeds = str(list(pols)).replace("'", '"')
+    o = oriented(feeds, array, [", ".join(f'"{a} deg"' for a in angles[1])])
+    np.testing.assert_array_equal(o.feed_angles, angles)
+    sky = Sky(o, mount)
+    times = sky.sync.time(np.array([5_000_000]))
+    axes = sky.axes(times)[0]
+    got = sky.visibilities(times, 1.402e9)[0, 0]
+    wanted = np.zeros(6 * len(pols) ** 2, complex)
+    for s in np.flatnonzero(sky.visible(axes)):
+        source, turn = sky.sources[s], sky.rotation(axes)[s]
+        phase = np.exp(2j * np.pi * 1.402e9 * sky.delays(axes)[s])
+        field = np.array([[source.flux + source.q, source.u + 1j * source.v],
+                          [source.u - 1j * source.v, source.flux - source.q]]) / 2  # fmt: skip
+        scale = (1.402e9 / (source.reference_frequency or sky.reference_frequency)) ** source.spectral_index
+        answers = []
+        for row in np.radians(angles) + turn:
+            towards = {"x": lambda a: [np.cos(a), np.sin(a)], "y": lambda a: [np.cos(a), np.sin(a)],
+                       "r": lambda a: np.exp(-1j * a) * np.array([1, 1j]) / np.sqrt(2),
+                       "l": lambda a: np.exp(1j * a) * np.array([1, -1j]) / np.sqrt(2)}  # fmt: skip
+            answers.append(np.array([towards[p](a) for p, a in zip(pols, row, strict=True)]))
+        n = 0
+        for b in range(3):
+            for a in range(b + 1):
+                product = answers[a] @ field @ answers[b].conj().T * scale * phase[a] * phase[b].conj()
+                wanted[n : n + product.size] += product.T.ravel()
+                n += product.size
+    np.testing.assert_allclose(got, wanted, atol=1e-9)
+
+
+def oriented(polarizations: str, array: str, own: list[str]):
+    """Three antennas, the second with feed angles of its own."""
+    text = observation(antennas=3, pols=polarizations, sources=SOURCES).text
+    head, tail = text.split('name = "A1",')
+    return parse(f'{head}name = "A1", feed_angles = [{own[0]}],{tail}'.replace("[array]", f"[array]\n{array}"))
 
 
 def test_interpolated_directions_are_the_exact_ones():

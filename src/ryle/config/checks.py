@@ -16,7 +16,8 @@ import numpy as np
 
 from ryle.config import (
     digitizers,
-    network_checks,  # noqa: F401 (registers its checks)
+    feed_checks,  # noqa: F401 (registers its checks)
+    network_checks,  # noqa: F401
 )
 from ryle.config.checking import CHECKS, reads
 from ryle.problems import ConfigError, Problem, did_you_mean, listed

@@ -52,6 +52,8 @@ _LEAST_SAMPLES, _MOST_SAMPLES = 1 << 19, 1 << 21
 SPARE_CHUNKS = 7
 #: Bytes of a packet ring, if nothing else is said.
 RING_BYTES = 128 << 20
+#: Degrees, by ``array.x_orientation``; circular feeds have their phase 0 at north.
+_POINTING = {"east": {"x": 90.0, "y": 0.0}, "north": {"x": 0.0, "y": 90.0}}
 
 Engine = Literal["f", "x", "catcher"]
 
@@ -106,6 +108,13 @@ class Observation(tables.Table):
     def pols(self) -> int:
         """Polarizations of an antenna."""
         return len(self.array.polarizations)
+
+    @cached_property
+    def feed_angles(self) -> NDArray[np.float64]:
+        """Position angle of every feed in degrees, from north (zenith if steered) through east, (antenna, pol)."""
+        pointing = _POINTING[self.array.x_orientation]
+        common = self.array.feed_angles or [pointing.get(p, 0.0) for p in self.array.polarizations]
+        return np.array([a.feed_angles or common for a in self.antennas], np.float64)
 
     @property
     def n_inputs(self) -> int:

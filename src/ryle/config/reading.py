@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ryle.config import checks
+from ryle.config import antenna_file, checks
 from ryle.config.observation import Observation
 from ryle.config.units import FROM_FILE
 from ryle.problems import ConfigError, Problem, did_you_mean, explain, file_order
@@ -75,7 +77,7 @@ def example_files(name: str) -> list[Path]:
 def parse(text: str, source: str = "observation") -> Observation:
     """Read an observation from TOML text; files that it names are looked for beside `source`. See `load`."""
     raw = _toml(text, source)
-    problems = _insert_antenna_file(raw, source)
+    problems, places = _insert_antenna_file(raw, source)
     unread = {"array"} if problems else set()
     try:
         observation = Observation.model_validate(raw, context=FROM_FILE)
@@ -87,7 +89,7 @@ def parse(text: str, source: str = "observation") -> Observation:
     observation._source, observation._text = source, text
     problems += checks.run(observation, valid - unread)
     if problems:
-        raise ConfigError(source, file_order(problems, raw))
+        raise ConfigError(source, [_placed(p, places) for p in file_order(problems, raw)])
     return observation
 
 
@@ -113,38 +115,26 @@ def _no_file(path: Path) -> str:
     return f"no such file, {where}; to begin, copy {EXAMPLES / 'demo.toml'}"
 
 
-def _insert_antenna_file(raw: dict[str, Any], source: str) -> list[Problem]:
-    """Put the antennas of ``array.antenna_file`` where ``[[array.antennas]]`` would stand."""
+def _insert_antenna_file(raw: dict[str, Any], source: str) -> tuple[list[Problem], list[str]]:
+    """Put the antennas of ``array.antenna_file`` where ``[[array.antennas]]`` would stand; say where each was read."""
     array = raw.get("array")
     if not isinstance(array, dict) or not isinstance(array.get("antenna_file"), str) or "antennas" in array:
-        return []
+        return [], []
     name = array["antenna_file"]
     try:
-        antennas = _read_antennas(Path(source).parent / name)
+        antennas, lines = antenna_file.read(Path(source).parent / name)
     except (OSError, ValueError) as error:
-        return [Problem("array.antenna_file", name, f"cannot be read: {error}")]
+        return [Problem("array.antenna_file", name, f"cannot be read: {error}")], []
     raw["array"] = {("antennas" if k == "antenna_file" else k): v for k, v in array.items()} | {"antennas": antennas}
-    return []
+    return [], [f"line {line} of {name}" for line in lines]
 
 
-def _read_antennas(path: Path) -> list[dict[str, Any]]:
-    """Antennas from lines of ``name east north up``, in metres, and perhaps addresses; # starts a comment."""
-    antennas: list[dict[str, Any]] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        words = line.split("#")[0].replace(",", " ").split()
-        if not words:
-            continue
-        try:
-            name, *enu = words[:4]
-            e, n, u = (float(x) for x in enu)
-        except ValueError:
-            raise ValueError(f"line {number} of {path.name} is not 'name east north up' in metres: {line!r}") from None
-        antennas.append({"name": name, "enu": [f"{e!r} m", f"{n!r} m", f"{u!r} m"]})
-        if words[4:]:
-            antennas[-1]["digitizers"] = words[4:]
-    if not antennas:
-        raise ValueError(f"{path.name} has no line of 'name east north up'")
-    return antennas
+def _placed(problem: Problem, places: Sequence[str]) -> Problem:
+    """Say where in the antenna file a mistake stands."""
+    match = re.match(r"array\.antennas\[(\d+)\]", problem.key)
+    if match is None or not places:
+        return problem
+    return replace(problem, remedy=f"{places[int(match.group(1))]}: {problem.remedy}")
 
 
 def _valid_tables(raw: dict[str, Any]) -> dict[str, Any]:

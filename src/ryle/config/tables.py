@@ -39,6 +39,7 @@ def _read_position(value: Any) -> Any:
 
 Position = Annotated[tuple[Length, Length, Length], BeforeValidator(_read_position)]
 Polarization = Literal["x", "y", "r", "l"]
+FeedAngles = list[Annotated[Angle, Field(ge=-360, le=360)]]
 
 
 class ObservationTable(Table):
@@ -95,6 +96,11 @@ class AntennaTable(Table):
     enu: Position | None = Field(None, description="east, north, up from the array's location")
     itrf: Position | None = Field(None, description="geocentric x, y, z")
     diameter: Length = Field(12.0, gt=0, description="of the dish")
+    feed_angles: FeedAngles = Field(
+        default_factory=list,
+        description="position angles of this antenna's feeds, one a polarization; the array's if absent",
+        examples=['["45 deg", "-45 deg"]'],
+    )
     cable_delay: list[Seconds] = Field(default_factory=list, description="signal path delay, one a polarization")
     digitizers: EndpointRanges = Field(
         default_factory=list,
@@ -121,14 +127,23 @@ class ArrayTable(Table):
     polarizations: list[Polarization] = Field(
         default=["x", "y"], min_length=1, max_length=2, description="of every antenna, in input order; x, y or r, l"
     )
+    x_orientation: Literal["east", "north"] = Field(
+        "east", description="where linear feeds x point, y to the other of the two; feed_angles says it otherwise"
+    )
+    feed_angles: FeedAngles = Field(
+        default_factory=list,
+        description="in place of x_orientation: position angle of each polarization's feed, from north (zenith for a "
+        "steerable mount) through east; of circular feeds where their phase is 0",
+        examples=['["90 deg", "0 deg"]'],
+    )
     antennas: list[AntennaTable] = Field(default_factory=list, description="the antennas, in input order")
     mount: Literal["alt-az", "fixed", "equatorial"] = Field(
         "alt-az", description="how dishes are mounted; feeds turn on the sky unless it is equatorial"
     )
     antenna_file: str | None = Field(
         None,
-        description="instead: a text file of name, east, north, up (m), and digitizers if they have addresses of their "
-        "own, a line, beside this file",
+        description="instead: a text file beside this one, a line an antenna: name, east, north, up (m); then, where "
+        "they differ, diameter=13.5 (m), feed_angles=45,-45 (degrees) and the addresses of its digitizers",
     )
 
     @field_validator("polarizations")
@@ -147,6 +162,15 @@ class ArrayTable(Table):
         if twice := sorted(name for name, count in names.items() if count > 1):
             raise ValueError(f"antenna names must differ; more than once: {', '.join(twice)}")
         return value
+
+    @model_validator(mode="after")
+    def _oriented_once(self) -> ArrayTable:
+        if "x_orientation" in self.model_fields_set:
+            if self.feed_angles:
+                raise ValueError("give x_orientation or feed_angles, not both")
+            if not {"x", "y"} & set(self.polarizations):
+                raise ValueError("x_orientation is of linear feeds; remove it, circular ones may have feed_angles")
+        return self
 
     @model_validator(mode="after")
     def _described_once(self) -> ArrayTable:

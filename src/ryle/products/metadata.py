@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from astropy.coordinates import EarthLocation
@@ -213,6 +214,18 @@ class ObservationMetadata:
             "phase_centre",
             "None, or have a name, |ra| <= 2π and |dec| <= π/2, radians",
         )
+
+    @property
+    def x_orientation(self) -> Literal["east", "north"] | None:
+        """Where feeds x point, seen from the zenith if steered, and y across; None if elsewhere, or circular."""
+        assert self.feed_angles is not None
+        if not {"x", "y"} & set(self.polarizations):
+            return None
+        # Twice the angle: a feed that points the other way has the same orientation.
+        north = np.array([p == "x" for p in self.polarizations])
+        if np.allclose(np.exp(2j * self.feed_angles), np.where(north, 1, -1), atol=1e-6):
+            return "north"
+        return "east" if np.allclose(np.exp(2j * self.feed_angles), np.where(north, -1, 1), atol=1e-6) else None
 
     @property
     def antennas(self) -> int:

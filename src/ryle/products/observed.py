@@ -62,6 +62,7 @@ def metadata(observation: Observation) -> ObservationMetadata:
         antenna_positions=place.enu_to_offsets(array.enu),
         antenna_diameters=tuple(a.diameter for a in observation.antennas),
         polarizations=tuple(observation.array.polarizations),
+        feed_angles=np.radians(observation.feed_angles),
         mount=observation.array.mount,
         frequencies=observation.sky_frequencies,
         channel_width=observation.channel_width,

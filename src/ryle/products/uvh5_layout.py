@@ -117,6 +117,8 @@ def create(file: h5py.File, meta: ObservationMetadata, rows: Rows) -> None:
         "time_axis_faster_than_bls": False,
         "history": np.bytes_(meta.history.encode()),
     }
+    if meta.x_orientation is not None:  # feed_array and feed_angle say as much; older readers look for this
+        fixed["x_orientation"] = np.bytes_(meta.x_orientation)
     if meta.antenna_diameters is not None:
         fixed["antenna_diameters"] = np.array(meta.antenna_diameters)
     if meta.vis_units != "uncalib":  # pyuvdata allows the header item for calibrated data only

@@ -5,14 +5,15 @@ components north and east, ``<E_N E_N*> = (I+Q)/2``, ``<E_E E_E*> = (I−Q)/2``,
 right-hand circular.
 
 Feeds are ideal, without a beam: every source is received in full whatever its direction, zero below the horizon.
-Feed y points to position angle χ (north through east) on the sky and x to χ + 90°, as pyuvdata's feed angles 0 and 90°;
-``r = (y + jx)/√2``, ``l = (y − jx)/√2``. So with χ = 0, XX = (I−Q)/2, YY = (I+Q)/2, XY = (U−jV)/2, RR = (I+V)/2,
-LL = (I−V)/2, RL = (Q+jU)/2. χ follows from the mount:
+A linear feed of angle ψ points to position angle χ + ψ on the sky (north through east); circular ones are
+``r = (N + jE)/√2 · e^{−j(χ+ψ)}`` and ``l = (N − jE)/√2 · e^{j(χ+ψ)}``. So with χ = 0 and the default angles,
+x at 90° and y at 0, XX = (I−Q)/2, YY = (I+Q)/2, XY = (U−jV)/2; of r and l at 0, RR = (I+V)/2, LL = (I−V)/2,
+RL = (Q+jU)/2. χ follows from the mount:
 
 ==========  ===========================================================================================
-alt-az      position angle of the zenith at the source (the parallactic angle): y is vertical, x horizontal
+alt-az      position angle of the zenith at the source (the parallactic angle): ψ = 0 is vertical
 equatorial  0: feeds are fixed to the sky
-fixed       crossed dipoles, y north and x east, seen off zenith without foreshortening (Ludwig's third
+fixed       dipoles over ground, ψ = 0 north, seen off zenith without foreshortening (Ludwig's third
             definition, 1973, IEEE Trans. AP-21, 116)
 ==========  ===========================================================================================
 """
@@ -40,34 +41,30 @@ Mount = Literal["alt-az", "equatorial", "fixed"]
 _NODE_STEP = 10
 
 
-def feed_matrix(feeds: Sequence[str], angle: ArrayLike) -> NDArray[np.complex128]:
+def feed_matrix(feeds: Sequence[str], angles: ArrayLike) -> NDArray[np.complex128]:
     """Response of ideal feeds to the field's east and north components.
 
     Parameters
     ----------
     feeds : sequence of str
         Any of x, y, r, l.
-    angle : array of float
-        χ in radians: position angle of feed y on the sky.
+    angles : array of float, shape (..., feed)
+        Position angle χ + ψ of each feed on the sky, radians; see the module's head.
 
     Returns
     -------
     ndarray of complex128, shape (..., feed, 2)
     """
-    cos, sin = np.cos(angle), np.sin(angle)
-    x, y = np.stack([cos, -sin], -1), np.stack([sin, cos], -1)
-    rows = {"x": x, "y": y, "r": (y + 1j * x) / np.sqrt(2), "l": (y - 1j * x) / np.sqrt(2)}
-    return np.stack([rows[feed].astype(np.complex128) for feed in feeds], -2)
+    psi = np.asarray(angles, np.float64)
+    linear = np.stack([np.sin(psi), np.cos(psi)], -1)
+    # Of jE, by which a circular feed's answer to east leads that to north; 0 marks linear ones.
+    hand = np.array([{"r": 1, "l": -1}.get(feed, 0) for feed in feeds])[:, np.newaxis]
+    circular = np.exp(-1j * hand * psi[..., np.newaxis]) * np.concatenate([1j * hand, np.ones_like(hand)], -1)
+    return np.where(hand == 0, linear, circular / np.sqrt(2))
 
 
-def coherency(
-    source: SourceTable,
-    frequency: ArrayLike,
-    reference_frequency: float,
-    feeds: Sequence[str] = ("x", "y"),
-    angle: ArrayLike = 0.0,
-) -> NDArray[np.complex128]:
-    """Coherency ``<v_p v_q*>`` of a source in ideal feeds, Jy (I/2 in XX if unpolarized).
+def coherency(source: SourceTable, frequency: ArrayLike, reference_frequency: float) -> NDArray[np.complex128]:
+    """Coherency of the field's east and north components, Jy: (I−Q)/2 east, (I+Q)/2 north.
 
     Parameters
     ----------
@@ -77,22 +74,17 @@ def coherency(
         Hz.
     reference_frequency : float
         Hz, where the flux holds if the source does not say so itself.
-    feeds : sequence of str
-        Polarizations in order.
-    angle : array of float
-        χ in radians, of a shape that goes with `frequency`; see the module's head.
 
     Returns
     -------
-    ndarray of complex128, shape (..., feed, feed)
+    ndarray of complex128, shape (..., 2, 2)
     """
     i, q, u, v = source.flux, source.q, source.u, source.v
     east_north = 0.5 * np.array([[i - q, u - 1j * v], [u + 1j * v, i + q]])
-    response = feed_matrix(feeds, angle)
     spectrum = (
         np.asarray(frequency, np.float64) / (source.reference_frequency or reference_frequency)
     ) ** source.spectral_index
-    return np.asarray(spectrum[..., None, None] * (response @ east_north @ np.conj(np.swapaxes(response, -1, -2))))
+    return np.asarray(spectrum[..., None, None] * east_north)
 
 
 class Sky:
@@ -119,6 +111,8 @@ class Sky:
             raise ValueError(f"mount {mount!r} is not known; use one of {', '.join(get_args(Mount))}")
         self.sources = observation.simulate.sources
         self.feeds = observation.array.polarizations
+        #: Angle ψ of every feed, shape (antenna, feed), radians.
+        self.feed_angles = np.radians(observation.feed_angles)
         self.mount = mount
         self.reference_frequency = observation.centre_frequency
         self.sync = sync_time(observation)
@@ -159,7 +153,7 @@ class Sky:
         """Which sources are above the horizon, shape (..., source)."""
         return np.asarray(axes[..., 2, :] @ self.location.enu_basis[2] > 0)
 
-    def feed_angles(self, axes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def rotation(self, axes: NDArray[np.float64]) -> NDArray[np.float64]:
         """χ of each source in radians, shape (..., source)."""
         east, north, up = self.location.enu_basis
         if self.mount == "equatorial":
@@ -196,20 +190,18 @@ class Sky:
         if phased and self.phase_centre is not None:
             towards = self.phase_centre.vectors(self.location, times.ravel())
             tau = tau - (towards @ self.offsets.T)[:, np.newaxis]
-        angles = self.feed_angles(axes)
+        chi = self.rotation(axes)
         up = self.visible(axes)
         n, pols = len(self.offsets), len(self.feeds)
         first, second = _pairs(n)
         total = np.zeros((times.size, len(frequencies), len(first), pols, pols), np.complex128)
         for s, source in enumerate(self.sources):
-            light = coherency(
-                source, frequencies[np.newaxis], self.reference_frequency, self.feeds, angles[:, s, np.newaxis]
-            )
+            light = coherency(source, frequencies, self.reference_frequency)[:, np.newaxis]
+            response = feed_matrix(self.feeds, chi[:, s, np.newaxis, np.newaxis] + self.feed_angles)[:, np.newaxis]
+            received = response[..., first, :, :] @ light @ response[..., second, :, :].conj().swapaxes(-1, -2)
             turns = frequencies[:, np.newaxis] * tau[:, np.newaxis, s]
             wave = np.exp(2j * np.pi * turns) * up[:, s, np.newaxis, np.newaxis]
-            total += (wave[..., first] * wave[..., second].conj())[..., np.newaxis, np.newaxis] * light[
-                :, :, np.newaxis
-            ]
+            total += (wave[..., first] * wave[..., second].conj())[..., np.newaxis, np.newaxis] * received
         # [p1][p2] to p1 + p·p2
         return np.asarray(np.swapaxes(total, -1, -2).reshape(times.size, len(frequencies), -1))
 

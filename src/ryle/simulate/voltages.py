@@ -106,7 +106,7 @@ class VoltageSimulator:
         roots = []
         for source in self.sky.sources:
             reference = source.reference_frequency or self.sky.reference_frequency
-            light = coherency(source, reference, reference)  # with χ = 0, x is east and y north
+            light = coherency(source, reference, reference)
             values, vectors = np.linalg.eigh(light)
             roots.append(vectors * np.sqrt(np.maximum(values, 0)))
         return math.sqrt(2 / self.table.sefd) * np.array(roots, np.complex128).reshape(-1, 2, 2)
@@ -166,22 +166,25 @@ class VoltageSimulator:
         segments = self.segments
         first = batch * segments.span
         waves = np.empty((len(self.inputs), segments.span), np.complex64 if self._complex else np.float32)
-        axes = [self.sky.axes_at(first + (i + 0.5) * segments.hop) for i in range(segments.count)]
-        sources, turned = self._source_spectra(first, np.array(axes))
+        axes = np.array([self.sky.axes_at(first + (i + 0.5) * segments.hop) for i in range(segments.count)])
+        visible, turned = self.sky.visible(axes), self.sky.delays(axes)
+        light = {s: self._light(s, first) for s in range(len(self._spectra)) if visible[:, s].any()}
         pols = self.observation.pols
-        row = 0
-        for antenna in self.antennas:
-            spectra = [segments.spectrum(self._receiver_noise[row + p], first) for p in range(pols)]
-            product = np.empty_like(spectra[0])
-            for s, field in sources:
-                ramp = segments.ramp(turned[:, s, antenna])
+        for angles, same in self._alike:
+            # The field of each source at the reference point in feeds of these angles.
+            sources = {s: self._received(light[s], angles, axes[:, s], visible[:, s], self._roots[s]) for s in light}
+            for k in same:
+                row = k * pols
+                spectra = [segments.spectrum(self._receiver_noise[row + p], first) for p in range(pols)]
+                product = np.empty_like(spectra[0])
+                for s, field in sources.items():
+                    ramp = segments.ramp(turned[:, s, self.antennas[k]])
+                    for p in range(pols):
+                        np.multiply(ramp, field[p], out=product)
+                        spectra[p] += product
                 for p in range(pols):
-                    np.multiply(ramp, field[p], out=product)
-                    spectra[p] += product
-            for p in range(pols):
-                spectra[p] *= self._filters[row + p]
-                waves[row + p] = segments.wave(spectra[p])
-            row += pols
+                    spectra[p] *= self._filters[row + p]
+                    waves[row + p] = segments.wave(spectra[p])
         self._add_tones(first, waves)
         for r, conjugate in enumerate(self._conjugate):
             if conjugate:
@@ -189,30 +192,36 @@ class VoltageSimulator:
         self._made = (batch, waves)
         return waves
 
-    def _source_spectra(
-        self, first: int, axes: NDArray[np.float64]
-    ) -> tuple[list[tuple[int, list[NDArray[np.complex64]]]], NDArray[np.float64]]:
-        """Fields of sources at the reference point in the feeds, and geometric delays (segment, source, antenna)."""
-        visible = self.sky.visible(axes)
-        feeds = feed_matrix(self.sky.feeds, self.sky.feed_angles(axes)) @ self._roots
-        feeds *= visible[..., np.newaxis, np.newaxis]
-        if self._sign < 0:
-            feeds = feeds.conj()
-        mix = feeds.astype(np.complex64)
-        fields = []
-        for s, spectrum in enumerate(self._spectra):
-            if not visible[:, s].any():
-                continue
-            streams = [self.segments.spectrum(self._source_noise[2 * s + q], first) for q in range(2)]
-            if spectrum is not None:
-                for stream in streams:
-                    stream *= spectrum
-            mixed = [
-                mix[:, s, p, 0, np.newaxis] * streams[0] + mix[:, s, p, 1, np.newaxis] * streams[1]
-                for p in range(len(self.sky.feeds))
-            ]
-            fields.append((s, mixed))
-        return fields, self.sky.delays(axes)
+    @cached_property
+    def _alike(self) -> list[tuple[NDArray[np.float64], list[int]]]:
+        """Angles of an antenna's feeds, and which of the antennas made here have these."""
+        kinds: dict[tuple[float, ...], list[int]] = {}
+        for k, antenna in enumerate(self.antennas):
+            kinds.setdefault(tuple(self.sky.feed_angles[antenna]), []).append(k)
+        return [(np.array(angles), same) for angles, same in kinds.items()]
+
+    def _light(self, source: int, first: int) -> list[NDArray[np.complex64]]:
+        """Spectra of the two independent streams of a source."""
+        streams = [self.segments.spectrum(self._source_noise[2 * source + q], first) for q in range(2)]
+        spectrum = self._spectra[source]
+        if spectrum is not None:
+            for stream in streams:
+                stream *= spectrum
+        return streams
+
+    def _received(
+        self,
+        light: list[NDArray[np.complex64]],
+        angles: NDArray[np.float64],
+        axes: NDArray[np.float64],
+        visible: NDArray[np.bool_],
+        root: NDArray[np.complex128],
+    ) -> list[NDArray[np.complex64]]:
+        """Spectra of a source in each feed of an antenna at the reference point, shape (segment, bin) each."""
+        chi = self.sky.rotation(axes[:, np.newaxis])
+        mix = feed_matrix(self.sky.feeds, chi + angles) @ root * visible[:, np.newaxis, np.newaxis]
+        mix = (mix if self._sign > 0 else mix.conj()).astype(np.complex64)
+        return [mix[:, p, 0, np.newaxis] * light[0] + mix[:, p, 1, np.newaxis] * light[1] for p in range(len(angles))]
 
     # -- interference -----------------------------------------------------------------------------------------------
 
