@@ -219,8 +219,8 @@ class VoltageSimulator:
     ) -> list[NDArray[np.complex64]]:
         """Spectra of a source in each feed of an antenna at the reference point, shape (segment, bin) each."""
         chi = self.sky.rotation(axes[:, np.newaxis])
-        mix = feed_matrix(self.sky.feeds, chi + angles) @ root * visible[:, np.newaxis, np.newaxis]
-        mix = (mix if self._sign > 0 else mix.conj()).astype(np.complex64)
+        feeds = feed_matrix(self.sky.feeds, chi + angles) @ root * visible[:, np.newaxis, np.newaxis]
+        mix = (feeds if self._sign > 0 else feeds.conj()).astype(np.complex64)
         return [mix[:, p, 0, np.newaxis] * light[0] + mix[:, p, 1, np.newaxis] * light[1] for p in range(len(angles))]
 
     # -- interference -----------------------------------------------------------------------------------------------
