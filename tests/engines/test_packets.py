@@ -272,7 +272,7 @@ def test_packets_made(rng, tmp_path):
 
 SHIPPED = """
 [observation]
-sync_time = "0"
+sync_time = "2026-03-20T20:00:00Z"
 [array]
 location = {{ latitude = "0 deg", longitude = "0 deg", height = "0 m" }}
 antennas = [{antennas}]
