@@ -1,6 +1,7 @@
 # Everything a fresh clone needs: python3 (>= 3.11, with venv and headers), make, g++. Nothing is installed by hand.
 PYTHON ?= python3
 VENV   := .venv
+TOOLS  := .venv-tools
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS)
@@ -10,7 +11,7 @@ FUZZ   := build/fuzz/assembly
 FUZZED := native/fuzz/assembly.cpp native/fuzz/items.cpp native/wire/packets.cpp $(addprefix native/receive/,assembly_plan.cpp assembler.cpp \
           assembler_time.cpp assembler_votes.cpp assembler_parked.cpp assembler_chunks.cpp ring_memory.cpp)
 
-.PHONY: help setup demo test test-long kernels lint docs bench fuzz soak soak-kills soak-net paper hdl-setup hdl-test hdl-soak hdl-demo clean
+.PHONY: help setup demo test test-long tools test-tools kernels lint docs bench fuzz soak soak-kills soak-net paper hdl-setup hdl-test hdl-soak hdl-demo clean
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -43,6 +44,16 @@ test: setup  ## run the test suite, two tests at a time (JOBS=tests)
 
 test-long: setup  ## run the tests that take long, which `make test` leaves out
 	$(PYTEST) -m long
+
+$(TOOLS)/stamp: tests/products/tools/requirements.txt $(VENV)/ryle.stamp
+	$(PYTHON) -m venv $(TOOLS)
+	$(BIN)/uv pip install --quiet --python $(TOOLS)/bin/python -r $<
+	@touch $@
+
+tools: $(TOOLS)/stamp  ## install CASA, xradio and dask-ms in .venv-tools, for test-tools
+
+test-tools: tools  ## read exports with CASA, xradio, dask-ms and, if installed, WSClean
+	RYLE_TOOLS=$(TOOLS) $(PYTEST) -m tools tests/products/tools
 
 kernels: setup  ## compile every CUDA kernel for all six architectures
 	$(PYTEST) -m "long or not long" tests/gpu/test_compile.py

@@ -52,13 +52,15 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: run by `make test-long`, and wherever -m is given")
+    config.addinivalue_line("markers", "tools: run by `make test-tools`, against others' software")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave long tests out unless marks are asked for."""
+    """Leave long tests, and those of others' software, out unless marks are asked for."""
     if not config.option.markexpr:
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+        out = [item for item in items if item.get_closest_marker("long") or item.get_closest_marker("tools")]
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in set(out)]
 
 
 @pytest.fixture

@@ -160,14 +160,17 @@ def observe(
     seconds: float = 60.0,
     start: float = 0.0,
     follow: PhaseCentre | None = None,
+    gains: np.ndarray | None = None,
 ) -> Path:
-    """A UVH5 file of a sky, through `UVH5Writer`."""
+    """A UVH5 file of a sky, through `UVH5Writer`; `gains` (antenna,) multiply the voltages."""
     spectra = round(seconds * float(meta.sample_rate) / meta.spectrum_samples)
     follow = follow or meta.phase_centre or PhaseCentre("field", np.deg2rad(118.0), np.deg2rad(-25.0))
     with UVH5Writer(path, meta, overwrite=True) as writer:
         for i in range(integrations):
             first = round(start / seconds) * spectra + i * spectra
             sky = correlations(meta, positions, sources, meta.midpoint(first, spectra), follow)
+            if gains is not None:
+                sky = sky * np.multiply.outer(gains, gains.conj())[:, :, None, None]
             writer.append(integration(meta, sky, first, spectra))
     return path
 

@@ -24,7 +24,6 @@ import numpy as np
 
 from ryle.bench import dpdk as base
 from ryle.bench.harness import emulated_gpu
-from ryle.bench.results import commit
 from ryle.channelize import Blocks, ChannelizerConfig, Delays
 from ryle.channelize.cuda import CudaChannelizer
 from ryle.chunk import SampleChunk
@@ -32,6 +31,7 @@ from ryle.gpu import open_gpu
 from ryle.receive import dpdk
 from ryle.receive.assembly import Assembler
 from ryle.send.dpdk import Emulation
+from ryle.version import commit
 
 INPUTS, CHANNELS, HISTORY = base.ANTENNAS, 4096, 64  # packets of the block before that a block's windows reach into
 BYTES = base.BYTES

@@ -25,11 +25,12 @@ from rich.table import Table
 
 from ryle.array.delays import Delays
 from ryle.bench.cufft import Plan, cufft_problem
-from ryle.bench.results import commit, cpu_model
+from ryle.bench.results import cpu_model
 from ryle.channelize import ChannelizerConfig, make_channelizer
 from ryle.channelize.channelizer import Channelizer
 from ryle.chunk import SampleChunk
 from ryle.gpu.interface import Gpu
+from ryle.version import commit
 from ryle.wire.samples import pack
 
 #: What makes a channelizer; `ryle.channelize.make_channelizer` with a backend is one.

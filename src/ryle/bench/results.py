@@ -18,6 +18,7 @@ from rich.table import Table
 
 from ryle import __version__
 from ryle.gpu.interface import Gpu
+from ryle.version import commit
 
 #: Columns of a table beside those of a row, by what they are called.
 Columns = Mapping[str, Callable[["Row"], str]]
@@ -66,15 +67,6 @@ class Row:
     least: float | None = None
     most: float | None = None
     more: dict[str, Any] = field(default_factory=dict)
-
-
-def commit() -> str:
-    """Commit of the source tree that this module lies in; RYLE_COMMIT where that is no repository."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("RYLE_COMMIT", "unknown")
 
 
 def program() -> dict[str, Any]:

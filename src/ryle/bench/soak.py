@@ -22,9 +22,9 @@ from typing import Any
 
 from rich.console import Console
 
-from ryle.bench.results import commit
 from ryle.bench.traffic import Traffic
 from ryle.bench.traffic_account import Account, Second, Setting
+from ryle.version import commit
 
 GROWTH = 2.0  # MB by which a process may seem to grow
 _SETTLED = 60  # s after which memory is to stay as it is

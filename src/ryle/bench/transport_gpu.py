@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from ryle.bench.lossless import Trial, highest_lossless
-from ryle.bench.results import commit
 from ryle.bench.soak import in_words, line, summary
 from ryle.bench.traffic import Traffic
 from ryle.bench.traffic_account import Account, Second, Setting
 from ryle.bench.transport_gpu_check import check
 from ryle.bench.transport_gpu_look import cores_in_order, look, touch
+from ryle.version import commit
 
 BEGAN = time.monotonic()
 

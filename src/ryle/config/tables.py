@@ -53,6 +53,8 @@ class ObservationTable(Table):
         examples=['"2026-03-20T20:00:00Z"'],
     )
     duration: Duration | None = Field(None, gt=0, description="how much signal; until stopped if absent")
+    observer: str = Field("", max_length=64, description="who observes, in the files")
+    project: str = Field("", max_length=64, description="proposal or project code, in the files")
 
     @field_validator("sync_time", mode="before")
     @classmethod

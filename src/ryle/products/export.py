@@ -18,7 +18,9 @@ from astropy.time import Time
 from pyuvdata import UVData
 
 import ryle.array.earth  # noqa: F401  keeps astropy off the network
+from ryle.products import measurement_set, uvfits
 from ryle.products.metadata import AIPS_POLARIZATIONS
+from ryle.products.provenance import Provenance
 
 Format = Literal["ms", "uvfits", "miriad"]
 
@@ -106,13 +108,9 @@ def export(
             data = UVData()
             chosen = {} if polarization is None else {"polarizations": [polarization]}
             data.read(str(source), file_type="uvh5", **chosen)
+            provenance = Provenance.of(source, data)
             notes = [] if form == "miriad" else phase_if_unprojected(data)
-            if form == "ms":
-                data.write_ms(str(partial))
-            elif form == "uvfits":
-                data.write_uvfits(str(partial))
-            else:
-                data.write_miriad(str(partial))
+            notes += _write(data, form, partial, provenance)
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         _remove(partial)
         raise ExportError(f"{source} cannot be written as {form} to {target}: {error}") from error
@@ -120,6 +118,25 @@ def export(
     partial.rename(target)
     heard = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     return Exported(target, form, (*notes, *heard))
+
+
+def _write(data: UVData, form: Format, path: Path, provenance: Provenance) -> list[str]:
+    """Write one format with what pyuvdata leaves out; gives what to tell the user."""
+    if form == "ms":
+        measurement_set.number_from_zero(data)
+        data.write_ms(str(path))
+        measurement_set.finish(path, data, provenance)
+        unknown = measurement_set.unknown_observatory(data.telescope.name)
+        return [] if unknown is None else [unknown]
+    data.history = provenance.text
+    if form == "uvfits":
+        uvfits.centre_on_antennas(data)
+        data.write_uvfits(str(path))
+        uvfits.finish(path, data, provenance)
+    else:
+        measurement_set.number_from_zero(data)
+        data.write_miriad(str(path))
+    return []
 
 
 def polarizations(path: str | Path) -> list[str]:

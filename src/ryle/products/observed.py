@@ -12,6 +12,7 @@ import numpy as np
 
 from ryle import __version__
 from ryle.config import Observation
+from ryle.version import commit
 
 if TYPE_CHECKING:
     from ryle.products.metadata import ObservationMetadata
@@ -55,6 +56,7 @@ def metadata(observation: Observation) -> ObservationMetadata:
 
     place, array = location(observation), antennas(observation)
     centre = observation.phase_centre
+    said = {"observer": observation.observation.observer, "project": observation.observation.project}
     return ObservationMetadata(
         telescope=observation.array.name,
         location=place.earth_location,
@@ -74,7 +76,8 @@ def metadata(observation: Observation) -> ObservationMetadata:
         phase_centre=None
         if centre is None
         else PhaseCentre(centre.name, np.radians(centre.ra), np.radians(centre.dec)),
-        history=f"Correlated by Ryle {__version__}.",
+        history=f"Correlated by Ryle {__version__}, commit {commit()}, as {Path(observation.source).name} says.",
+        extra_keywords={name: text for name, text in said.items() if text},
         observation=json.dumps({"source": Path(observation.source).name, "toml": observation.text}),
     )
 
