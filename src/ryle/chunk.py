@@ -7,6 +7,7 @@ integer counts of ADC samples since ``sync_time``. None of them owns a thread, a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -296,6 +297,41 @@ class PacketChunk:
         return self.blocks * BLOCK
 
 
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """When what was summed was: exposures of several integrations add up to that of their sum.
+
+    Parameters
+    ----------
+    spectra : int
+        How long it is, in spectra.
+    moment : int
+        Twice the time of its centre, in spectra since sync, times its length.
+    """
+
+    spectra: int
+    moment: int
+
+    @classmethod
+    def of(cls, begin: int, end: int) -> Exposure:
+        """Make that of all spectra from `begin` to before `end`."""
+        return cls(end - begin, end**2 - begin**2)
+
+    @property
+    def centre(self) -> Fraction:
+        """Its centre in spectra since sync: of spectrum m alone m + ½."""
+        return Fraction(self.moment, 2 * self.spectra)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First spectrum and the one behind the last, of an exposure without a gap."""
+        begin = (self.moment // self.spectra - self.spectra) // 2
+        return begin, begin + self.spectra
+
+    def __add__(self, other: Exposure) -> Exposure:
+        return Exposure(self.spectra + other.spectra, self.moment + other.moment)
+
+
 @dataclass(slots=True)
 class Integration:
     """Visibilities of one integration over a run of channels: exact sums and what contributed to them.
@@ -314,6 +350,8 @@ class Integration:
         polarizations and ``a1 <= a2``.
     counts : ndarray of uint32, shape (channel group, product)
         Spectra that contributed to each product.
+    exposure : Exposure, optional
+        Of what was summed, from the first spectrum of which any input was there to the last; all of it if absent.
     """
 
     first_spectrum: int
@@ -321,6 +359,12 @@ class Integration:
     first_channel: int
     visibilities: NDArray[np.int64] | NDArray[np.float64]
     counts: NDArray[np.uint32]
+    exposure: Exposure | None = None
+
+    @property
+    def exposed(self) -> Exposure:
+        """Exposure, also of an integration that does not say it."""
+        return self.exposure or Exposure.of(self.first_spectrum, self.first_spectrum + self.spectra)
 
     @property
     def channels(self) -> int:

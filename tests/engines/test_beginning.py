@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from ryle.chunk import BLOCK, Integration, PacketChunk, PacketOrder, SpectraChunk
-from ryle.engines.beginning import Joining, WholeBand
+from ryle.engines.beginning import Joining, WholeBand, spectra_there
 
 ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 BLOCKS, INPUTS, GROUPS = 10, 6, 3  # of an integration; of the array; packets of a block
+
+
+ALL_BITS = (1 << 64) - 1
 
 
 def rows(first, blocks, since):
@@ -44,6 +47,15 @@ def packets(first, blocks, since):
         np.zeros(INPUTS, np.uint8),
     )
     return PacketChunk(first, np.zeros((present.size, 64), np.uint8), present.reshape(-1).astype(np.uint8), order)
+
+
+@pytest.mark.parametrize("make", [rows, packets])
+def test_spectra_there(make):
+    """Of any input: the earliest begins at block 20¼ with packets, at bit 40 of block 20 with words."""
+    chunk = make(20, 3, [21, 21, 20.25, 20.25, 1000, 1000])
+    first = 16 if make is packets else 40
+    assert [spectra_there(chunk, b) for b in range(3)] == [ALL_BITS << first & ALL_BITS, ALL_BITS, ALL_BITS]
+    assert spectra_there(make(3, 1, [1000] * 6), 0) == 0
 
 
 @pytest.mark.parametrize("make", [rows, packets])

@@ -2,12 +2,13 @@
 
 import threading
 import time
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
 import pytest
 
-from ryle.chunk import Integration
+from ryle.chunk import Exposure, Integration
 from ryle.engines.write_file import WriteFile
 from ryle.products.observed import metadata
 from ryle.products.uvh5 import UVH5Writer
@@ -85,7 +86,8 @@ def packets_of(o, part):
     m = SumMap(o)
     payload = part.visibilities.astype(">i8").tobytes() + part.counts.astype(">u4").tobytes()
     fields = {"timestamp": part.first_spectrum * o.step, "frequency": part.first_channel, "spectra": part.spectra}
-    fields["xeng_counts"] = part.visibilities.nbytes
+    begin, end = (edge - part.first_spectrum for edge in part.exposed.span)
+    fields |= {"xeng_counts": part.visibilities.nbytes, "begin": begin, "end": end}
     return build_heap(m.plan.format, fields, payload, o.network.packet_size)
 
 
@@ -156,6 +158,40 @@ def test_joins_the_band_in_any_order(o, rng):
     for i in got:
         assert_whole(o, i, sent[i.first_spectrum // o.integration_spectra])
     assert (counts.late, counts.missing, counts.duplicate) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "span"),
+    [
+        ([(3, 40), (2, 39), (3, 41)], (2, 41)),  # what all of them have
+        ([(3, 40), None, (3, 40)], (3, 40)),  # one did not come
+        ([(0, 64)] * 3, (0, 64)),
+        ([(0, 0)] * 3, (0, 64)),  # nobody knows
+        ([(3, 40), (0, 65), (7, 7)], (3, 40)),  # what cannot be
+        ([(3, 12)] * 3, (0, 64)),  # less than was counted
+    ],
+)
+def test_exposure_is_what_x_engines_say(o, said, span):
+    m, begin, end = SumMap(o), *span
+    bytes_of_sums = 16 * o.substream_channels * o.products
+    data = np.zeros((SUBSTREAMS, bytes_of_sums + 4 * o.groups * o.products), np.uint8)
+    data[:, bytes_of_sums:].view(">u4")[...] = 30
+    notes = np.array([(0, 0) if s is None else s for s in said], np.uint64).reshape(SUBSTREAMS, 1, 2)
+    present = np.repeat([[s is not None] for s in said], len(m.plan.parts), axis=1).astype(np.uint8)
+    block = SimpleNamespace(data=data, planes={"present": present, "notes": notes}, start=5 * 64 * o.step)
+    (got,) = m.given(block)
+    assert got.exposed.span == (320 + begin, 320 + end)
+
+
+def test_spans_travel_to_the_catcher(o, rng):
+    """In every packet, so that one is enough."""
+    sent = heaps(o, rng, (4, 5))
+    for value in sent[5]:
+        value.counts = np.minimum(value.counts, 20)
+        value.exposure = Exposure.of(5 * 64 + 11, 5 * 64 + 31)
+    packets = [p for values in sent.values() for v in values for p in packets_of(o, v)]
+    got, _, _ = caught(o, packets[:-2])
+    assert [i.exposed.span for i in got] == [(256, 320), (331, 351)]
 
 
 def test_an_x_engine_that_is_missing(o, rng):
@@ -243,7 +279,7 @@ def test_x_engines_that_are_behind_are_waited_for(o, rng):
 
 
 def test_the_files_values(o, rng, tmp_path):
-    """A real file: averages, and nsamples of 0 with flags where packets were lost."""
+    """A real file: averages, nsamples of 0 where packets were lost, and flags where less than half was there."""
     sent = heaps(o, rng, (4, 5))
     parts = len(SumMap(o).plan.parts)
     there = {k: rng.random((SUBSTREAMS, parts)) > 0.2 for k in sent}
@@ -259,7 +295,7 @@ def test_the_files_values(o, rng, tmp_path):
         assert engine.wait(60) and write.integrations == 2
     with h5py.File(path) as file:
         samples, flags = file["Data/nsamples"][...], file["Data/flags"][...]
-    assert np.array_equal(flags, samples == 0)
+    assert np.array_equal(flags, np.rint(samples * o.integration_spectra) < o.integration_spectra / 2)
     for k, ours in zip(sent, samples.reshape(2, -1, *samples.shape[1:]), strict=True):
         _, counts = each(o, sent[k], there[k])
         assert np.isclose(np.sort(ours.ravel()), np.sort(np.ravel(counts) / o.integration_spectra)).all()

@@ -169,10 +169,17 @@ def test_two_stations_fringe_where_they_should(tmp_path, complex_samples, bits, 
         times, vis, weight, frequency = read(result.file)
         assert len(times) == result.integrations >= 13
         assert (np.diff(frequency) > 0).all()
-        # Times, through the leap second.
-        middle = (np.arange(len(times)) * spectra * step + step * (spectra + taps - 1) / 2) / RATE
+        # Times, through the leap second, and lengths: the first and the last integration are what there was of them.
+        bounds = np.arange(len(times) + 1) * spectra * step
+        begin, end = np.maximum(bounds[:-1], 800), np.minimum(bounds[1:], waves.shape[-1] - step * (taps - 1))
+        middle = ((begin + end) / 2 + step * (taps - 1) / 2) / RATE
         truth = (Time("2016-12-31T23:59:59.9", scale="utc").tai + TimeDelta(middle, format="sec")).utc
-        assert np.abs(times - truth.jd).max() * 86400 < 1e-4
+        off, least = np.abs(times - truth.jd) * 86400, (1600 + 50 + 2 * step) / RATE  # a packet, and delays
+        assert off[1:-1].max() < 1e-4 and max(off[0], off[-1]) < least < (bounds[-1] - end[-1]) / RATE / 4
+        with h5py.File(result.file) as file:
+            lengths = file["Header/integration_time"][()].reshape(len(times), -1)
+        assert (lengths[1:-1] == spectra * step / RATE).all() and (lengths == lengths[:, :1]).all()
+        assert np.abs(lengths[[0, -1], 0] - (end - begin)[[0, -1]] / RATE).max() < 2 * least
         # Fringes: the source is tracked, so that every phase is zero, in time and over the band.
         used = slice(2, -2)
         for pol in (0, 1):  # the parallel hands
@@ -185,7 +192,6 @@ def test_two_stations_fringe_where_they_should(tmp_path, complex_samples, bits, 
             slope = np.angle((mean[1:] * mean[:-1].conj()).sum()) / (2 * np.pi * (frequency[1] - frequency[0]))
             assert abs(slope) * RATE < 0.02  # samples
         # Weights: B starts late, A has a gap.
-        bounds = np.arange(len(times) + 1) * spectra * step
         window = step * taps
         for pair, starts in (("AA", 800), ("BB", 12000 - float(CLOCK)), ("AB", 12000 - float(CLOCK))):
             bad = [(-(10**9), starts)] + ([gap] if "A" in pair else [])

@@ -340,6 +340,11 @@ def test_summing_is_exact(rng):
         given += summing.flush()
         assert [g.first_spectrum - phase for g in given] == [0, 400, 1200] and {g.spectra for g in given} == {400}
         for whole, of in zip(given, ((0, 2), (2, 5), (5, 7)), strict=True):
+            exposures = [parts[i].exposed for i in range(*of)]
+            lengths, middles = zip(*((e.spectra, float(e.centre)) for e in exposures), strict=True)
+            assert whole.exposed.spectra == sum(lengths)
+            assert float(whole.exposed.centre) == pytest.approx(np.average(middles, weights=lengths), rel=1e-12)
+        for whole, of in zip(given, ((0, 2), (2, 5), (5, 7)), strict=True):
             np.testing.assert_array_equal(whole.visibilities, sum(v for v, _ in copies[slice(*of)]))
             np.testing.assert_array_equal(whole.counts, sum(c for _, c in copies[slice(*of)]))
     with pytest.raises(ValueError, match="no multiple"):

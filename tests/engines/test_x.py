@@ -77,6 +77,21 @@ def test_aligned_however_the_blocks_come(engine, blocks, lengths, first):
     assert engine.late_blocks == 0 and not list(engine.flush())
 
 
+def test_exposure_is_what_was_there(engine, blocks):
+    """From the first spectrum of any input to the last, whatever is missing between; of nothing there is none."""
+    valid = np.zeros((GROUPS, 4 * BLOCKS, 6), np.uint64)
+    valid[1, 1, 4] = 1 << 9 | 1 << 3  # one integration: from one spectrum to the next but six
+    valid[:, 3:6] = ~np.uint64(0)  # all of one
+    valid[0, 8, 2] = 1 << 63  # one spectrum: its last
+    valid[0, 9, 1], valid[1, 11, 5] = 1 << 62, 1 << 1  # of different inputs, before and after a gap
+    chunk = blocks(0, 4 * BLOCKS, valid)
+    for lengths in ([12], [1] * 12, [5, 2, 5]):
+        got = [i for part in split(chunk, lengths) for i in engine.push(part)]
+        found = [i.exposed.span for i in got]
+        assert found == [(67, 74), (192, 384), (575, 576), (638, 706)], lengths
+        engine._next = 0  # the same again
+
+
 def test_a_gap_closes_an_integration(engine, blocks):
     """Blocks that never come count as missing, integrations of which none comes are not given."""
     a, b = blocks(1, 1), blocks(20, 4)

@@ -14,7 +14,7 @@ import pytest
 from astropy.time import Time
 from pyuvdata import UVData
 
-from ryle.chunk import Integration
+from ryle.chunk import Exposure, Integration
 from ryle.products.metadata import AIPS_POLARIZATIONS, PhaseCentre
 from ryle.products.uvh5 import UVH5Error, UVH5Writer, recover
 
@@ -92,6 +92,37 @@ def test_times_are_midpoints(tmp_path, synthetic, rng):
     want = [1767225600.25 + (16 * m0 + 8 * (4_000_000 + 3)) / 64e6 for m0 in (0, 4_000_000, 12_000_000)]
     assert (np.unique(data.time_array) - 2440587.5) * 86400 == pytest.approx(want, abs=1e-4)
     assert data.integration_time == pytest.approx(1.0)
+
+
+def test_a_remnant_has_its_own_time_and_length(tmp_path, synthetic, rng):
+    """Time, exposure, uvw and nsamples are of what was there; flags are of the part of the whole that this is."""
+    positions = synthetic.enu(3, rng)
+    meta = synthetic.metadata(positions, channels=8, min_fraction=0.5)  # 4 000 000 spectra are a second
+    counts = np.full((2, meta.products), 1_500_000, np.uint32)
+    counts[1] = 2_000_000
+    whole = synthetic.random_integration(meta, rng, 0, 4_000_000)
+    whole.counts[...] = 4_000_000
+    rest = synthetic.random_integration(meta, rng, 4_000_000, 4_000_000)
+    rest.counts, rest.exposure = counts, Exposure.of(5_000_000, 7_000_000)
+    with UVH5Writer(tmp_path / "a.uvh5", meta) as writer:
+        writer.append(whole)
+        writer.append(rest)
+        little = synthetic.random_integration(meta, rng, 8_000_000, 4_000_000)
+        little.counts[...], little.exposure = 40_000, Exposure.of(11_960_000, 12_000_000)
+        writer.append(little)
+    data = read(tmp_path / "a.uvh5")
+    times, first = np.unique(data.time_array, return_index=True)
+    after = 8 * 3 / 64e6  # the windows of a spectrum reach 3 steps on
+    want = [1767225600.25 + s + after for s in (0.5, 1.5, 2.995)]
+    assert (times - 2440587.5) * 86400 == pytest.approx(want, abs=25e-6)
+    assert data.integration_time[first] == pytest.approx([1, 0.5, 0.01], rel=1e-12)
+    uvw = data.uvw_array.copy()
+    data.set_uvws_from_antenna_positions()
+    assert uvw == pytest.approx(data.uvw_array, abs=1e-6)
+    samples, flags = (a.reshape(3, -1, 8, 4) for a in (data.nsample_array, data.flag_array))
+    assert (samples[0] == 1).all() and (samples[1, :, :4] == 0.75).all() and (samples[1:, :, 4:] == 1).all()
+    assert not flags[0].any() and flags[1, :, :4].all() and not flags[1, :, 4:].any() and flags[2].all()
+    assert np.abs(data.data_array.reshape(3, -1, 8, 4)[1:]).min(axis=(1, 2, 3)).max() > 0  # what is flagged is kept
 
 
 @pytest.mark.parametrize(
@@ -385,7 +416,7 @@ def test_recover_refuses_what_is_not_a_visibility_file(tmp_path):
 def test_ctrl_c_within_an_integration_leaves_the_earlier_ones(tmp_path, synthetic, rng, monkeypatch):
     meta = synthetic.metadata(synthetic.enu(3, rng))
 
-    def interrupted(parts):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), UVH5Writer(tmp_path / "a.uvh5", meta) as writer:

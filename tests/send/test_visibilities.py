@@ -11,7 +11,7 @@ import pytest
 import received
 import spead2_oracle
 from received import RecordedLink
-from ryle.chunk import Integration
+from ryle.chunk import Exposure, Integration
 from ryle.config import changed
 from ryle.config.simulation import FaultsTable
 from ryle.receive.sums import SumMap
@@ -90,6 +90,7 @@ def test_round_trip(observe, steady, rng):
 def test_wire(observe, rng):
     o = observe(antennas=2, pols=["x"], channels=8, sub=4, spectra=8)
     i = integration(rng, o, 3, 1)
+    i.exposure = Exposure.of(3 * o.integration_spectra + 8, 3 * o.integration_spectra + 40)
     for layout in ("native", "meerkat"):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             e = o.network.visibilities
@@ -99,7 +100,8 @@ def test_wire(observe, rng):
             packet = s.recv(65536)
         if layout == "native":
             payload = i.visibilities.astype(">i8").tobytes() + i.counts.astype(">u4").tobytes()
-            pointers = [(0x1600, 3 * o.integration_spectra * o.step), (0x4103, 4), (0x4104, o.integration_spectra)]
+            spectra = o.integration_spectra
+            pointers = [(0x1600, 3 * spectra * o.step), (0x4103, 4), (0x4104, spectra), (0x4105, 8), (0x4106, 40)]
             arrays = [0x1801 << 48, 0x1802 << 48 | i.visibilities.nbytes]
         else:
             payload = meerkat_values(i).astype("<i4").tobytes()

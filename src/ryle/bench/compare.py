@@ -197,7 +197,10 @@ class _Read:
             self.flags: NDArray[np.bool_] = file["Data/flags"][()]
             self.nsamples: NDArray[np.float64] = file["Data/nsamples"][()].astype(np.float64)
             width = float(np.atleast_1d(header["channel_width"][()])[0])
-            self.spectra = round(float(header["integration_time"][0]) * width)
+            # Of each row: of an integration of which less was there, fewer.
+            self.spectra: NDArray[np.float64] = np.rint(header["integration_time"][()] * width)[
+                :, np.newaxis, np.newaxis
+            ]
             written = tomllib.loads(json.loads(file["Ryle/observation"][()])["toml"])
         if not len(self.data):
             raise ValueError(f"{path} holds no integration")

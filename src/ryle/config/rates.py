@@ -16,7 +16,7 @@ from ryle.config.observation import Observation
 ETHERNET = 38
 UDP = 8
 #: Item pointers of a packet: heap counter, size, offset, payload length, and those of the heap's own items.
-SPECTRA_ITEMS, VISIBILITY_ITEMS = 8, 9
+SPECTRA_ITEMS, VISIBILITY_ITEMS = 8, 11
 #: Header of CASPER's visibility packets: six words. Integrations that the catcher has memory for as they come.
 CASPER_HEADER, DUMPS = 48, 8
 #: Header of Ryle's packets of rows (wire/formats/ryle_rows.toml).

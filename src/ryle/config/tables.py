@@ -418,6 +418,12 @@ class OutputTable(Table):
     formats: list[Literal["uvh5", "ms", "uvfits", "miriad"]] = Field(
         ["uvh5"], description="of the visibilities; all but uvh5 are exported from it at the end"
     )
+    min_fraction: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="of an integration that must have contributed to a visibility; with less it is kept and flagged",
+    )
     split_polarizations: bool = Field(False, description="one MIRIAD dataset for each polarization product")
     pictures: bool = Field(False, description="draw bandpass, fringes, losses and the like at the end")
 

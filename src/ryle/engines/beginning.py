@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk
+from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk, valid_words
 
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
@@ -31,6 +31,16 @@ def heard(chunk: SpectraChunk | PacketChunk) -> tuple[NDArray[np.bool_], NDArray
         != 0
     )
     return there.any(axis=(1, 2)), there.all(axis=(1, 2))
+
+
+def spectra_there(chunk: SpectraChunk | PacketChunk, block: int) -> int:
+    """Say which spectra of a block any input has in any channel, as bits, the first least significant."""
+    if isinstance(chunk, SpectraChunk):
+        return int(np.bitwise_or.reduce(chunk.valid[:, block], axis=None))
+    order = chunk.order
+    rows = order.spectrum_rows[block * BLOCK : (block + 1) * BLOCK, np.newaxis, np.newaxis]
+    there = chunk.present[rows + np.unique(order.channel_rows)[:, np.newaxis] + np.unique(order.input_rows)] != 0
+    return int(valid_words(there.any(axis=(1, 2))[np.newaxis])[0, 0])
 
 
 class Joining:

@@ -20,7 +20,8 @@ def _each_channel(counts: NDArray[np.uint32], other: NDArray[np.uint32]) -> NDAr
 class Summing:
     """Sums integrations over stretches that begin at multiples of their length since sync; exact, as they are integers.
 
-    One that is missing leaves a gap that `Integration.counts` tells: what is given is as long as ever.
+    One that is missing leaves a gap that `Integration.counts` tells: what is given is as long as ever, but its
+    exposure is that of what came.
 
     Parameters
     ----------
@@ -53,11 +54,12 @@ class Summing:
         if self._open is not None and self._open.first_spectrum != first:
             yield from self.flush()
         if self._open is None:
-            self._open = replace(part, first_spectrum=first, spectra=self._spectra)
+            self._open = replace(part, first_spectrum=first, spectra=self._spectra, exposure=part.exposed)
             if part.spectra < self._spectra:
                 self._open.visibilities, self._open.counts = part.visibilities.copy(), part.counts.copy()
         else:
             self._open.visibilities += part.visibilities
+            self._open.exposure = self._open.exposed + part.exposed
             counts, more = self._open.counts, part.counts
             self._open.counts = _each_channel(counts, more) + _each_channel(more, counts)
         if part.first_spectrum + part.spectra == first + self._spectra:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk
+from ryle.chunk import BLOCK, Exposure, Integration, PacketChunk, SpectraChunk
 from ryle.config import Observation
 from ryle.correlate import CorrelatorConfig, make_correlator
-from ryle.engines.beginning import Joining, WholeBand
+from ryle.engines.beginning import Joining, WholeBand, spectra_there
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.write_file import WriteFile
 from ryle.receive.entrance import Entrance, MappedEntrance
@@ -58,6 +58,7 @@ class XEngine:
         self._correlator = make_correlator(config, backend, **options)
         self._open: int | None = None  # index since sync of the integration being summed
         self._next = 0  # index of the first integration that has not been given
+        self._seen: tuple[int, int] | None = None  # spectra since sync that the open one has: the first, past the last
         self._joining = Joining(self._blocks) if whole_first else None
         self._begin: int | None = None if whole_first else 0  # index of the first that could be whole
         #: Blocks dropped because their integration had been given already, and because it had begun before the first.
@@ -104,9 +105,22 @@ class XEngine:
                 yield from self.flush()
             self._open = index
             self._correlator.accumulate(chunk, block, count)
+            self._see(chunk, block, count)
             block += count
         if self._open is not None and chunk.first_block + chunk.blocks == (self._open + 1) * self._blocks:
             yield from self.flush()
+
+    def _see(self, chunk: SpectraChunk | PacketChunk, block: int, count: int) -> None:
+        """Note the first and the last spectrum that anything was there of."""
+        for b in range(block, block + count) if self._seen is None else ():
+            if there := spectra_there(chunk, b):
+                at = (chunk.first_block + b) * BLOCK
+                self._seen = at + (there & -there).bit_length() - 1, 0
+                break
+        for b in range(block + count - 1, block - 1, -1) if self._seen is not None else ():
+            if there := spectra_there(chunk, b):
+                self._seen = self._seen[0], (chunk.first_block + b) * BLOCK + there.bit_length()
+                break
 
     def flush(self) -> Iterator[Integration]:
         """Give the integration that is open, as it is, unless it is empty."""
@@ -114,6 +128,7 @@ class XEngine:
             return
         index, first = self._open, self._open * self._spectra
         self._next, self._open = index + 1, None
+        seen, self._seen = self._seen, None
         if self._joining is not None:
             if not self._joining.whole(index):
                 self.early_blocks += self._blocks
@@ -124,6 +139,7 @@ class XEngine:
             self._room = self.take_room()
         integration = self._correlator.read(first, self._spectra, self.first_channel, self._room)
         self._correlator.reset()
+        integration.exposure = None if seen is None else Exposure.of(*seen)
         if integration.counts.any():
             self._room = None
             yield integration

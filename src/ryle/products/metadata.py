@@ -17,6 +17,7 @@ from astropy.time import Time
 from numpy.typing import NDArray
 
 from ryle.array.time import SyncTime
+from ryle.chunk import Exposure
 
 #: AIPS numbers of polarization products, first feed of the product first (AIPS memo 117).
 AIPS_POLARIZATIONS = {"rr": -1, "ll": -2, "rl": -3, "lr": -4, "xx": -5, "yy": -6, "xy": -7, "yx": -8}
@@ -95,6 +96,8 @@ class ObservationMetadata:
         Name of the correlator.
     history : str
         Free text.
+    min_fraction : float
+        Data to which a smaller part of an integration contributed are flagged, 0 to 1.
     observation : str
         The observation file, as JSON; kept in the file under ``/Ryle/observation``.
     extra_keywords : dict
@@ -127,6 +130,7 @@ class ObservationMetadata:
     antenna_diameters: tuple[float, ...] | None = None
     instrument: str = "Ryle"
     history: str = ""
+    min_fraction: float = 0.0
     observation: str = ""
     extra_keywords: dict[str, str | int | float | bool] = field(default_factory=dict)
     clock: SyncTime = field(init=False, repr=False)
@@ -201,6 +205,7 @@ class ObservationMetadata:
         )
         require(self.mount in MOUNTS, "mount", f"one of {', '.join(MOUNTS)}")
         require(self.pol_convention in ("sum", "avg"), "pol_convention", "'sum' or 'avg'")
+        require(0 <= self.min_fraction <= 1, "min_fraction", "from 0 to 1")
         require(self.vis_units in ("uncalib", "Jy", "K str"), "vis_units", "'uncalib', 'Jy' or 'K str'")
         require(
             self.antenna_diameters is None
@@ -252,6 +257,10 @@ class ObservationMetadata:
         """
         return self.clock.instant(sample)
 
+    def centre(self, exposure: Exposure) -> Time:
+        """UTC at the centre of an exposure; the windows of its spectra reach T − 1 steps beyond it."""
+        return self.time(self.spectrum_samples * (exposure.centre + Fraction(self.taps - 1, 2)))
+
     def midpoint(self, first_spectrum: int, spectra: int) -> Time:
         """UTC at the centre of an integration: t0 + step (M + T − 1)/2 samples (DESIGN "Time").
 
@@ -262,8 +271,7 @@ class ObservationMetadata:
         spectra : int
             Length of the integration.
         """
-        step = self.spectrum_samples
-        return self.time(first_spectrum * step + Fraction(step * (spectra + self.taps - 1), 2))
+        return self.centre(Exposure.of(first_spectrum, first_spectrum + spectra))
 
     def duration(self, spectra: int) -> float:
         """Length in seconds of an integration of so many spectra."""

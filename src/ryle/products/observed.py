@@ -78,6 +78,7 @@ def metadata(observation: Observation) -> ObservationMetadata:
         else PhaseCentre(centre.name, np.radians(centre.ra), np.radians(centre.dec)),
         history=f"Correlated by Ryle {__version__}, commit {commit()}, as {Path(observation.source).name} says.",
         extra_keywords={name: text for name, text in said.items() if text},
+        min_fraction=observation.output.min_fraction,
         observation=json.dumps({"source": Path(observation.source).name, "toml": observation.text}),
     )
 

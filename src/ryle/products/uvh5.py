@@ -2,13 +2,16 @@
 
 The layout is UVH5 1.2 (pyuvdata memo "UVH5 file format"). Rows (a, b) have a <= b by antenna number and hold
 conj(X_a)·X_b with uvw = r_b − r_a, autocorrelations included; a source at (l, m) gives e^{+2πi(ul+vm+w(n−1))f/c}.
-Visibilities are sums divided by the number of spectra summed; ``nsamples`` is the fraction of the integration that was
-valid, and what nobody contributed to is zero, flagged, with ``nsamples`` 0. The group ``/Ryle``, which other readers
+Visibilities are sums divided by the number of spectra summed. Time and length of an integration are those of its
+exposure, from the first spectrum that was there to the last; ``nsamples`` is the fraction of that which contributed.
+What nobody contributed to is zero, flagged, with ``nsamples`` 0; of what less than `ObservationMetadata.min_fraction`
+of the integration contributed to, the flag alone says so. The group ``/Ryle``, which other readers
 pass over, keeps the observation file and the arrays given to `UVH5Writer.record`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +20,7 @@ from typing import Any, NoReturn
 import h5py
 import numpy as np
 
-from ryle.chunk import Integration
+from ryle.chunk import Exposure, Integration
 from ryle.products.journal import JournaledFile, journal_path, replay
 from ryle.products.metadata import ObservationMetadata
 from ryle.products.projection import project
@@ -137,8 +140,9 @@ class UVH5Writer:
         parts = [pieces] if isinstance(pieces, Integration) else list(pieces)
         self._check(parts)
         try:
-            self._write_header_rows(parts[0])
-            self._write_data(parts)
+            exposure = max((part.exposed for part in parts), key=lambda each: each.spectra)
+            self._write_header_rows(exposure)
+            self._write_data(parts, exposure.spectra)
             self._commit()
         except BaseException as error:  # Ctrl-C too: half an integration must never be committed
             self._fail(error)
@@ -226,22 +230,22 @@ class UVH5Writer:
                     f"counts have shape {part.counts.shape}; they need (group, {meta.products}), "
                     f"the number of groups dividing {channels} channels"
                 )
-            if part.counts.size and int(part.counts.max()) > part.spectra:
-                raise ValueError(f"counts reach {part.counts.max()} in an integration of {part.spectra} spectra")
+            if part.counts.size and int(part.counts.max()) > part.exposed.spectra:
+                raise ValueError(f"counts reach {part.counts.max()} in an exposure of {part.exposed.spectra} spectra")
             if taken[first : first + channels].any():
                 raise ValueError(f"channels {first} to {first + channels - 1} came in more than one piece")
             taken[first : first + channels] = True
 
-    def _write_header_rows(self, head: Integration) -> None:
+    def _write_header_rows(self, exposure: Exposure) -> None:
         assert self._file is not None
         header = self._file["Header"]
-        time = self.metadata.midpoint(head.first_spectrum, head.spectra)
+        time = self.metadata.centre(exposure)
         projection = project(self.metadata, time, self._rows.antenna_1, self._rows.antenna_2)
         rows = self._rows.antenna_1.size
         start = self._integrations * rows
         columns: Mapping[str, Any] = {
             "time_array": time.utc.jd,
-            "integration_time": self.metadata.duration(head.spectra),
+            "integration_time": self.metadata.duration(exposure.spectra),
             "lst_array": projection.lst,
             "uvw_array": projection.uvw,
             "ant_1_array": self._rows.antenna_1,
@@ -257,11 +261,12 @@ class UVH5Writer:
         header["Ntimes"][()] = self._integrations + 1
         header["Nblts"][()] = (self._integrations + 1) * rows
 
-    def _write_data(self, parts: Sequence[Integration]) -> None:
+    def _write_data(self, parts: Sequence[Integration], exposed: int) -> None:
         assert self._file is not None
         group = self._file["Data"]
         baselines, polarizations = self._rows.product.shape
-        channels, spectra = self.metadata.channels, parts[0].spectra
+        channels = self.metadata.channels
+        least = max(1, math.ceil(self.metadata.min_fraction * parts[0].spectra))
         start = self._integrations * baselines
         for name in ("visdata", "flags", "nsamples"):
             group[name].resize(start + baselines, axis=0)
@@ -271,7 +276,7 @@ class UVH5Writer:
             rows = slice(low, min(low + slab, baselines))
             product, sign = self._rows.product[rows], self._rows.sign[rows, np.newaxis]
             vis = np.zeros((product.shape[0], channels, polarizations, 2), np.float32)
-            nsamples = np.zeros(vis.shape[:3], np.float32)
+            nsamples, flags = np.zeros(vis.shape[:3], np.float32), np.ones(vis.shape[:3], bool)
             for part in parts:
                 # Shapes here: (channel, row, polarization); each channel group's counts hold for a run of channels.
                 counts = part.counts[:, product].repeat(part.channels // part.counts.shape[0], axis=0)
@@ -280,13 +285,14 @@ class UVH5Writer:
                 for component, factor in ((0, scale), (1, scale * sign)):
                     sums = part.visibilities[:, product, component]
                     np.multiply(sums, factor, out=vis[:, here, :, component].transpose(1, 0, 2), casting="same_kind")
-                nsamples[:, here] = (counts / spectra).transpose(1, 0, 2)
+                nsamples[:, here] = (counts / exposed).transpose(1, 0, 2)
+                flags[:, here] = (counts < least).transpose(1, 0, 2)
             if self.metadata.sideband < 0:
-                vis, nsamples = np.ascontiguousarray(vis[:, ::-1]), np.ascontiguousarray(nsamples[:, ::-1])
+                vis, nsamples, flags = (np.ascontiguousarray(each[:, ::-1]) for each in (vis, nsamples, flags))
             to = slice(start + rows.start, start + rows.stop)
             group["visdata"][to] = vis.view(np.complex64)[..., 0]
             group["nsamples"][to] = nsamples
-            group["flags"][to] = nsamples == 0
+            group["flags"][to] = flags
             self._raw.check()
 
     def _commit(self) -> None:

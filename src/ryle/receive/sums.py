@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.chunk import Integration
+from ryle.chunk import Exposure, Integration
 from ryle.config import Observation
 from ryle.config.observation import SPARE_CHUNKS
 from ryle.receive.assembly import Plan
@@ -77,6 +77,7 @@ class SumMap:
             skew=apart * whole if timed else None,
             linger=0.0,
             parts=heap,
+            notes=("begin", "end"),
             waits=waits,
             silence=silence_after(o, max(o.integration_time, _burst(o))) if timed else 0.0,
             rate=arrival_rate(o) if timed else 0.0,
@@ -97,7 +98,16 @@ class SumMap:
         counts = counts.reshape(self._substreams * self._groups, self._products)
         if not present.all():
             sums, counts = self._without_lost(sums, counts, present)
-        return [Integration(block.start // self._step, self._spectra, 0, sums, counts)]
+        first = block.start // self._step
+        exposure = self._exposure(first, block.planes["notes"].reshape(self._substreams, 2), int(counts.max()))
+        return [Integration(first, self._spectra, 0, sums, counts, exposure)]
+
+    def _exposure(self, first: int, notes: NDArray[np.uint64], most: int) -> Exposure | None:
+        """Join what X-engines say that they summed; None if none says so, or no less than they counted."""
+        said = notes[(notes[:, 0] < notes[:, 1]) & (notes[:, 1] <= self._spectra)].astype(np.int64)
+        if not len(said) or (end := int(said[:, 1].max())) - (begin := int(said[:, 0].min())) < most:
+            return None
+        return Exposure.of(first + begin, first + end)
 
     def _without_lost(
         self, sums: NDArray[np.int64], counts: NDArray[np.uint32], present: NDArray[np.bool_]

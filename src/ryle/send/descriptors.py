@@ -59,6 +59,8 @@ def visibility_items(o: Observation, layout: str) -> spead2.send.ItemGroup:
         group.add_item(spead.XENG_RAW, "xeng_raw", "Integrated baseline correlation products", shape, "<i4")
         return group
     group.add_item(spead.SPECTRA, "spectra", "Length of the integration", (), format=_IMMEDIATE)
+    group.add_item(spead.BEGIN, "begin", "First spectrum summed, from the timestamp", (), format=_IMMEDIATE)
+    group.add_item(spead.END, "end", "Spectrum behind the last summed", (), format=_IMMEDIATE)
     group.add_item(spead.XENG_SUMS, "xeng_sums", "Sums of products", shape, ">i8")
     counts = (o.groups, o.products)
     group.add_item(spead.XENG_COUNTS, "xeng_counts", "Spectra summed: channel group, product", counts, ">u4")

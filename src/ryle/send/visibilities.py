@@ -80,7 +80,7 @@ class VisibilitySender(HeapSender):
         #: Bytes a second that are offered; 0 if not paced.
         self.rate = max(_LEAST_RATE, usual) if rate is None else rate
         self._out = self._open(
-            [o.network.visibilities], o.network, o.network.packet_size + spead.preamble(5), self.rate
+            [o.network.visibilities], o.network, o.network.packet_size + spead.preamble(7), self.rate
         )
         #: Heaps sent so far.
         self.sent = 0
@@ -106,8 +106,11 @@ class VisibilitySender(HeapSender):
             spead.immediate(spead.FREQUENCY, np.array(i.first_channel, ">u8")),
         ]
         if self._layout == "native":
+            begin, end = i.exposed.span
             items += [
                 spead.immediate(spead.SPECTRA, np.array(i.spectra, ">u8")),
+                spead.immediate(spead.BEGIN, np.array(begin - i.first_spectrum, ">u8")),
+                spead.immediate(spead.END, np.array(end - i.first_spectrum, ">u8")),
                 spead.array(spead.XENG_SUMS, i.visibilities.astype(">i8")),
                 spead.array(spead.XENG_COUNTS, i.counts.astype(">u4")),
             ]

@@ -9,7 +9,7 @@ heap          immediates, in order                                   array items
 digitizer     timestamp, digitiser_id, status                        adc_samples: packed big-endian samples
 F (spectra)   timestamp, feng_id (antenna), frequency                feng_raw int8 [channel][spectrum][pol][re,im];
                                                                      feng_valid, if some spectra are invalid
-X (native)    timestamp, frequency, spectra                          xeng_sums int64 [channel][product][re,im];
+X (native)    timestamp, frequency, spectra, begin, end              xeng_sums int64 [channel][product][re,im];
                                                                      xeng_counts uint32 [channel group][product]
 X (MeerKAT)   timestamp, frequency                                   xeng_raw int32 [channel][product][re,im]
 ============  =====================================================  =============================================
@@ -36,6 +36,8 @@ ADC_SAMPLES = 0x3300
 FENG_ID = 0x4101
 FREQUENCY = 0x4103
 SPECTRA = 0x4104
+BEGIN = 0x4105
+END = 0x4106
 FENG_RAW = 0x4300
 FENG_VALID = 0x4301
 XENG_RAW = 0x1800

@@ -50,7 +50,7 @@ class VisibilityFile:
         self.antenna_2: NDArray[np.int64] = header["ant_2_array"][()]
         jd, self.row_time = np.unique(header["time_array"][()], return_inverse=True)
         self.times: NDArray[np.float64] = (jd - 2440587.5) * 86400  # Unix seconds
-        self.integration_time = float(header["integration_time"][0])
+        self.integration_time = float(header["integration_time"][()].max())  # of one that is whole
         self.uvw: NDArray[np.float64] = header["uvw_array"][()]
         numbers = [int(k) for k in header["antenna_numbers"][()]]
         names = [name.decode() for name in header["antenna_names"][()]]
