@@ -112,15 +112,18 @@ class XEngine:
 
     def _see(self, chunk: SpectraChunk | PacketChunk, block: int, count: int) -> None:
         """Note the first and the last spectrum that anything was there of."""
-        for b in range(block, block + count) if self._seen is None else ():
-            if there := spectra_there(chunk, b):
-                at = (chunk.first_block + b) * BLOCK
-                self._seen = at + (there & -there).bit_length() - 1, 0
-                break
-        for b in range(block + count - 1, block - 1, -1) if self._seen is not None else ():
-            if there := spectra_there(chunk, b):
-                self._seen = self._seen[0], (chunk.first_block + b) * BLOCK + there.bit_length()
-                break
+
+        def nearest(blocks: range) -> tuple[int, int] | None:
+            found = ((chunk.first_block + b, spectra_there(chunk, b)) for b in blocks)
+            return next((each for each in found if each[1]), None)
+
+        if (last := nearest(range(block + count - 1, block - 1, -1))) is None:
+            return
+        end = last[0] * BLOCK + last[1].bit_length()
+        if self._seen is not None:
+            self._seen = self._seen[0], end
+        elif (first := nearest(range(block, block + count))) is not None:
+            self._seen = first[0] * BLOCK + (first[1] & -first[1]).bit_length() - 1, end
 
     def flush(self) -> Iterator[Integration]:
         """Give the integration that is open, as it is, unless it is empty."""
