@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import errno
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,29 @@ from pydantic.fields import FieldInfo
 Location = tuple[int | str, ...]
 
 _MISSING = object()
+#: What to do about an error of the operating system.
+_ADVICE = {
+    errno.ENOENT: "look at the name, or make the directory first",
+    errno.EISDIR: "name a file, not a directory",
+    errno.ENOTDIR: "a part of that path is a file, not a directory; choose another",
+    errno.EACCES: "choose a place and files that you may use, or ask their owner",
+    errno.EPERM: "this needs rights that you do not have here; ask the administrator",
+    errno.EEXIST: "choose another name",
+    errno.ENOSPC: "make room there or choose another place",
+    errno.EDQUOT: "make room there or choose another place",
+    errno.EROFS: "choose a place that can be written to",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ELOOP: "its links go round in a circle; name the file itself",
+    errno.EMFILE: "allow more open files: ulimit -n 4096",
+    errno.ENOMEM: "free memory, or ask for less at a time",
+    errno.EADDRINUSE: "another program has it: end that one, or choose another port",
+    errno.EADDRNOTAVAIL: "no interface of this machine has that address: `ip address` lists those there are",
+    errno.ENETUNREACH: "no route leads there: `ip route` lists those there are",
+    errno.ENODEV: "there is no such device: `ip link` lists network interfaces",
+    errno.ENXIO: "it is a pipe or device that nobody serves; name a file",
+    errno.EINVAL: "it is no ordinary file; choose another",
+    errno.ESPIPE: "it is a pipe or device; name a file",
+}
 
 
 @dataclass(frozen=True)
@@ -44,8 +69,11 @@ class ConfigError(Exception):
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         self.source = source
         self.problems = list(problems)
-        count = "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
-        super().__init__(f"{source}: {count}\n" + "\n".join(f"  {p}" for p in self.problems))
+        if len(self.problems) == 1:
+            text = str(self.problems[0]).removeprefix("(file)").lstrip("\n ")
+        else:
+            text = f"{len(problems)} mistakes\n" + "\n".join(f"  {p}" for p in self.problems)
+        super().__init__(f"{source}: {text}")
 
 
 def toml(value: Any) -> str:
@@ -64,6 +92,15 @@ def toml(value: Any) -> str:
         case _:
             text = str(value)
     return text if len(text) <= 100 else text[:99] + "…"
+
+
+def of_system(error: OSError) -> str:
+    """Write an error of the operating system with its file, and what to do about it."""
+    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+    what = " and ".join(names) + ": " if names else ""
+    said = error.strerror or str(error)
+    advice = _ADVICE.get(error.errno or 0)
+    return f"{what}{said[:1].lower()}{said[1:]}" + (f"; {advice}" if advice else "")
 
 
 def listed(names: Iterable[str]) -> str:

@@ -108,7 +108,7 @@ def wrong(tmp_path):
 
 def test_mistakes(wrong):
     result = run(wrong)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "2 mistakes" in result.output
     assert "did you mean taps?" in result.output and '"8 MHz"' in result.output
     assert "Traceback" not in result.output
@@ -116,14 +116,14 @@ def test_mistakes(wrong):
 
 def test_mistakes_as_json(wrong):
     result = run(wrong, "--json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     found = json.loads(result.stdout)
     assert [p["key"] for p in found["problems"]] == ["band.sample_rate", "fengine.tabs"]
 
 
 def test_missing_file(tmp_path):
     result = run(tmp_path / "none.toml")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no such file" in result.output
 
 

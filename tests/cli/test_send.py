@@ -68,7 +68,7 @@ def test_a_mistake_as_users_see_it():
     done = subprocess.run(
         [sys.executable, "-m", "ryle", "send", "counter_8192"], capture_output=True, text=True, timeout=120
     )
-    assert done.returncode == 1 and "--to ADDRESS:PORT" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2 and "--to ADDRESS:PORT" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_addresses():

@@ -181,7 +181,7 @@ ANTENNAS = re.compile(r"antennas = \[\n.*?\n\]", re.DOTALL)
 @pytest.mark.parametrize(
     ("content", "remedy"),
     [
-        (None, "No such file"),
+        (None, "no such file"),
         ("A0 1 2\n", "line 1 of a.txt"),
         ("# none\n", "has no line"),
         ("A0 1 2 3\nA1 1 x 3\n", "line 2 of a.txt"),

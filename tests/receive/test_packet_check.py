@@ -133,7 +133,7 @@ def test_commands(capture, tmp_path):
     assert ryle("wire", "check", "paper_psa128", "--pcap", bad, "--port", "9").returncode == 1  # nothing there
     mine.write_text(mine.read_text().replace("mcnt = 16", "mcnnt = 16"))
     wrong = ryle("wire", "show", mine)
-    assert wrong.returncode == 1 and "did you mean mcnt?" in wrong.stderr and "Traceback" not in wrong.stderr
+    assert wrong.returncode == 2 and "did you mean mcnt?" in wrong.stderr and "Traceback" not in wrong.stderr
 
 
 def test_for_other_programs(capture, rng):

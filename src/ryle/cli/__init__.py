@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
 import typer
-from rich.markup import escape
+from typer.main import get_command
+
+from ryle.cli.errors import guarded
 
 app = typer.Typer(
     name="ryle",
@@ -64,26 +67,18 @@ def _options(version: bool = typer.Option(False, "--version", help="Print the ve
         raise typer.Exit
 
 
-def main() -> None:
-    """Run the command line; mistakes of the user end with a message, not with a traceback."""
-    from rich.console import Console
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and end with its status; see `ryle.cli.errors`.
 
-    from ryle.config import ConfigError
-    from ryle.engines.supervisor import RunError
-    from ryle.fpga.transport import FpgaError
-    from ryle.fpga.verilate import BuildError
-    from ryle.gpu import GpuError, GpuUnavailable
-    from ryle.gpu.compile import CompileError
-    from ryle.stream.controls import StatusError
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows ``ryle``; that of this process if absent.
+    """
 
-    _register()
-    plain = (ConfigError, RunError, StatusError, GpuUnavailable, FpgaError, BuildError)
-    try:
-        app()
-    except (*plain, GpuError, CompileError, MemoryError, OSError, ValueError) as error:
-        if os.environ.get("RYLE_DEBUG"):
-            raise
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
-        if not isinstance(error, plain):
-            Console(stderr=True).print("[dim]RYLE_DEBUG=1 shows where it happened[/]")
-        sys.exit(1)
+    def command() -> int | None:
+        _register()
+        status = get_command(app).main(arguments, prog_name="ryle", standalone_mode=False)
+        return status if isinstance(status, int) else None
+
+    sys.exit(guarded(command))

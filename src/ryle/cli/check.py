@@ -31,8 +31,8 @@ def check(
         if as_json:
             typer.echo(json.dumps({"source": error.source, "problems": _plain(error.problems)}, indent=2))
         else:
-            Console(stderr=True).print(mistakes(error))
-        raise typer.Exit(1) from None
+            Console(stderr=True, soft_wrap=True).print(mistakes(error))
+        raise typer.Exit(2) from None
     if as_json:
         found = rates.summary(observation) | {
             "memory": [asdict(m) for m in budget.memory(observation)],
@@ -51,7 +51,9 @@ def report(observation: Observation) -> RenderableType:
 
 def mistakes(error: ConfigError) -> RenderableType:
     """Lay out the mistakes of a file: key and value, below them what to write."""
-    count = "1 mistake" if len(error.problems) == 1 else f"{len(error.problems)} mistakes"
+    if len(error.problems) == 1:
+        return Text.assemble(("error: ", "bold red"), str(error))
+    count = f"{len(error.problems)} mistakes"
     lines: list[RenderableType] = [Text.assemble((error.source, "bold"), ": ", (count, "bold red"))]
     return Group(*lines, *_listed(error.problems, "red"))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ryle.problems import did_you_mean
 
+_LONGEST = 16 << 20  # characters
 _WORDS = "diameter=13.5 (m) and feed_angles=45,-45 (degrees, one a polarization)"
 
 
@@ -32,7 +33,7 @@ def read(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """
     antennas: list[dict[str, Any]] = []
     lines: list[int] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(_text(path).splitlines(), 1):
         text = line.split("#")[0].split()
         if not text:
             continue
@@ -44,6 +45,14 @@ def read(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     if not antennas:
         raise ValueError(f"{path.name} has no line of 'name east north up'")
     return antennas, lines
+
+
+def _text(path: Path) -> str:
+    with path.open(encoding="utf-8-sig") as file:
+        text = file.read(_LONGEST + 1)  # a device without an end is not read for ever
+    if len(text) > _LONGEST:
+        raise ValueError(f"{path.name} is longer than {_LONGEST >> 20} MiB, so it is no table of antennas")
+    return text
 
 
 def _antenna(text: list[str]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from ryle.config import antenna_file, checks
 from ryle.config.observation import Observation
 from ryle.config.units import FROM_FILE
-from ryle.problems import ConfigError, Problem, did_you_mean, explain, file_order
+from ryle.problems import ConfigError, Problem, did_you_mean, explain, file_order, of_system
+from ryle.toml_file import read_text, read_toml
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
@@ -33,16 +33,7 @@ def load(path: str | Path) -> Observation:
         With every mistake found: key, value, what is allowed and how to mend it.
     """
     path = Path(path)
-    try:
-        text = path.read_bytes().decode()
-    except FileNotFoundError:
-        raise ConfigError(str(path), [Problem("(file)", None, _no_file(path))]) from None
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        remedy = f"line {line} is not UTF-8 text; save the file as UTF-8"
-        raise ConfigError(str(path), [Problem("(file)", None, remedy)]) from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(str(path), [Problem("(file)", None, f"cannot be read: {error}")]) from None
+    text = read_text(path, str(path), lambda: _no_file(path))
     return parse(text, str(path))
 
 
@@ -70,13 +61,13 @@ def example(name: str) -> Path:
 def example_files(name: str) -> list[Path]:
     """List a shipped example and the files that it reads, which must lie beside it."""
     path = example(name)
-    files = _toml(path.read_text(), str(path)).get("array", {})
+    files = read_toml(path.read_text(), str(path)).get("array", {})
     return [path, *(path.with_name(files[key]) for key in ("antenna_file",) if key in files)]
 
 
 def parse(text: str, source: str = "observation") -> Observation:
     """Read an observation from TOML text; files that it names are looked for beside `source`. See `load`."""
-    raw = _toml(text, source)
+    raw = read_toml(text, source)
     problems, places = _insert_antenna_file(raw, source)
     unread = {"array"} if problems else set()
     try:
@@ -91,19 +82,6 @@ def parse(text: str, source: str = "observation") -> Observation:
     if problems:
         raise ConfigError(source, [_placed(p, places) for p in file_order(problems, raw)])
     return observation
-
-
-def _toml(text: str, source: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: integers of thousands of digits
-        remedy = f"not valid TOML: {error}"
-        if match := re.search(r"\(at line (\d+), column \d+\)", str(error)):
-            line = text.split("\n")[int(match.group(1)) - 1].strip()
-            remedy += f"\n    the line reads: {line[:100]}"
-            if re.search(r"=\s*[-+]?[\d.]+\s*[A-Za-zµ]+\s*(#.*)?$", line):
-                remedy += "\n    quantities stand in quotes, with their units"
-        raise ConfigError(source, [Problem("(file)", None, remedy)]) from None
 
 
 def _no_file(path: Path) -> str:
@@ -123,7 +101,11 @@ def _insert_antenna_file(raw: dict[str, Any], source: str) -> tuple[list[Problem
     name = array["antenna_file"]
     try:
         antennas, lines = antenna_file.read(Path(source).parent / name)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        return [Problem("array.antenna_file", name, f"cannot be read: {of_system(error)}")], []
+    except UnicodeDecodeError:
+        return [Problem("array.antenna_file", name, "is not UTF-8 text; save the file as UTF-8")], []
+    except ValueError as error:
         return [Problem("array.antenna_file", name, f"cannot be read: {error}")], []
     raw["array"] = {("antennas" if k == "antenna_file" else k): v for k, v in array.items()} | {"antennas": antennas}
     return [], [f"line {line} of {name}" for line in lines]

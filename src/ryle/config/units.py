@@ -66,7 +66,9 @@ def parse_quantity(text: Any, kind: str) -> Fraction:
     units = _SCALES[kind]
     allowed = f"{_article(kind)} with its unit ({', '.join(units)}), in quotes, such as {_EXAMPLES[kind]}"
     if isinstance(text, int | float) and not isinstance(text, bool):
-        raise ValueError(f"has no unit: write {_one_of(f'{text:.15g}', units)}, with the quotes")
+        if not _QUANTITY.fullmatch(number := f"{text:.15g}"):  # not finite, or beyond all that can be meant
+            raise ValueError(f"write {allowed}")
+        raise ValueError(f"has no unit: write {_one_of(number, units)}, with the quotes")
     match = _QUANTITY.fullmatch(text) if isinstance(text, str) and len(text) <= _LONGEST else None
     if match is None:
         raise ValueError(f"write {allowed}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +16,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from ryle.problems import ConfigError, Problem, did_you_mean, explain, file_order, listed
+from ryle.toml_file import read_text, read_toml
 from ryle.wire.mistakes import mistakes
 from ryle.wire.parameters import put_in, split
 from ryle.wire.tables import AXES, PLACES, Description, HeaderField, Total, terms
@@ -90,24 +90,14 @@ class Format(Description):
         given, values = split(os.fspath(name_or_path))
         shipped = FORMATS / f"{given}.toml"
         path = shipped if re.fullmatch(r"\w+", given) and shipped.is_file() else Path(given)
-        try:
-            text = path.read_bytes().decode()
-        except FileNotFoundError:
-            remedy = f"no such format, nor such a file; {did_you_mean(given, names())}shipped are {', '.join(names())}"
-            raise ConfigError(given, [Problem("(file)", None, remedy)]) from None
-        except (OSError, ValueError) as error:
-            raise ConfigError(given, [Problem("(file)", None, f"cannot be read: {error}")]) from None
+        text = read_text(path, given, lambda: _no_format(given))
         found = cls.parse(text, path.stem if path == shipped else given)
         return found.given(**values) if values else found
 
     @classmethod
     def parse(cls, text: str, name: str = "format") -> Self:
         """Read a description from TOML text; see `load`."""
-        try:
-            raw = tomllib.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(name, [Problem("(file)", None, f"not valid TOML: {error}")]) from None
-        return cls._of(raw, name, {})
+        return cls._of(read_toml(text, name), name, {})
 
     def given(self, **values: int | str) -> Self:
         """Supply parameters.
@@ -180,6 +170,11 @@ class Format(Description):
             raise ConfigError(name, file_order(problems, made))
         found._name, found._raw, found._given = name, raw, given
         return found
+
+
+def _no_format(given: str) -> str:
+    """Say what could have been meant instead of a format that there is not."""
+    return f"no such format, nor such a file; {did_you_mean(given, names())}shipped are {', '.join(names())}"
 
 
 def names() -> list[str]:
