@@ -112,16 +112,22 @@ def correlations(meta: ObservationMetadata, positions: np.ndarray, sources, time
     voltage = np.exp(
         2j * np.pi * meta.frequencies[:, None, None] / C * (positions @ offset.T)
     )  # (channel, antenna, source)
-    psi = meta.feed_angles[0]
-    linear = [np.array([np.cos(x), np.sin(x)]) for x in psi]
-    circular = {"r": np.array([1, 1j]) / np.sqrt(2), "l": np.array([1, -1j]) / np.sqrt(2)}
-    feeds = np.array([circular[p] if p in circular else linear[k] for k, p in enumerate(meta.polarizations)])
+    feeds = np.array([[answer(p, x) for p, x in zip(meta.polarizations, row, strict=True)] for row in meta.feed_angles])
     total = 0
     for k, source in enumerate(sources):
         i, q, u, v = source.stokes
-        coherency = feeds @ (np.array([[i + q, u + 1j * v], [u - 1j * v, i - q]]) / 2) @ feeds.conj().T
-        total = total + np.einsum("ca,cb,pq->cabpq", voltage[..., k], voltage[..., k].conj(), coherency)
+        field = np.array([[i + q, u + 1j * v], [u - 1j * v, i - q]]) / 2
+        coherency = np.einsum("apn,nm,bqm->abpq", feeds, field, feeds.conj())
+        total = total + np.einsum("ca,cb,abpq->cabpq", voltage[..., k], voltage[..., k].conj(), coherency)
     return total
+
+
+def answer(feed: str, angle: float) -> np.ndarray:
+    """To the field's components north and east (Hamaker & Bregman 1996), of a feed at a position angle."""
+    if feed in "xy":
+        return np.array([np.cos(angle), np.sin(angle)])
+    hand = 1j if feed == "r" else -1j
+    return np.array([1, hand]) / np.sqrt(2) * np.exp(-hand * angle)
 
 
 def _centre(follow: PhaseCentre) -> np.ndarray:

@@ -51,6 +51,7 @@ def observation(
     cables: np.ndarray | None = None,
     errors: str = "",
     seed: int | None = None,
+    angles: np.ndarray | None = None,
 ) -> Observation:
     """8 Msample/s (complex: 4) of an array near the zenith's RA 6.3 h, dec −30.7°; a fresh seed unless one is given."""
     rows = []
@@ -58,7 +59,8 @@ def observation(
         cable = (
             "" if cables is None else ", cable_delay = [" + ", ".join(f'"{c * 1e9:.4f} ns"' for c in cables[i]) + "]"
         )
-        rows.append(f'{{ name = "A{i}", enu = ["{e:.4f} m", "{n:.4f} m", "{u:.4f} m"]{cable} }}')
+        feeds = "" if angles is None else f", feed_angles = {[f'{a} deg' for a in angles[i]]}".replace("'", '"')
+        rows.append(f'{{ name = "A{i}", enu = ["{e:.4f} m", "{n:.4f} m", "{u:.4f} m"]{cable}{feeds} }}')
     centre = "" if phase_centre is None else '[phase_centre]\nra = "{}"\ndec = "{}"'.format(*phase_centre)
     seed = fresh.seed() if seed is None else seed
     print(f"seed {seed}")  # pytest shows it when the test fails

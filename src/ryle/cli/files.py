@@ -43,15 +43,28 @@ def export(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Directory; beside FILE if absent.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     split: Annotated[bool, typer.Option("--split-polarizations", help="One output for each of xx, yy, …")] = False,
+    as_recorded: Annotated[
+        bool, typer.Option("--as-recorded", help="Leave feeds x and y, though readers take x to the north.")
+    ] = False,
 ) -> None:
-    """Write a visibility file as MeasurementSet, UVFITS or MIRIAD."""
+    """Write a visibility file as MeasurementSet, UVFITS or MIRIAD.
+
+    Feeds x and y are named as readers of these formats take them: x to the north (the zenith if steered), y across.
+    """
     from ryle.products.export import SUFFIXES, polarizations
     from ryle.products.export import export as write
 
     for form in to:
-        for product in polarizations(file) if split else (None,):
+        for product in polarizations(file, as_recorded) if split else (None,):
             name = file.with_suffix(("" if product is None else f".{product}") + SUFFIXES[form.value]).name
-            done = write(file, form.value, (output or file.parent) / name, overwrite=overwrite, polarization=product)
+            done = write(
+                file,
+                form.value,
+                (output or file.parent) / name,
+                overwrite=overwrite,
+                polarization=product,
+                as_recorded=as_recorded,
+            )
             for note in done.notes:
                 typer.echo(f"note: {note}", err=True)
             typer.echo(done.path)

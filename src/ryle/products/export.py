@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-import h5py
 import numpy as np
 from astropy.time import Time
 from pyuvdata import UVData
 
 import ryle.array.earth  # noqa: F401  keeps astropy off the network
-from ryle.products import measurement_set, uvfits
-from ryle.products.metadata import AIPS_POLARIZATIONS
+from ryle.products import feeds, measurement_set, uvfits
 from ryle.products.provenance import Provenance
 
 Format = Literal["ms", "uvfits", "miriad"]
@@ -58,6 +56,7 @@ def export(
     *,
     overwrite: bool = False,
     polarization: str | None = None,
+    as_recorded: bool = False,
 ) -> Exported:
     """Write a UVH5 file in another format. All that is written is read into memory.
 
@@ -76,6 +75,9 @@ def export(
         Replace an existing output.
     polarization : str, optional
         Only this product, one of `polarizations`, which then stands in the default name; all if absent.
+    as_recorded : bool
+        Leave the feeds as they were recorded, rather than call x the one to the north, as readers do
+        (`ryle.products.feeds`); the notes say what was done.
 
     Returns
     -------
@@ -105,11 +107,9 @@ def export(
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            data = UVData()
-            chosen = {} if polarization is None else {"polarizations": [polarization]}
-            data.read(str(source), file_type="uvh5", **chosen)
+            data, notes = feeds.read(source, form, polarization, as_recorded)
             provenance = Provenance.of(source, data)
-            notes = [] if form == "miriad" else phase_if_unprojected(data)
+            notes += [] if form == "miriad" else phase_if_unprojected(data)
             notes += _write(data, form, partial, provenance)
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         _remove(partial)
@@ -139,11 +139,9 @@ def _write(data: UVData, form: Format, path: Path, provenance: Provenance) -> li
     return []
 
 
-def polarizations(path: str | Path) -> list[str]:
-    """List the polarization products of a UVH5 file, such as ``["xx", "yy", "xy", "yx"]``."""
-    names = {number: name for name, number in AIPS_POLARIZATIONS.items()}
-    with h5py.File(path) as file:
-        return [names[int(number)] for number in file["Header/polarization_array"][()]]
+def polarizations(path: str | Path, as_recorded: bool = False) -> list[str]:
+    """List the polarization products that `export` writes of a UVH5 file, such as ``["xx", "yy", "xy", "yx"]``."""
+    return feeds.products(path, as_recorded)
 
 
 def phase_if_unprojected(data: UVData) -> list[str]:

@@ -36,8 +36,8 @@ def stokes(data: UVData, parameter: Stokes) -> tuple[NDArray[np.complex128], NDA
     data : pyuvdata.UVData
         Visibilities in pyuvdata's convention, with one phase centre.
     parameter : {"I", "Q", "U", "V"}
-        Which. I needs one parallel hand (an unpolarized sky is then assumed) or both; the others need all four
-        products.
+        Which. I needs one parallel hand (an unpolarized sky is then assumed) or both; the others, and antennas whose
+        feeds point in different directions, need all four products.
 
     Returns
     -------
@@ -55,14 +55,17 @@ def stokes(data: UVData, parameter: Stokes) -> tuple[NDArray[np.complex128], NDA
     convention = data.pol_convention or data.extra_keywords.get("stokconv", "sum")
     factor = 1.0 if convention == "sum" else 0.5
     parallel = [k for k, name in enumerate(names) if name[0] == name[1]]
-    if parameter == "I":
+    angles = data.telescope.feed_angle
+    alike = angles is None or np.abs(np.exp(1j * angles) - np.exp(1j * angles[0])).max() < 1e-6
+    if parameter == "I" and alike:
         if not parallel:
             raise ValueError(f"Stokes I needs a parallel-hand product; the file has {', '.join(names)}")
         used = parallel
         values = data.data_array[..., parallel].sum(axis=-1, dtype=np.complex128) * (2 / len(parallel))
     else:
         if len(names) != 4:
-            raise ValueError(f"Stokes {parameter} needs all four products; the file has {', '.join(names)}")
+            where = "" if alike else " of antennas whose feeds point in different directions"
+            raise ValueError(f"Stokes {parameter}{where} needs all four products; the file has {', '.join(names)}")
         used = list(range(4))
         matrices = np.linalg.inv(_mixing(data, names))[:, "IQUV".index(parameter)]
         values = np.einsum("rp,rcp->rc", matrices, data.data_array)

@@ -46,6 +46,7 @@ def finish(path: Path, data: UVData, provenance: Provenance) -> None:
         antennas.data["STABXYZ"] = data.telescope.antenna_positions + centre
         for axis in "XYZ":
             antennas.header[f"ARRAY{axis}"] = 0.0
+        antennas.header["POLTYPE"] = ""  # a kind of leakages, of which the file has none: pyuvdata says linear ones
         if provenance.observer:
             header["OBSERVER"] = _ascii(provenance.observer)
         if provenance.project:
