@@ -377,7 +377,8 @@ def test_processes_and_recording_agree(tmp_path, rng, steady):
     assert live.losses == offline.accounts["capture"]["missing"] > 0
     top = np.abs(whole.data_array).max()
     for product in ("xx", "yy", "xy", "yx"):
-        part, found = whole.select(polarizations=[product], inplace=False), UVData()
+        recorded = product.translate(str.maketrans("xy", "yx"))  # x is to the east: what MIRIAD calls y
+        part, found = whole.select(polarizations=[recorded], inplace=False), UVData()
         found.read(str(offline.file.with_suffix(f".{product}.mir")))
         for data in (part, found):
             data.conjugate_bls("ant1<ant2")

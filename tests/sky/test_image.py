@@ -76,7 +76,7 @@ def from_ms(path):
         table(f"{path}/POLARIZATION", ack=False) as polarization,
         table(f"{path}/ANTENNA", ack=False) as antennas,
     ):
-        assert polarization.getcol("CORR_TYPE").tolist() == [[9]]  # XX
+        assert polarization.getcol("CORR_TYPE").tolist() == [[12]]  # YY: x is to the east
         centre = tuple(field.getcol("PHASE_DIR")[0, 0])
         names = antennas.getcol("NAME")
         rows = tuple(np.array([int(names[a][1:]) for a in main.getcol(f"ANTENNA{i}")]) for i in (1, 2))

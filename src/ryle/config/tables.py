@@ -425,6 +425,9 @@ class OutputTable(Table):
         description="of an integration that must have contributed to a visibility; with less it is kept and flagged",
     )
     split_polarizations: bool = Field(False, description="one MIRIAD dataset for each polarization product")
+    as_recorded: bool = Field(
+        False, description="exports keep x and y as they are, though readers take x to the north; uvh5 always does"
+    )
     pictures: bool = Field(False, description="draw bandpass, fringes, losses and the like at the end")
 
 

@@ -39,9 +39,10 @@ def deliver(observation: Observation, file: Path, console: Console) -> list[Path
         if form == "uvh5":
             continue
         split = form == "miriad" and observation.output.split_polarizations
-        for product in polarizations(file) if split else (None,):
+        plain = observation.output.as_recorded
+        for product in polarizations(file, plain) if split else (None,):
             with console.status(f"writing {file.stem}{'' if product is None else f'.{product}'}{SUFFIXES[form]}"):
-                done = export(file, form, overwrite=True, polarization=product)
+                done = export(file, form, overwrite=True, polarization=product, as_recorded=plain)
             made.append(done.path)
             console.print(done.path, *(f"\n  [dim]{note}[/]" for note in done.notes), highlight=False, soft_wrap=True)
     if observation.output.pictures:
