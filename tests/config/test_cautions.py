@@ -59,12 +59,6 @@ def test_raised(sound, changes, key, advice):
     assert len(found) == 1, [str(p) for p in cautions(changed(sound, **changes))]
 
 
-def test_counts_overflow(sound):
-    months = changed(sound, xengine={"integration": "20 h"})
-    assert [p.key for p in cautions(months)] == ["xengine.integration", "observation.duration"]
-    assert "32-bit counts" in cautions(months)[0].remedy
-
-
 def test_small_packets_need_no_jumbo_frames(sound):
     small = {"digitizers": REMOTE, "packet_size": 1024}
     o = changed(sound, network=small, digitizer={"heap_samples": 1024})

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ryle.array.horizon import horizon_cautions
 from ryle.config import ConfigError, Observation, Problem, load, rates, show
 from ryle.config.cautions import cautions, told_senders
 from ryle.engines import budget
@@ -71,7 +72,8 @@ def _plain(problems: list[Problem]) -> list[dict[str, Any]]:
 
 
 def _cautions(observation: Observation) -> list[Problem]:
-    return [*gpu.gpu_cautions(observation), *cautions(observation), *budget.cautions(observation)]
+    finders = (gpu.gpu_cautions, cautions, horizon_cautions, budget.cautions)
+    return [caution for find in finders for caution in find(observation)]
 
 
 def _overview(o: Observation) -> Table:

@@ -27,7 +27,7 @@ def cautions(o: Observation) -> list[Problem]:
 
     What this computer lacks is for `ryle.engines.devices.gpu_cautions` to say.
     """
-    finders = (_delays, _levels, _headroom, _packets, _ports, _buffers, _senders, _integration, _summed, _ends)
+    finders = (_delays, _levels, _packets, _ports, _buffers, _senders, _integration, _summed, _ends)
     return [caution for find in (*finders, _foreign_heaps) for caution in find(o)]
 
 
@@ -80,16 +80,6 @@ def _levels(o: Observation) -> Iterator[Problem]:
             f"noise of rms {part:.3g} in each part {what} in {bits}-bit output (±{top}); a gain near {best:.2g} suits"
         )
         yield Problem("fengine.gain", gain, advice)
-
-
-def _headroom(o: Observation) -> Iterator[Problem]:
-    spectra = o.file_spectra
-    most = min(rates.full_scale_spectra(o, 64), 2**32 - 1)
-    if spectra > most:
-        longest = show(most * o.step / o.sample_rate, "s")
-        advice = f"{spectra} spectra overflow 64-bit sums or 32-bit counts; at most {longest}"
-        key = "xengine.integration" if o.catcher.integration is None else "catcher.integration"
-        yield Problem(key, show(spectra * o.step / o.sample_rate, "s"), advice)
 
 
 def _packets(o: Observation) -> Iterator[Problem]:

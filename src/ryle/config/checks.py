@@ -18,6 +18,7 @@ from ryle.config import (
     digitizers,
     feed_checks,  # noqa: F401 (registers its checks)
     network_checks,  # noqa: F401
+    physical_checks,  # noqa: F401
 )
 from ryle.config.checking import CHECKS, reads
 from ryle.problems import ConfigError, Problem, did_you_mean, listed

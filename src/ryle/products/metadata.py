@@ -189,10 +189,10 @@ class ObservationMetadata:
             self.frequencies.ndim == 1
             and self.frequencies.size >= 1
             and finite(self.frequencies)
-            and bool((self.frequencies > 0).all())
+            and bool((self.frequencies >= 0).all())
             and bool((steps * self.sideband > 0).all()),
             "frequencies",
-            f"positive and {'ascending' if self.sideband > 0 else 'descending'} (sideband {self.sideband:+d}), hertz",
+            f"0 or above, and {'ascending' if self.sideband > 0 else 'descending'} (sideband {self.sideband:+d}), hertz",
         )
         require(self.channel_width > 0, "channel_width", "positive, hertz")
         require(self.sample_rate > 0, "sample_rate", "positive, samples per second")
