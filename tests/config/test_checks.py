@@ -137,6 +137,7 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
         "fengine.receive.device",
         "0000:41:00.0",
     ),
+    ("_feed_angles", GOOD, ("location", 'feed_angles = ["90 deg"]\nlocation'), "array.feed_angles", "needed: 2"),
     ("_on_the_earth", GOOD, ('"9 m", "0 m"', '"9e7 m", "0 m"'), "array.antennas[1].enu", "A2 is 90 Mm away"),
     ("_on_the_earth", GOOD, ('height = "0 m"', 'height = "1050 km"'), "array.location.height", "100 km"),
     ("_on_the_earth", GOOD, ('enu = ["9 m"', 'itrf = ["9 m"'), "array.antennas[1].itrf", "lies 9 m from"),

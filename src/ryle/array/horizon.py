@@ -92,7 +92,7 @@ def _elevations(
 
 
 def _crossings(seconds: NDArray[np.float64], up: NDArray[np.float64]) -> list[tuple[float, bool]]:
-    """Times at which it crosses the horizon, and whether it rises then."""
+    """Find when it crosses the horizon, and whether it rises then."""
     at = np.flatnonzero((up[1:] >= 0) != (up[:-1] >= 0))
     part = up[at] / (up[at] - up[at + 1])
     times = seconds[at] + part * (seconds[at + 1] - seconds[at])

@@ -192,7 +192,7 @@ class ObservationMetadata:
             and bool((self.frequencies >= 0).all())
             and bool((steps * self.sideband > 0).all()),
             "frequencies",
-            f"0 or above, and {'ascending' if self.sideband > 0 else 'descending'} (sideband {self.sideband:+d}), hertz",
+            f"0 Hz or more, {'a' if self.sideband > 0 else 'de'}scending (sideband {self.sideband:+d})",
         )
         require(self.channel_width > 0, "channel_width", "positive, hertz")
         require(self.sample_rate > 0, "sample_rate", "positive, samples per second")
