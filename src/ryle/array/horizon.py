@@ -13,6 +13,8 @@ from ryle.array.earth import EarthOrientationWarning
 from ryle.array.geometry import Location
 from ryle.array.observed import location, sync_time
 from ryle.config import Observation
+from ryle.config.simulation import SourceTable
+from ryle.config.tables import PhaseCentreTable
 from ryle.problems import Problem, listed
 
 #: Antennas so far from the array's location, in metres, have a horizon of their own: it is turned by a degree.
@@ -26,19 +28,21 @@ def horizon_cautions(o: Observation) -> Iterator[Problem]:
 
     With a duration, for the time that it lasts, with times of rise and set; without one, of what never rises.
     """
-    targets = [] if o.phase_centre is None else [("phase_centre", o.phase_centre.name, o.phase_centre)]
+    targets: list[tuple[str, PhaseCentreTable | SourceTable]] = []
+    if o.phase_centre is not None:
+        targets.append(("phase_centre", o.phase_centre))
     if o.simulate is not None:
-        targets += [(f"simulate.sources[{i}]", s.name, s) for i, s in enumerate(o.simulate.sources)]
+        targets += [(f"simulate.sources[{i}]", source) for i, source in enumerate(o.simulate.sources)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EarthOrientationWarning)
-        for key, name, target in targets:
+        for key, target in targets:
             below: dict[str, list[str]] = {}
             for who, place in _places(o).items():
                 if text := _below(o, place, target.ra % 360, target.dec):
                     below.setdefault(text, []).append(who)
             for text, sites in below.items():
                 where = "" if sites == [""] else f" at {listed(sites)}"
-                yield Problem(key, name or None, f"is below the horizon{where} {text}")
+                yield Problem(key, target.name or None, f"is below the horizon{where} {text}")
     if unknown := [w for w in caught if issubclass(w.category, EarthOrientationWarning)]:
         yield Problem("observation.sync_time", o.observation.sync_time, str(unknown[0].message))
 
@@ -70,7 +74,7 @@ def _below(o: Observation, place: Location, ra: float, dec: float) -> str | None
     if (up >= 0).all():
         return None
     if (up < 0).all():
-        after = looked + np.arange(0, _DAY + _STEP, _STEP)
+        after: NDArray[np.float64] = looked + np.arange(0, _DAY + _STEP, _STEP, np.float64)
         rises = [t for t, rising in _crossings(after, _elevations(o, place, ra, dec, after)) if rising]
         when = f"; it rises at {_clock(o, rises[0])}" if rises else ""
         return f"throughout, by {-up.max():.1f} deg and more{when}"

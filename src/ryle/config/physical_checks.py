@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ryle.config.checking import reads
@@ -90,6 +91,7 @@ def _sums(o: Observation) -> Iterator[Problem]:
     most = min(full_scale_spectra(o, 64), _COUNTS)
     longest = most * o.step / o.sample_rate
     seconds = o.file_spectra * o.step / o.sample_rate
-    if seconds > min(longest, _DAY):
+    allowed = longest if longest < _DAY else Fraction(_DAY)
+    if seconds > allowed:
         why = "a day" if longest > _DAY else f"64-bit sums of full scale, and 32-bit counts, hold {most} spectra"
-        yield Problem(key, show(seconds, "s"), f"at most {show(min(longest, _DAY), 's')}: {why}")
+        yield Problem(key, show(seconds, "s"), f"at most {show(allowed, 's')}: {why}")
