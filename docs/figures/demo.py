@@ -18,11 +18,12 @@ from astropy.wcs.utils import skycoord_to_pixel
 from PIL import Image as Picture
 
 from ryle.engines.demo import FIELD_PIXELS
-from ryle.products.clean import clean, find_sources
+from ryle.products.clean import clean
 from ryle.products.image import make_image
 from ryle.products.plots.fringes import delay_spectrum
 from ryle.products.plots.source import VisibilityFile
 from ryle.products.plots.style import COLOURS
+from ryle.products.sources import find_sources
 
 STATIC = Path(__file__).parents[1] / "_static"
 
@@ -30,8 +31,8 @@ STATIC = Path(__file__).parents[1] / "_static"
 def overview(output: Path) -> Path:
     """Images above; fringe phase, lag spectrum and bandpass below."""
     image = make_image(output / "demo.uvh5", pixels=FIELD_PIXELS)
-    cleaned = clean(image)
-    found = find_sources(image, cleaned, most=3)
+    found = find_sources(image)
+    cleaned = clean(image, found, threshold=5.0)
     plt.rcParams.update({"font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold"})
     drawing = plt.figure(figsize=(8.8, 7.2), layout="constrained")
     grid = drawing.add_gridspec(2, 6, height_ratios=[1.7, 1])
@@ -43,7 +44,7 @@ def overview(output: Path) -> Path:
         axes.coords[1].set_axislabel("Declination (ICRS)" if column == 0 else " ")
         axes.coords[1].set_ticklabel_visible(column == 0)
         axes.set_title(title)
-        for number, source in enumerate(found, 1):
+        for number, source in enumerate(found.sources, 1):
             x, y = skycoord_to_pixel(source.position, image.wcs)
             axes.plot(x, y, "o", mfc="none", mec="white", ms=13)
             axes.text(x + 6, y + 4, str(number), color="white")

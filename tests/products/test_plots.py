@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from ryle.products.clean import clean, find_sources
+from ryle.products.clean import clean
 from ryle.products.image import make_image
 from ryle.products.plots import VisibilityFile, health, plot_all
 from ryle.products.plots.coverage import sky_image
 from ryle.products.plots.fringes import bispectrum, delay_spectrum
 from ryle.products.plots.source import averaged, mean
+from ryle.products.sources import find_sources
 from ryle.products.uvh5 import UVH5Writer
 
 
@@ -130,9 +131,9 @@ def test_sky_picture(tmp_path, synthetic, rng):
         tmp_path / "a.uvh5", synthetic.metadata(positions, channels=4), positions, synthetic.ASYMMETRIC
     )
     image = make_image(path, pixels=128)
-    done = clean(image)
-    assert drawn(sky_image(image, tmp_path / "d.png", sources=find_sources(image, done)))
-    assert drawn(sky_image(image, tmp_path / "r.png", pixels=done.restored, title="Restored image"))
+    found = find_sources(image)
+    assert drawn(sky_image(image, tmp_path / "d.png", found=found))
+    assert drawn(sky_image(image, tmp_path / "r.png", found=found, cleaned=clean(image, found), file="a.uvh5"))
 
 
 def test_an_empty_file_is_refused(tmp_path, synthetic, rng):

@@ -12,9 +12,9 @@ from astropy.time import Time
 from casacore.tables import table
 from correlated import EDGE, LIGHT, arrival, correlated, observation, read
 
-from ryle.products.clean import find_sources
 from ryle.products.export import export
 from ryle.products.image import make_image
+from ryle.products.sources import find_sources
 
 CENTRE = SkyCoord("06h40m00s", "-35d00m00s")
 #: East and north of the centre in arc minutes, and Jy: no symmetry maps any of them onto another.
@@ -152,5 +152,5 @@ def test_sources_are_where_they_were_put(files, form):
 @pytest.mark.parametrize("form", ["uvh5", "ms"])
 def test_ryle_image_shows_them_there(files, form):
     image = make_image(files[form], pixels=256, threads=1)
-    found = find_sources(image, most=3)
+    found = find_sources(image, most=3).sources
     assert max(separations([(s.position.ra.rad, s.position.dec.rad) for s in found])) < image.beam.minor / 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -91,26 +92,42 @@ def plot(
 def image(
     file: Annotated[Path, typer.Argument(help="UVH5 file or MeasurementSet.", metavar="FILE", exists=True)],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="PNG file; FILE with .png if absent.")] = None,
-    deconvolve: Annotated[bool, typer.Option("--clean", help="Subtract the beam's sidelobes (CLEAN) first.")] = False,
-    fits: Annotated[bool, typer.Option("--fits", help="Write the dirty image as FITS too.")] = False,
+    deconvolve: Annotated[bool, typer.Option("--clean", help="Take the beam's side lobes away (CLEAN).")] = False,
+    fits: Annotated[bool, typer.Option("--fits", help="Write the image as FITS too.")] = False,
     stokes: Annotated[Parameter, typer.Option(help="Which parameter.")] = Parameter.I,
+    size: Annotated[int, typer.Option(help="Pixels along each side.", min=16, max=16384)] = 512,
+    pixel: Annotated[
+        float | None, typer.Option(help="Arcseconds along a pixel; a fifth of the finest fringe if absent.", min=1e-6)
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Sources and CLEAN go down to so many sigma.", min=3, max=1000)
+    ] = 5.0,
     weighting: Annotated[Weight, typer.Option(help="How cells of the uv plane are weighted.")] = Weight.natural,
-    robust: Annotated[float, typer.Option(help="Briggs' parameter, with robust weighting.")] = 0.0,
+    robust: Annotated[float, typer.Option(help="Briggs' parameter, with robust weighting.", min=-3, max=3)] = 0.0,
 ) -> None:
-    """Make a dirty image of a phase-tracked field, with true right ascension and declination axes."""
-    from ryle.products.clean import clean, find_sources
+    """Image a phase-tracked field, with true right ascension and declination axes, and list its sources."""
+    from rich.console import Console
+
+    from ryle.products.clean import clean
     from ryle.products.image import make_image
-    from ryle.products.plots.coverage import sky_image
+    from ryle.products.plots.coverage import sky_image, source_table
+    from ryle.products.sources import find_sources
 
     target = output or file.with_suffix(".png")
-    made = make_image(file, parameter=stokes.value, weighting=weighting.value, robust=robust)
-    for note in made.notes:
+    made = make_image(
+        file,
+        pixels=size,
+        pixel=None if pixel is None else math.radians(pixel / 3600),
+        parameter=stokes.value,
+        weighting=weighting.value,
+        robust=robust,
+    )
+    found = find_sources(made, threshold=threshold)
+    cleaned = clean(made, found, threshold=threshold) if deconvolve else None
+    for note in (*made.notes, *found.notes):
         typer.echo(f"note: {note}", err=True)
-    cleaned = clean(made) if made.beam is not None else None
-    sources = find_sources(made, cleaned) if cleaned is not None else []
-    pixels = cleaned.restored if deconvolve and cleaned is not None else None
-    typer.echo(sky_image(made, target, pixels=pixels, sources=sources, subtitle=file.name))
+    typer.echo(sky_image(made, target, found=found, cleaned=cleaned, file=file.name))
     if fits:
-        typer.echo(made.write_fits(target.with_suffix(".fits"), overwrite=True))
-    for source in sources:
-        typer.echo(f"{source.position.to_string('hmsdms', precision=2)}  {source.flux:.4g}")
+        plane = None if cleaned is None else cleaned.restored
+        typer.echo(made.write_fits(target.with_suffix(".fits"), plane=plane, overwrite=True))
+    Console(soft_wrap=True).print(source_table(found, made.units))

@@ -24,10 +24,11 @@ from rich.table import Table
 
 from ryle.config import Observation, example, load
 from ryle.engines.run import RunResult, run_processes
-from ryle.products.clean import FoundSource, clean, find_sources
+from ryle.products.clean import clean
 from ryle.products.deliver import deliver
 from ryle.products.image import Image, make_image
 from ryle.products.plots.coverage import sky_image
+from ryle.products.sources import FoundSource, find_sources
 from ryle.simulate import VoltageSimulator
 
 #: A position is recovered if it is off by less than this fraction of the beam's minor axis.
@@ -105,12 +106,12 @@ def run_demo(output: Path, console: Console | None = None, *, overwrite: bool = 
     made = deliver(observation, result.file, console)
     with console.status("image"):
         image = make_image(result.file, pixels=FIELD_PIXELS)
-        cleaned = clean(image)
-        found = find_sources(image, cleaned, most=2 * len(_sources(observation)))
-        made.append(sky_image(image, output / "image.png", sources=found, title="Dirty image"))
-        made.append(sky_image(image, output / "clean.png", pixels=cleaned.restored, sources=found, title="After CLEAN"))
+        found = find_sources(image)
+        cleaned = clean(image, found, threshold=5.0)
+        made.append(sky_image(image, output / "image.png", found=found, cleaned=cleaned, file=result.file.name))
+        made.append(sky_image(image, output / "dirty.png", found=found, file=result.file.name))
     console.rule("[bold]3 of 3 · what went in and what came out")
-    recovered = compare_positions(observation, image, found)
+    recovered = compare_positions(observation, image, found.sources)
     phase = residual_phase(observation, result.file)
     valid = valid_fraction(result.file)
     good = all(r.good for r in recovered) and phase < PHASE_TOLERANCE

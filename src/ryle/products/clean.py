@@ -1,15 +1,15 @@
-"""Högbom's CLEAN, and the positions of the sources it finds."""
+"""Högbom's CLEAN, and the image restored with a beam without side lobes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from astropy.coordinates import SkyCoord
 from numpy.typing import NDArray
-from scipy.ndimage import maximum_filter
 
 from ryle.products.image import Beam, Image
+from ryle.products.sources import Found, robust_deviation
 
 
 @dataclass(frozen=True)
@@ -19,38 +19,27 @@ class Cleaned:
     Parameters
     ----------
     restored : ndarray of float64, shape (y, x)
-        Components convolved with the Gaussian beam, plus `residual`.
+        Sources and components convolved with the Gaussian beam, plus `residual`. NaN beyond the horizon.
     residual : ndarray of float64, shape (y, x)
-        Dirty image minus the components' answer.
+        Dirty image minus the answer to sources and components.
     components : ndarray of float64, shape (y, x)
         Flux of the point components.
     iterations : int
         Components subtracted.
+    noise : float
+        Robust standard deviation of `residual`.
     """
 
     restored: NDArray[np.float64]
     residual: NDArray[np.float64]
     components: NDArray[np.float64]
     iterations: int
+    noise: float
 
 
-@dataclass(frozen=True)
-class FoundSource:
-    """One source.
-
-    Parameters
-    ----------
-    position : astropy.coordinates.SkyCoord
-        ICRS.
-    flux : float
-        Peak of the restored image, in units of the file.
-    """
-
-    position: SkyCoord
-    flux: float
-
-
-def clean(image: Image, *, gain: float = 0.1, iterations: int = 2000, threshold: float = 3.0) -> Cleaned:
+def clean(
+    image: Image, found: Found | None = None, *, gain: float = 0.1, iterations: int = 2000, threshold: float = 3.0
+) -> Cleaned:
     """Subtract the answer to point sources, strongest first (Högbom 1974).
 
     With the beam that made the image, the residual becomes ever weaker. With another one, as far from the centre of a
@@ -68,6 +57,9 @@ def clean(image: Image, *, gain: float = 0.1, iterations: int = 2000, threshold:
     ----------
     image : Image
         Dirty image and point-spread function.
+    found : Found, optional
+        Point sources, which are taken out first, exactly; what is said of the dirty image is then said of what they
+        leave of it.
     gain : float
         Fraction of the peak taken at a time, 0 to 1.
     iterations : int
@@ -90,13 +82,14 @@ def clean(image: Image, *, gain: float = 0.1, iterations: int = 2000, threshold:
         raise ValueError(
             "the image has no elliptical beam (see its notes), so it cannot be restored; use more antennas or time"
         )
-    residual = image.dirty.copy()
+    blank = np.isnan(image.dirty)
+    residual = np.where(blank, 0, image.dirty if found is None else found.residual)
     height, width = residual.shape
 
     def answer(y: int, x: int) -> NDArray[np.float64]:
         return image.psf[height - y : 2 * height - y, width - x : 2 * width - x]
 
-    least = 1e-3 * float(np.abs(residual).max())
+    least = 1e-3 * float(np.nanmax(np.abs(image.dirty)))
     taken: list[tuple[int, int, float]] = []
     noise, best, kept = 0.0, np.inf, 0
     while True:
@@ -106,7 +99,7 @@ def clean(image: Image, *, gain: float = 0.1, iterations: int = 2000, threshold:
         if peak < best:
             best, kept = peak, len(taken)
         if len(taken) % 10 == 0:
-            noise = 1.4826 * float(np.median(magnitude))
+            noise = robust_deviation(residual[~blank])
         if len(taken) >= iterations or peak <= threshold * noise or peak < least or peak >= 1.5 * best:
             break
         flux = gain * float(residual[y, x])
@@ -118,56 +111,24 @@ def clean(image: Image, *, gain: float = 0.1, iterations: int = 2000, threshold:
     for y, x, flux in taken[:kept]:
         components[y, x] += flux
     restored = residual + _convolved(components, image.beam, image.pixel)
-    return Cleaned(restored, residual, components, kept)
+    for flux, *direction in np.zeros((0, 3)) if found is None else found.parameters:
+        restored += flux * _lobe(image, image.beam, *image.place(*direction))
+    residual[blank] = restored[blank] = np.nan
+    return Cleaned(restored, residual, components, kept, robust_deviation(residual))
 
 
-def find_sources(
-    image: Image, cleaned: Cleaned | None = None, *, most: int = 10, threshold: float = 6.0
-) -> list[FoundSource]:
-    """Positive peaks of the restored image, to a fraction of a pixel, strongest first.
-
-    Parameters
-    ----------
-    image : Image
-        Dirty image.
-    cleaned : Cleaned, optional
-        Default: ``clean(image)``.
-    most : int
-        At most so many.
-    threshold : float
-        Least peak in robust standard deviations of the residual; and never less than 2 % of the strongest.
-
-    Returns
-    -------
-    list of FoundSource
-        No two closer than a beam.
-    """
-    cleaned = clean(image) if cleaned is None else cleaned
-    assert image.beam is not None
-    restored = cleaned.restored
-    reach = max(3, round(image.beam.major / image.pixel)) | 1
-    floor = max(threshold * 1.4826 * float(np.median(np.abs(cleaned.residual))), 0.02 * float(restored.max()))
-    y, x = np.nonzero((restored == maximum_filter(restored, reach)) & (restored > floor))
-    inside = (y > 0) & (y < restored.shape[0] - 1) & (x > 0) & (x < restored.shape[1] - 1)
-    order = np.argsort(-restored[y, x])
-    found = []
-    for k in order[inside[order]][:most]:
-        dy, dx, peak = _peak(restored[y[k] - 1 : y[k] + 2, x[k] - 1 : x[k] + 2])
-        found.append(FoundSource(image.wcs.pixel_to_world(x[k] + dx, y[k] + dy), peak))
-    return found
+def _lobe(image: Image, beam: Beam, y: float, x: float) -> NDArray[np.float64]:
+    """Gaussian of peak 1 about a place between pixels."""
+    height, width = image.dirty.shape
+    return _gaussian(beam, (np.arange(height) - y)[:, np.newaxis], (np.arange(width) - x)[np.newaxis], image.pixel)
 
 
-def _peak(patch: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Offset (y, x) and height of the maximum of a quadratic through 3 × 3 logarithms, exact for a Gaussian."""
-    y, x = np.mgrid[-1:2, -1:2].reshape(2, 9)
-    logs = np.log(np.maximum(patch, patch.max() * 1e-3)).ravel()
-    terms = np.stack([np.ones(9), y, x, y * y, x * y, x * x], axis=-1)
-    c, gy, gx, yy, xy, xx = np.linalg.lstsq(terms, logs, rcond=None)[0]
-    hessian = np.array([[2 * yy, xy], [xy, 2 * xx]])
-    if np.linalg.eigvalsh(hessian)[1] >= 0:
-        return 0.0, 0.0, float(patch[1, 1])
-    dy, dx = np.clip(-np.linalg.solve(hessian, [gy, gx]), -1, 1)
-    return float(dy), float(dx), float(np.exp(c + 0.5 * (gy * dy + gx * dx)))
+def _gaussian(beam: Beam, y: NDArray[Any], x: NDArray[Any], pixel: float) -> NDArray[np.float64]:
+    """Beam at pixels from its middle; y grows north, x west."""
+    north, east = y * pixel, -x * pixel
+    along = east * np.sin(beam.angle) + north * np.cos(beam.angle)
+    across = east * np.cos(beam.angle) - north * np.sin(beam.angle)
+    return np.asarray(np.exp(-4 * np.log(2) * ((along / beam.major) ** 2 + (across / beam.minor) ** 2)))
 
 
 def _convolved(components: NDArray[np.float64], beam: Beam, pixel: float) -> NDArray[np.float64]:
@@ -176,10 +137,7 @@ def _convolved(components: NDArray[np.float64], beam: Beam, pixel: float) -> NDA
     y, x = np.meshgrid(
         np.fft.fftfreq(2 * height, 1 / (2 * height)), np.fft.fftfreq(2 * width, 1 / (2 * width)), indexing="ij"
     )
-    north, east = y * pixel, -x * pixel
-    along = east * np.sin(beam.angle) + north * np.cos(beam.angle)
-    across = east * np.cos(beam.angle) - north * np.sin(beam.angle)
-    gaussian = np.exp(-4 * np.log(2) * ((along / beam.major) ** 2 + (across / beam.minor) ** 2))
+    gaussian = _gaussian(beam, y, x, pixel)
     padded = np.zeros((2 * height, 2 * width))
     padded[:height, :width] = components
     result: NDArray[np.float64] = np.fft.irfft2(np.fft.rfft2(padded) * np.fft.rfft2(gaussian), padded.shape)

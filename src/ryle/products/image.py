@@ -1,9 +1,4 @@
-"""Dirty images: multi-frequency synthesis with ducc0's w-gridder, in true right ascension and declination.
-
-A source at direction cosines (l east, m north) gives V = e^{+2πi(ul+vm+w(n−1))f/c}, so the dirty image is
-Re Σ w V e^{−2πi(ul+vm+w(n−1))f/c} / Σ w. ducc0's convention has the opposite sign of u and v for this, hence ``flip_u``
-and ``flip_v``. Pixels are (declination, right ascension), north up and east to the left, as in every FITS image.
-"""
+"""Dirty images: multi-frequency synthesis, in true right ascension and declination."""
 
 from __future__ import annotations
 
@@ -18,16 +13,14 @@ from astropy.coordinates import SkyCoord
 from astropy.io import fits
 from astropy.time import Time
 from astropy.wcs import WCS
-from ducc0.wgridder import vis2dirty
 from numpy.typing import NDArray
 from pyuvdata import UVData
 from scipy.ndimage import label
 
 import ryle.array.earth  # noqa: F401  keeps astropy off the network
 from ryle.products.export import phase_if_unprojected
+from ryle.products.gridding import LIGHT, Sampled
 from ryle.products.stokes import Stokes, phase_centre, stokes
-
-_LIGHT = 299792458.0
 
 Weighting = Literal["natural", "uniform", "robust"]
 
@@ -56,7 +49,7 @@ class Image:
     Parameters
     ----------
     dirty : ndarray of float64, shape (y, x)
-        Flux per beam in units of the file; y grows north, x grows west.
+        Flux per beam in units of the file; y grows north, x grows west. NaN beyond the horizon.
     psf : ndarray of float64, shape (2y, 2x)
         Answer to a unit source at the phase centre, 1 at pixel ``(y, x)``; twice as large as the image each way.
     wcs : astropy.wcs.WCS
@@ -73,6 +66,10 @@ class Image:
         Middle of the observation.
     telescope, object : str
         Names.
+    units : str
+        Of fluxes: ``"correlator units"``, ``"Jy"`` or ``"K str"``.
+    sampled : Sampled
+        The visibilities that it was made from.
     notes : tuple of str
         What the user should be told.
     """
@@ -87,15 +84,41 @@ class Image:
     time: Time
     telescope: str
     object: str
+    units: str
+    sampled: Sampled
     notes: tuple[str, ...]
 
-    def write_fits(self, path: str | Path, *, overwrite: bool = False) -> Path:
+    def direction(self, y: float, x: float) -> tuple[float, float]:
+        """Direction cosines l (east), m (north) of a pixel's middle."""
+        side = self.dirty.shape[0]
+        return (side // 2 - 1 - x) * self.pixel, (y - side // 2) * self.pixel
+
+    def place(self, east: float, north: float) -> tuple[float, float]:
+        """Pixel (y, x) of direction cosines, the inverse of `direction`."""
+        side = self.dirty.shape[0]
+        return north / self.pixel + side // 2, side // 2 - 1 - east / self.pixel
+
+    def side_lobe(self, beam: Beam) -> float:
+        """Height of the point-spread function's highest side lobe: all that is farther from its middle than a beam."""
+        cy, cx = self.psf.shape[0] // 2, self.psf.shape[1] // 2
+        y, x = np.ogrid[: self.psf.shape[0], : self.psf.shape[1]]
+        return float(self.psf[np.hypot(y - cy, x - cx) * self.pixel > beam.major].max(initial=0))
+
+    def blanked(self, plane: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Put NaN where the field reaches beyond the horizon of the phase centre."""
+        return blanked(plane, self.pixel)
+
+    def write_fits(
+        self, path: str | Path, *, plane: NDArray[np.float64] | None = None, overwrite: bool = False
+    ) -> Path:
         """Write the image as FITS with celestial axes, beam and units.
 
         Parameters
         ----------
         path : str or Path
             File to write.
+        plane : ndarray of float64, shape (y, x), optional
+            What to write, a restored image for example; default `dirty`.
         overwrite : bool
             Replace an existing file.
 
@@ -105,7 +128,7 @@ class Image:
             The file.
         """
         header = self.wcs.to_header()
-        header["BUNIT"] = "beam-1 correlator units"
+        header["BUNIT"] = f"{self.units}/beam" if self.units == "Jy" else f"beam-1 {self.units}"
         if self.beam is not None:
             header["BMAJ"], header["BMIN"] = np.rad2deg(self.beam.major), np.rad2deg(self.beam.minor)
             header["BPA"] = np.rad2deg(self.beam.angle)
@@ -113,7 +136,8 @@ class Image:
         header["DATE-OBS"] = self.time.utc.isot
         header["RESTFRQ"] = (self.frequency, "Hz, weighted mean")
         header["STOKES"] = self.stokes
-        fits.PrimaryHDU(self.dirty.astype(np.float32), header).writeto(path, overwrite=overwrite)
+        data = self.dirty if plane is None else plane
+        fits.PrimaryHDU(data.astype(np.float32), header).writeto(path, overwrite=overwrite)
         return Path(path)
 
 
@@ -196,7 +220,7 @@ def make_image(
     if not weights.any():
         raise ValueError("every cross-correlation is flagged; there is nothing to image")
     frequencies = np.ascontiguousarray(data.freq_array, np.float64)
-    longest = np.hypot(uvw[:, 0], uvw[:, 1])[weights.any(axis=1)].max() * frequencies.max() / _LIGHT
+    longest = np.hypot(uvw[:, 0], uvw[:, 1])[weights.any(axis=1)].max() * frequencies.max() / LIGHT
     if longest == 0:
         raise ValueError("all baselines have length 0 as seen from the source; there is nothing to image")
     size = 0.2 / longest if pixel is None else pixel
@@ -205,31 +229,10 @@ def make_image(
     if weighting != "natural":
         weights = _reweighted(uvw, frequencies, weights, pixels * size, weighting, robust)
 
-    def gridded(visibilities: NDArray[np.complex128], side: int) -> NDArray[np.float64]:
-        plane = vis2dirty(
-            uvw=uvw,
-            freq=frequencies,
-            vis=visibilities,
-            wgt=weights,
-            npix_x=side,
-            npix_y=side,
-            pixsize_x=size,
-            pixsize_y=size,
-            epsilon=1e-6,
-            do_wgridding=True,
-            divide_by_n=False,
-            flip_u=True,
-            flip_v=True,
-            flip_w=False,
-            nthreads=threads,
-        )
-        # ducc0 has l along the first axis, growing; a sky image has it along the second, growing to the left.
-        upright: NDArray[np.float64] = np.ascontiguousarray(plane.T[:, ::-1]) / weights.sum()
-        return upright
-
-    dirty = gridded(np.ascontiguousarray(np.where(weights > 0, values, 0)), pixels)
+    sampled = Sampled(uvw, frequencies, np.ascontiguousarray(np.where(weights > 0, values, 0)), weights, size, threads)
+    dirty = blanked(sampled.dirty(sampled.values, pixels), size)
     wide = 2 * pixels if 2 * pixels * size <= 2 else pixels
-    psf = gridded(np.ones(values.shape, np.complex128), wide)
+    psf = sampled.dirty(np.ones(values.shape, np.complex128), wide)
     # Reversed, the centre of an even side is one pixel to the left of the middle; put it on the middle again.
     psf = np.roll(psf, 1, axis=1)
     psf = np.pad(psf, pixels - wide // 2) if wide < 2 * pixels else psf
@@ -249,8 +252,26 @@ def make_image(
         time=Time((data.time_array.min() + data.time_array.max()) / 2, format="jd"),
         telescope=str(data.telescope.name),
         object=str(data.phase_center_catalog[int(data.phase_center_id_array[0])]["cat_name"]),
+        units="correlator units" if data.vis_units in ("uncalib", "UNCALIB") else str(data.vis_units),
+        sampled=sampled,
         notes=notes,
     )
+
+
+def blanked(plane: NDArray[np.float64], pixel: float) -> NDArray[np.float64]:
+    """Put NaN in pixels beyond the horizon, where l² + m² reaches 1; others stay.
+
+    Parameters
+    ----------
+    plane : ndarray of float64, shape (y, x)
+        Square image, its middle as `Image` has it.
+    pixel : float
+        Radians.
+    """
+    side = plane.shape[0]
+    offset = (np.arange(side) - side // 2) * pixel
+    below = (offset[np.newaxis] + pixel) ** 2 + offset[:, np.newaxis] ** 2 >= 1
+    return np.where(below, np.nan, plane) if below.any() else plane
 
 
 def fit_beam(psf: NDArray[np.float64], pixel: float) -> Beam:
@@ -304,7 +325,7 @@ def _reweighted(
     robust: float,
 ) -> NDArray[np.float64]:
     """Divide weights by the weight in their uv cell (1/field wide), wholly or in Briggs' measure."""
-    u, v = (uvw[:, axis, np.newaxis] * frequencies / _LIGHT * field for axis in (0, 1))
+    u, v = (uvw[:, axis, np.newaxis] * frequencies / LIGHT * field for axis in (0, 1))
     conjugate = (v < 0) | ((v == 0) & (u < 0))
     x = np.rint(np.where(conjugate, -u, u)).astype(np.int64)
     y = np.rint(np.where(conjugate, -v, v)).astype(np.int64)

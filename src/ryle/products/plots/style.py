@@ -20,6 +20,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 AMPLITUDE = "viridis"
 PHASE = "twilight"
 FRACTION = "cividis"
+SKY = "inferno"
+SIGNED = "RdBu_r"
 
 _STYLE = {
     "font.size": 10,
