@@ -59,6 +59,20 @@ def test_raised(sound, changes, key, advice):
     assert len(found) == 1, [str(p) for p in cautions(changed(sound, **changes))]
 
 
+def test_int32_saturates(sound):
+    """Only where noise of usual levels does: half of full scale, 63.5, needs 266 287 spectra."""
+
+    def said(spectra):
+        seconds = spectra * sound.step / sound.sample_rate
+        o = changed(sound, xengine={"sends": "meerkat", "integration": seconds}, fengine={"output_bits": 8})
+        return [p.remedy for p in cautions(o.live) if p.key == "xengine.integration"]
+
+    sound = changed(sound.live, observation={"duration": None})
+    assert said(262144) == []
+    (remedy,) = said(1 << 20)
+    assert "1048576 spectra saturate int32 where parts of values have an rms of 32 or more, of 127" in remedy
+
+
 def test_small_packets_need_no_jumbo_frames(sound):
     small = {"digitizers": REMOTE, "packet_size": 1024}
     o = changed(sound, network=small, digitizer={"heap_samples": 1024})

@@ -18,6 +18,7 @@ from ryle.config import ConfigError, Observation, Problem, load, rates, show
 from ryle.config.cautions import cautions, told_senders
 from ryle.engines import budget
 from ryle.engines import devices as gpu
+from ryle.engines.machine import machine_cautions
 from ryle.problems import listed, toml
 
 
@@ -72,7 +73,7 @@ def _plain(problems: list[Problem]) -> list[dict[str, Any]]:
 
 
 def _cautions(observation: Observation) -> list[Problem]:
-    finders = (gpu.gpu_cautions, cautions, horizon_cautions, budget.cautions)
+    finders = (gpu.gpu_cautions, cautions, horizon_cautions, machine_cautions, budget.cautions)
     return [caution for find in finders for caution in find(observation)]
 
 

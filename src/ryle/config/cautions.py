@@ -153,6 +153,13 @@ def _senders(o: Observation) -> Iterator[Problem]:
 def _foreign_heaps(o: Observation) -> Iterator[Problem]:
     if o.xengine.sends == "meerkat":
         yield Problem("xengine.sends", "meerkat", FOREIGN_X_HEAPS)
+        rms, top = math.sqrt((2**31 - 1) / (2 * o.integration_spectra)), 127 if o.fengine.output_bits == 8 else 7
+        if rms < top / 2:
+            advice = (
+                f"{o.integration_spectra} spectra saturate int32 where parts of values have an rms of {rms:.3g} or "
+                f"more, of {top} that there are: integrate less, or keep gains low"
+            )
+            yield Problem("xengine.integration", f"{o.integration_time:.6g} s", advice)
 
 
 def _integration(o: Observation) -> Iterator[Problem]:

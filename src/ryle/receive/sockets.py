@@ -92,13 +92,23 @@ def interface_index(address: str) -> int:
     raise OSError(f"no interface has the address {address}; see 'ip -6 address'")
 
 
-def _grow_buffer(s: socket.socket, size: int) -> None:
+def granted_buffer(size: int) -> int:
+    """Bytes of socket buffer that the kernel of this computer gives who asks for `size`."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        return _grown(s, size)
+
+
+def _grown(s: socket.socket, size: int) -> int:
+    """Ask for a buffer; give what was granted."""
     try:
         s.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, size)
     except OSError:  # not root
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
-    granted = s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2  # Linux reports twice what was asked for
-    if granted < size:
+    return s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2  # Linux reports twice what was asked for
+
+
+def _grow_buffer(s: socket.socket, size: int) -> None:
+    if (granted := _grown(s, size)) < size:
         warnings.warn(
             f"the kernel granted {granted} B of socket buffer, not {size} B; packets will be lost at high rates. "
             f"Allow it with: sysctl net.core.rmem_max={size}",
