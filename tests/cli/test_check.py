@@ -2,17 +2,20 @@
 
 import io
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from typer.testing import CliRunner
 
 from observations import own_paper
 from ryle.cli.check import check, mistakes, report
-from ryle.config import ConfigError, changed, example, load, parse
+from ryle.config import ConfigError, changed, example, load, parse, rates, show
+from ryle.engines import budget
 from ryle.engines import devices as gpu
 
 SMALL = Path(__file__).parents[1] / "small.toml"
@@ -47,6 +50,32 @@ def test_examples(name):
     assert name in result.output
     for title in ("Each link", "Memory, arithmetic, disk", "X-engine sums", "GB/h"):
         assert title in result.output
+
+
+@pytest.mark.parametrize("width", [80, 40, 200])
+@pytest.mark.parametrize("name", ["demo", "meerkat_extension", "paper128", "alma72", "vdif2"])
+def test_tables_fit(name, width):
+    """Nothing is wider than the terminal, cut short or broken within a value."""
+    out, o = io.StringIO(), load(example(name))
+    Console(file=out, width=width).print(report(o))
+    text = out.getvalue()
+    assert max(map(cell_len, text.splitlines())) <= width and "…" not in text and "\x1b" not in text
+    for link in rates.links(o):
+        for value in (show(link.wire, "b/s"), f"{link.heap} B", f"{link.count}"):
+            assert re.search(rf"(^|\s){re.escape(value)}(\s|$)", text, re.M), value
+        assert (link.name in text.splitlines()) == (width == 40), link.name
+    for buffer in budget.memory(o):
+        assert show(buffer.bytes * buffer.count, "B") in text
+    assert len([line for line in text.splitlines() if line.startswith("X-engine in ")]) == (width != 40) * (
+        "X-engine in" in text
+    )
+
+
+def test_piped(monkeypatch):
+    """As wide as a terminal usually is, and without colours."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    text = CliRunner().invoke(app, [str(example("paper128"))]).output
+    assert max(map(cell_len, text.splitlines())) <= 80 and "\x1b" not in text and "97 656.25" in text
 
 
 def test_rows_are_shown():

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ryle.array.horizon import horizon_cautions
+from ryle.cli.sheet import Sheet
 from ryle.config import ConfigError, Observation, Problem, load, rates, show
 from ryle.config.cautions import cautions, told_senders
 from ryle.engines import budget
@@ -121,7 +122,7 @@ def _overview(o: Observation) -> Table:
     return table
 
 
-def _links(o: Observation) -> Table:
+def _links(o: Observation) -> RenderableType:
     ip = rates.overhead(o, 0) - rates.UDP - 8
     spead = f"SPEAD {8 + 8 * rates.SPECTRA_ITEMS} B a packet (X-engine out {8 + 8 * rates.VISIBILITY_ITEMS} B)"
     if o.catcher.packets is not None:
@@ -135,54 +136,41 @@ def _links(o: Observation) -> Table:
         spead = spead.replace(")", f", digitizer stream {header} B)")
     ethernet = f"Ethernet {rates.ETHERNET} B, preamble and gap included"
     caption = f"wire: payload + {spead} + UDP {rates.UDP} B + IP {ip} B + {ethernet}"
-    table = Table(title="Each link", title_justify="left", caption=caption, caption_justify="left")
-    table.add_column("link", style="cyan")
-    for heading in ("how many", "heap", "packet", "packets/s", "payload", "wire"):
-        table.add_column(heading, justify="right")
+    sheet = Sheet("Each link", "link", "how many", "heap", "packet", "packets/s", "payload", "wire")
     for link in rates.links(o):
-        table.add_row(
-            link.name,
-            f"{link.count}",
-            f"{link.heap} B",
-            f"{link.packet} B",
-            f"{link.packets:,.2f}".replace(",", " ").removesuffix(".00"),
-            show(link.payload, "b/s"),
-            show(link.wire, "b/s"),
-        )
-    return table
+        packets = f"{link.packets:,.2f}".replace(",", " ").removesuffix(".00")
+        sizes = f"{link.heap} B", f"{link.packet} B", packets
+        sheet.row(link.name, f"{link.count}", *sizes, show(link.payload, "b/s"), show(link.wire, "b/s"))
+    return Group(sheet, Text(caption, style="italic"))
 
 
-def _resources(o: Observation) -> Table:
-    table = Table(title="Memory, arithmetic, disk", title_justify="left")
-    table.add_column("what", style="cyan")
-    table.add_column("of one", justify="right")
-    table.add_column("how many", justify="right")
-    table.add_column("in all", justify="right")
+def _resources(o: Observation) -> RenderableType:
+    sheet = Sheet("Memory, arithmetic, disk", "what", "of one", "how many", "in all")
     buffers = budget.memory(o)
     for buffer in buffers:
-        table.add_row(buffer.name, show(buffer.bytes, "B"), f"{buffer.count}", show(buffer.bytes * buffer.count, "B"))
+        sheet.row(buffer.name, show(buffer.bytes, "B"), f"{buffer.count}", show(buffer.bytes * buffer.count, "B"))
     total = sum(buffer.bytes * buffer.count for buffer in buffers)
-    table.add_row("all of these", "", "", show(total, "B"))
-    table.add_row("available here, now", "", "", show(budget.available(), "B"))
-    table.add_section()
+    sheet.row("all of these", "", "", show(total, "B"))
+    sheet.row("available here, now", "", "", show(budget.available(), "B"))
+    sheet.gap()
     for engine, seconds in budget.latency(o).items():
-        table.add_row(f"live {budget.NAMES[engine]}: packets wait, at worst", show(seconds, "s"), "", "")
-    table.add_section()
+        sheet.row(f"live {budget.NAMES[engine]}: packets wait, at worst", show(seconds, "s"))
+    sheet.gap()
     work, f, x = rates.load(o), o.f_engines, o.substreams
     if f:
-        table.add_row("F-engine input", show(work.f_samples / f, "sample/s"), f"{f}", show(work.f_samples, "sample/s"))
+        sheet.row("F-engine input", show(work.f_samples / f, "sample/s"), f"{f}", show(work.f_samples, "sample/s"))
         flops = show(work.f_flops / f, "FLOP/s")
-        table.add_row("F-engine arithmetic, about", flops, f"{f}", show(work.f_flops, "FLOP/s"))
+        sheet.row("F-engine arithmetic, about", flops, f"{f}", show(work.f_flops, "FLOP/s"))
     if o.catcher.packets is None:
         operations = show(work.x_ops / x, "OP/s")
-        table.add_row("X-engine, 8·N(N+1)/2 a channel-sample", operations, f"{x}", show(work.x_ops, "OP/s"))
-    table.add_section()
+        sheet.row("X-engine, 8·N(N+1)/2 a channel-sample", operations, f"{x}", show(work.x_ops, "OP/s"))
+    sheet.gap()
     growth = rates.file_rate(o)
-    table.add_row("UVH5 file, at most", "", "", f"{growth / 1e6:.4g} MB/s, {growth * 3.6e-6:.4g} GB/h")
-    return table
+    sheet.row("UVH5 file, at most", "", "", f"{growth / 1e6:.4g} MB/s, {growth * 3.6e-6:.4g} GB/h")
+    return sheet
 
 
 def _notes(found: list[Problem]) -> RenderableType:
     if not found:
-        return Text("Nothing to be wary of.", style="green")
-    return Group(Text(f"To be wary of: {len(found)}", style="bold yellow"), *_listed(found, "yellow"))
+        return Text("\nNothing to be wary of.", style="green")
+    return Group(Text(f"\nTo be wary of: {len(found)}", style="bold yellow"), *_listed(found, "yellow"))
