@@ -51,8 +51,9 @@ def read(path) -> UVData:
     return data
 
 
-@pytest.mark.parametrize("as_recorded", [False, True])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "as_recorded"), [(c, False) for c in CASES] + [("x east", True), ("of each antenna", True)]
+)
 def test_stokes_parameters_from_every_format(tmp_path, synthetic, rng, case, as_recorded):
     pols, degrees, _ = CASES[case]
     path, want = observed(tmp_path, synthetic, rng, pols, degrees)
@@ -130,7 +131,7 @@ def test_angles_stand_where_formats_keep_them(tmp_path, synthetic, rng):
     assert dataset["evector"] == dataset["chi"] == pytest.approx(np.pi / 4)
     for form, word in (("ms", "RECEPTOR_ANGLE"), ("uvfits", "POLAA and POLAB"), ("miriad", "evector")):
         notes = "\n".join(done[form].notes)
-        assert f"45 deg from where readers take them, through east: {word} says so" in notes
+        assert f"45 deg from where readers take them, through east: {word} says so and " in notes
         assert "feeds x and y of m001 are exchanged" in notes and "negated: m000 y, m002 x" in notes
         assert "add 45 deg" in notes and "turn on the sky" not in notes
 
@@ -150,7 +151,7 @@ def test_what_is_said(tmp_path, synthetic, rng):
     notes = [n for n in export(path, "uvfits").notes if n.startswith("feeds")]
     assert notes[0].startswith("feeds of antennas point in different directions, 0 deg to 20 deg")
     assert notes[1] == "feeds of m001 are not perpendicular, which readers take them to be"
-    assert notes[2].startswith("feeds turn on the sky (alt-az mount): Q and U are right after AIPS' CLCOR")
+    assert notes[2].startswith("feeds turn on the sky (alt-az mount): Q and U are right after CASA's applycal")
 
 
 def test_one_feed_is_what_its_direction_says(tmp_path, synthetic, rng):

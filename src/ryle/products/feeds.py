@@ -29,9 +29,13 @@ _SAME = 1e-6
 #: Rows whose products are exchanged at a time.
 _ROWS = 4096
 
-#: Where a format keeps the angles, and how its software takes the turning of feeds on the sky out.
+#: Where a format keeps the angles, and what takes them and the turning of feeds on the sky into account.
 _ANGLES_IN = {"ms": "RECEPTOR_ANGLE", "uvfits": "POLAA and POLAB", "miriad": "evector"}
-_UNTURN = {"ms": "CASA's applycal(parang=True)", "uvfits": "AIPS' CLCOR, opcode PANG", "miriad": "MIRIAD's uvredo, chi"}
+_UNTURN = {
+    "ms": "CASA's applycal(parang=True)",
+    "uvfits": "CASA's applycal(parang=True)",
+    "miriad": "MIRIAD's uvredo options=chi",
+}
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,11 @@ class Placement:
         names = np.array(self.recorded)[self.source]
         return np.asarray((names != np.array(self.feeds)).any(axis=1))
 
+    @property
+    def _from_axis(self) -> NDArray[np.float64]:
+        """Angle of each antenna's feeds from where readers take them."""
+        return self.angles[:, 0] - (np.pi / 2 if self.feeds == ("y",) else 0.0)
+
     def products(self, recorded: Sequence[str]) -> list[str]:
         """Products of an exported file, in AIPS order, from those of the recorded one."""
         names = dict(zip(self.recorded, self.recorded, strict=True))
@@ -162,7 +171,7 @@ class Placement:
 
         Empty if that of antennas differs, which pyuvdata cannot write.
         """
-        x = self.angles[:, 0] - (np.pi / 2 if self.feeds == ("y",) else 0.0)
+        x = self._from_axis
         if np.ptp(x) > _SAME:
             return {}
         fixed = str(data.telescope.mount_type[0]) == "equatorial"
@@ -193,18 +202,18 @@ class Placement:
         return notes + self._caveats(names, str(telescope.mount_type[0]), form)
 
     def _caveats(self, names: NDArray[np.str_], mount: str, form: Form) -> list[str]:
-        where, notes = _ANGLES_IN[form], []
-        linear = set(self.feeds) <= set(_LINEAR)
-        x = self.angles[:, 0] - (np.pi / 2 if self.feeds == ("y",) else 0.0)
+        notes, linear, x = [], set(self.feeds) <= set(_LINEAR), self._from_axis
+        where, how = _ANGLES_IN[form], _UNTURN[form]
         if np.ptp(x) > _SAME:
+            known = f"{where} says so and {how} uses it; without, as in WSClean," if form != "miriad" else "in MIRIAD"
             notes.append(
                 f"feeds of antennas point in different directions, {_degrees(x.min())} to {_degrees(x.max())} from "
-                f"where readers take them: {where} says so; what takes all as one, as WSClean does, mixes Q and U"
+                f"where readers take them: {known} Q and U are mixed"
             )
         elif abs(x[0]) > _SAME:
             notes.append(
-                f"feeds are {_degrees(x[0])} from where readers take them, through east: {where} says so; to position "
-                f"angles of polarization from readers that pass over it, WSClean among them, add {_degrees(x[0])}"
+                f"feeds are {_degrees(x[0])} from where readers take them, through east: {where} says so and {how} "
+                f"uses it; without, as in WSClean, add {_degrees(x[0])} to position angles of polarization"
             )
         if linear and len(self.feeds) == 2:
             apart = np.abs(self.angles[:, 1] - self.angles[:, 0])
