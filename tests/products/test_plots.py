@@ -8,7 +8,7 @@ from matplotlib.image import imread
 
 from ryle.products.clean import clean
 from ryle.products.image import make_image
-from ryle.products.plots import VisibilityFile, health, plot_all
+from ryle.products.plots import VisibilityFile, autos, coverage, fringes, health, plot_all, style
 from ryle.products.plots.coverage import sky_image
 from ryle.products.plots.fringes import bispectrum, delay_spectrum
 from ryle.products.plots.source import averaged, mean
@@ -141,3 +141,82 @@ def test_an_empty_file_is_refused(tmp_path, synthetic, rng):
         pass
     with pytest.raises(ValueError, match="no integration"):
         plot_all(tmp_path / "a.uvh5", tmp_path)
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    """Figures as they were saved, for what can be read off them."""
+    kept = []
+    monkeypatch.setattr(
+        style.Figure, "savefig", lambda figure, output: (kept.append(figure), output.write_bytes(b""))[0]
+    )
+    return kept
+
+
+@pytest.fixture
+def edgy(tmp_path, synthetic, rng):
+    """A file of 14 antennas whose DC and edge channels are 40 dB below the band, and whose fringes have a delay."""
+    positions = synthetic.enu(14, rng)
+    meta = synthetic.metadata(positions, channels=64, pols="xy")
+    with UVH5Writer(tmp_path / "edgy.uvh5", meta) as writer:
+        for k in range(3):
+            made = synthetic.random_integration(meta, rng, 1000 * k * 40, 40000)
+            made.visibilities[:, :, 0] = np.abs(made.visibilities[:, :, 0]) + 10**8
+            made.visibilities[[0, 1, -1]] //= 10**4
+            made.counts[:] = 40000
+            writer.append(made)
+    return VisibilityFile(tmp_path / "edgy.uvh5")
+
+
+def test_scales_are_those_of_the_band(tmp_path, edgy, figures):
+    """The middle of the band fills the picture though some channels are 40 dB lower."""
+    assert not edgy.in_band[[0, 1, -1]].any() and edgy.in_band[2:-1].all()
+    autos.bandpass(edgy, tmp_path / "b.png")
+    for axes in figures[-1].axes:
+        low, high = axes.get_ylim()
+        assert high - low < 3 and "dB" in axes.get_ylabel()
+    autos.waterfalls(edgy, tmp_path / "w.png")
+    meshes = [mesh for axes in figures[-1].axes for mesh in axes.collections if axes.get_title(loc="left")]
+    assert len(meshes) == 24 and all(np.ptp(mesh.get_clim()) < 3 for mesh in meshes)
+    assert "12 of 14 antennas" in figures[-1].get_suptitle()
+    first, last = figures[-1].axes[0].get_title(loc="left"), [a.get_title(loc="left") for a in figures[-1].axes]
+    assert first.startswith("m000") and any(title.startswith("m013") for title in last)
+
+
+def test_lags_are_shown_about_their_peak_and_whole(tmp_path, edgy, figures):
+    fringes.lags(edgy, tmp_path / "l.png")
+    panels = [axes for axes in figures[-1].axes if axes.get_xlabel().startswith("Delay (")]
+    assert len(panels) == 6 and "6 of 91 baselines, shortest to longest" in figures[-1].get_suptitle()
+    for axes in panels:
+        (whole,) = axes.child_axes
+        assert np.ptp(whole.lines[0].get_xdata()) > 2 * np.ptp(axes.get_xlim())
+        peaks = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1]
+        assert peaks and all(abs(peak) < axes.get_xlim()[1] for peak in peaks)
+
+
+def test_matrix_names_what_it_shows(tmp_path, edgy, figures):
+    fringes.baseline_matrix(edgy, tmp_path / "m.png")
+    left, right = figures[-1].axes[:2]
+    assert left.get_title() == "Correlation coefficient of a – b" and right.get_title() == "Phase of a – b"
+    assert [t.get_text() for t in left.get_xticklabels()] == [edgy.names[a] for a in edgy.antennas]
+
+
+def test_two_bits_have_four_bars_with_their_shares(tmp_path, figures):
+    health.adc_histogram(
+        np.array([[16, 34, 34, 16], [10, 40, 40, 10]]), tmp_path / "a.png", levels=np.array([-3.0, -1, 1, 3])
+    )
+    for axes, shares in zip(figures[-1].axes, ((16, 34), (10, 40)), strict=True):
+        assert [bar.get_height() for bar in axes.patches] == pytest.approx([s / 100 for s in (*shares, *shares[::-1])])
+        assert [text.get_text() for text in axes.texts] == [f"{s} %" for s in (*shares, *shares[::-1])]
+        assert axes.get_yscale() == "linear" and axes.get_xticks().tolist() == [-3, -1, 1, 3]
+
+
+def test_uv_points_are_seen_and_do_not_run_together(tmp_path, synthetic, rng, figures):
+    for antennas, integrations, smallest, largest in ((3, 1, 5, 8), (40, 4, 1.4, 2.5)):
+        meta = synthetic.metadata(synthetic.enu(antennas, rng), channels=2)
+        path = tmp_path / f"{antennas}.uvh5"
+        with UVH5Writer(path, meta) as writer:
+            for k in range(integrations):
+                writer.append(synthetic.random_integration(meta, rng, k * 10**6, 10**6))
+        coverage.uv_coverage(VisibilityFile(path), tmp_path / "uv.png")
+        assert smallest < figures[-1].axes[0].lines[0].get_markersize() < largest

@@ -9,36 +9,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ryle.products.plots import style
-from ryle.products.plots.source import VisibilityFile, mean
-from ryle.products.plots.waterfalls import waterfall
+from ryle.products.plots.source import VisibilityFile, mean, spread
+from ryle.products.plots.waterfalls import middle_range, waterfall
 
 _LEGEND = 16
 
 
 def bandpass(file: VisibilityFile, output: Path) -> Path:
-    """Time-averaged power of every antenna against frequency, a panel a polarization."""
+    """Time-averaged power of every antenna against frequency, a panel a polarization.
+
+    The scale is that of the band; edge channels and DC may run off it.
+    """
     hands = file.parallel
     frequencies, label = style.frequency_unit(file.frequencies)
     with style.figure(output, "Autocorrelation bandpass", file.subtitle, (9, 1.2 + 2.8 * len(hands))) as drawing:
         for axes, k in zip(style.grid(drawing, len(hands), 1, sharex=True)[:, 0], hands, strict=True):
+            low, high = np.inf, -np.inf
             for antenna in file.antennas:
-                power = np.real(mean(file.waterfall(antenna, antenna, k), 0))
-                axes.plot(frequencies, _decibel(power), label=file.names[antenna], alpha=0.9, drawstyle="steps-mid")
-            axes.set_ylabel(f"{file.polarizations[k]} power (dB, counts²)")
+                power = _decibel(np.real(mean(file.waterfall(antenna, antenna, k), 0)))
+                bottom, top = middle_range(power[file.in_band])
+                low, high = min(low, bottom), max(high, top)
+                axes.plot(frequencies, power, label=file.names[antenna], alpha=0.9, drawstyle="steps-mid")
+            margin = max(0.5, 0.3 * (high - low))
+            axes.set(ylabel=f"{file.polarizations[k]} power (dB, counts²)", ylim=(low - margin, high + margin))
             axes.grid(alpha=0.25)
             if len(file.antennas) <= _LEGEND:
-                axes.legend(ncols=4, loc="best")
+                axes.legend(ncols=8, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0, columnspacing=1.2)
             else:
                 axes.set_title(f"{len(file.antennas)} antennas", loc="left")
         axes.set_xlabel(label)
     return output
 
 
-def waterfalls(file: VisibilityFile, output: Path, *, antennas: int = 4) -> Path:
-    """Autocorrelation power against time and frequency of the first antennas, relative to each one's time average."""
-    chosen, hands = file.antennas[:antennas], file.parallel
-    size = (5.2 * len(hands) + 0.6, 0.9 + 2.5 * len(chosen))
-    with style.figure(output, "Autocorrelation waterfall", file.subtitle, size) as drawing:
+def waterfalls(file: VisibilityFile, output: Path, *, antennas: int = 12) -> Path:
+    """Autocorrelation power of all antennas, or of so many of them, against time and frequency."""
+    chosen, hands = spread(file.antennas, antennas), file.parallel
+    size = (5.2 * len(hands) + 0.6, 1.1 + 1.7 * len(chosen))
+    which = f"{len(chosen)} of {len(file.antennas)} antennas" if len(chosen) < len(file.antennas) else "all antennas"
+    with style.figure(output, "Autocorrelation waterfall", f"{file.subtitle}  ·  {which}", size) as drawing:
         panels = style.grid(drawing, len(chosen), len(hands), sharex=True, sharey=True)
         for antenna, row in zip(chosen, panels, strict=True):
             for k, axes in zip(hands, row, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,8 @@ def fringes(file: VisibilityFile, output: Path, *, baselines: list[tuple[int, in
     chosen = baselines or file.baselines(4)
     k = file.parallel[0]
     size = (15, 0.9 + 2.6 * len(chosen))
-    with style.figure(output, f"Fringes {file.polarizations[k]}", file.subtitle, size) as drawing:
+    line = f"{file.subtitle}  ·  {_choice(file, len(chosen))}"
+    with style.figure(output, f"Fringes {file.polarizations[k]}", line, size) as drawing:
         for (a, b), row in zip(chosen, style.grid(drawing, len(chosen), 3), strict=True):
             values = file.waterfall(a, b, k)
             waterfall(drawing, row[0], file, values, "Phase (°)", cmap=style.PHASE, phase=True)
@@ -74,26 +76,44 @@ def delay_spectrum(
 
 
 def lags(file: VisibilityFile, output: Path, *, baselines: list[tuple[int, int]] | None = None) -> Path:
-    """Delay transform of each baseline with its peak marked."""
+    """Delay transform of each baseline about its peak, which is marked; all delays in the small panel."""
     chosen = baselines or file.baselines(6)
     columns = 2 if len(chosen) > 1 else 1
     rows = -(-len(chosen) // columns)
-    with style.figure(output, "Lag spectrum", file.subtitle, (5.4 * columns, 0.9 + 2.4 * rows)) as drawing:
+    resolution = 1 / (file.channel_width * len(file.frequencies))
+    line = f"{file.subtitle}  ·  {_choice(file, len(chosen))}"
+    with style.figure(output, "Lag spectrum", line, (5.4 * columns, 0.9 + 2.4 * rows)) as drawing:
         panels = style.grid(drawing, rows, columns).ravel()
         for axes, (a, b) in zip(panels, chosen, strict=False):
-            for k in file.parallel:
-                delays, amplitude, peak = delay_spectrum(
-                    file.waterfall(a, b, k), file.channel_width, coherent=file.tracked
-                )
-                (line,) = axes.plot(delays * 1e9, amplitude, label=f"{file.polarizations[k]}  {peak * 1e9:+.2f} ns")
-                axes.plot(peak * 1e9, amplitude.max(), "v", color=line.get_color(), ms=6)
+            found = {
+                k: delay_spectrum(file.waterfall(a, b, k), file.channel_width, coherent=file.tracked)
+                for k in file.parallel
+            }
+            reach = max(abs(peak) for _, _, peak in found.values()) + 8 * resolution
+            scale, unit = style.time_unit(reach)
+            whole = axes.inset_axes((0.06, 0.62, 0.27, 0.33))
+            for k, (delays, amplitude, peak) in found.items():
+                label = f"{file.polarizations[k]}  {peak * 1e9:+.2f} ns"
+                (drawn,) = axes.plot(delays * scale, amplitude, label=label)
+                axes.plot(peak * scale, amplitude.max(), "v", color=drawn.get_color(), ms=6)
+                whole.plot(delays * scale, amplitude, color=drawn.get_color(), lw=0.8)
             axes.set_title(file.baseline_name((a, b)), loc="left", fontweight="bold")
-            axes.set(xlabel="Delay (ns)", ylabel="Amplitude (counts²)", ylim=(0, None))
+            top = 1.15 * max(float(amplitude.max()) for _, amplitude, _ in found.values())
+            axes.set(xlabel=f"Delay ({unit})", ylabel="Amplitude (counts²)", xlim=(-reach * scale, reach * scale))
+            axes.set_ylim(0, top or 1.0)
             axes.axvline(0, color="0.7", lw=0.6, zorder=0)
             axes.legend(loc="upper right", title="peak")
+            whole.set_title("all delays", fontsize=7, pad=2)
+            whole.tick_params(labelsize=6, left=False, labelleft=False)
         for axes in panels[len(chosen) :]:
             axes.remove()
     return output
+
+
+def _choice(file: VisibilityFile, drawn: int) -> str:
+    """Say which baselines are drawn."""
+    every = len(file.antennas) * (len(file.antennas) - 1) // 2
+    return "all baselines" if drawn >= every else f"{drawn} of {every} baselines, shortest to longest"
 
 
 def bispectrum(file: VisibilityFile, triangle: tuple[int, int, int], polarization: int) -> NDArray[np.complex128]:
@@ -109,7 +129,9 @@ def closure(file: VisibilityFile, output: Path, *, triangles: int = 6) -> Path:
     chosen = list(combinations(file.antennas[: triangles + 2], 3))[:triangles]
     k = file.parallel[0]
     frequencies, label = style.frequency_unit(file.frequencies)
-    with style.figure(output, f"Closure phase {file.polarizations[k]}", file.subtitle, (11, 4.6)) as drawing:
+    size = len(file.antennas)
+    line = f"{file.subtitle}  ·  {len(chosen)} of {size * (size - 1) * (size - 2) // 6} triangles"
+    with style.figure(output, f"Closure phase {file.polarizations[k]}", line, (11, 4.6)) as drawing:
         in_time, in_frequency = style.grid(drawing, 1, 2, sharey=True)[0]
         for triangle in chosen:
             values = bispectrum(file, triangle, k)
@@ -150,5 +172,21 @@ def baseline_matrix(file: VisibilityFile, output: Path) -> Path:
             step = -(-size // 32)
             axes.set_xticks(range(0, size, step), names[::step], rotation=90, fontsize=8)
             axes.set_yticks(range(0, size, step), names[::step], fontsize=8)
-            drawing.colorbar(image, ax=axes, label=label, shrink=0.85)
+            axes.set(xlabel="Antenna b", ylabel="Antenna a", title=f"{label.split(' (')[0]} of a – b")
+            if size <= 12:
+                _write_values(axes, values, "{:.2f}" if label.startswith("Corr") else "{:.0f}")
+            ticks = [-180, -90, 0, 90, 180] if limits[0] < 0 else None
+            drawing.colorbar(image, ax=axes, label=label, shrink=0.85, ticks=ticks)
     return output
+
+
+def _write_values(axes: Any, values: NDArray[np.float64], form: str) -> None:
+    """Write each value into its cell, light on dark and dark on light."""
+    colours = axes.images[0]
+    for (y, x), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            red, green, blue, _ = colours.cmap(colours.norm(value))
+            dark = 0.3 * red + 0.59 * green + 0.11 * blue < 0.5
+            axes.text(
+                x, y, form.format(value), ha="center", va="center", fontsize=7, color="white" if dark else "black"
+            )

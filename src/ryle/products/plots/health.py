@@ -12,6 +12,10 @@ from ryle.products.plots import style
 from ryle.products.plots.source import VisibilityFile, averaged
 from ryle.products.plots.waterfalls import waterfall
 
+#: Up to so many levels, 3 bits, a histogram has a bar each.
+_FEW_LEVELS = 8
+_ABOVE: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 7}
+
 
 def loss_map(file: VisibilityFile, output: Path) -> Path:
     """Draw the valid fraction of each antenna against time, and of all antennas against time and channel.
@@ -25,7 +29,7 @@ def loss_map(file: VisibilityFile, output: Path) -> Path:
         valid = file.valid(antenna, antenna)
         by_antenna[i] = valid.mean(axis=1)
         by_channel += valid / size
-    lost = 100 * (1 - float(by_channel.mean()))
+    invalid = 100 * (1 - float(by_channel.mean()))
     low = min(0.98, float(min(by_antenna.min(), by_channel.min())))
     height = 4.2 + min(6.0, 0.16 * size)
     with style.figure(output, "Valid data", file.subtitle, (11, height)) as d:
@@ -36,7 +40,10 @@ def loss_map(file: VisibilityFile, output: Path) -> Path:
         mesh = first.pcolormesh(
             edges, np.arange(size + 1) - 0.5, small, cmap=style.FRACTION, vmin=low, vmax=1, rasterized=True
         )
-        first.set_title(f"{lost:.3g} % of the data were lost", loc="left")
+        first.set_title(
+            f"{invalid:.3g} % of the spectra are not valid: packets lost, or the filter's length at start and end",
+            loc="left",
+        )
         step = -(-size // 32)
         first.set_yticks(range(0, size, step), [file.names[a] for a in file.antennas][::step], fontsize=8)
         first.set_ylabel("Antenna")
@@ -92,13 +99,22 @@ def adc_histogram(
             total = max(row.sum(), 1.0)
             middle = (row * where).sum() / total
             rms = float(np.sqrt((row * (where - middle) ** 2).sum() / total))
-            ends = (row[0] + row[-1]) / total
-            axes.stairs(row / total, np.append(where, 2 * where[-1] - where[-2]) - 0.5, fill=True, alpha=0.85)
-            axes.set_yscale("log")
+            # With few levels the outermost are the common ones, and say nothing of overload.
+            ends = (row[0] + row[-1]) / total if size > _FEW_LEVELS else 0.0
+            share = row / total
+            if size <= _FEW_LEVELS:  # as bars, each with its share
+                width = 0.8 * float(np.diff(where).min()) if size > 1 else 0.8
+                axes.bar(where, share, width=width, alpha=0.85)
+                axes.set(xticks=where, ylim=(0, 1.25 * max(share.max(), 1e-9)))
+                for level, part in zip(where, share, strict=True):
+                    axes.annotate(f"{100 * part:.3g} %", (level, part), (0, 2), textcoords="offset points", **_ABOVE)
+            else:
+                axes.stairs(share, np.append(where, 2 * where[-1] - where[-2]) - 0.5, fill=True, alpha=0.85)
+                axes.set_yscale("log")
             axes.set_title(
                 f"{name}  rms {rms:.3g}" + (f"  ends {100 * ends:.2g} %" if ends > 0 else ""), loc="left", fontsize=9
             )
-            axes.set(xlabel="Level", ylabel="Share of samples")
+            axes.set(xlabel="Level (ADC counts)", ylabel="Share of samples")
             axes.label_outer()
         for axes in panels[inputs:]:
             axes.remove()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,21 @@ class VisibilityFile:
         """Indices of the parallel-hand polarization products."""
         return [k for k, name in enumerate(self.polarizations) if name[0] == name[1]]
 
+    @cached_property
+    def in_band(self) -> NDArray[np.bool_]:
+        """Channels that are neither at the edge of the band nor at DC, shape (channel,).
+
+        Those where autocorrelations, in the median of some antennas, have a quarter of the band's median power; all
+        channels if there is no power.
+        """
+        some = spread(self.antennas, 8)
+        power = np.array([np.abs(mean(self.waterfall(a, a, self.parallel[0]), 0)) for a in some])
+        level = np.nan_to_num(np.median(power, axis=0))
+        good: NDArray[np.bool_] = level >= 0.25 * np.median(level)
+        good[0] &= len(good) <= 3  # a spectrum's first and last channel hold half a channel's width of signal
+        good[-1] &= len(good) <= 3
+        return good if good.any() and level.any() else np.ones(len(level), bool)
+
     def baseline_name(self, baseline: tuple[int, int]) -> str:
         """Names of both antennas."""
         return f"{self.names[baseline[0]]} – {self.names[baseline[1]]}"
@@ -161,6 +177,12 @@ class VisibilityFile:
         if len(steps) == 1:  # regular files: a strided read, much faster than a list of rows
             return np.asarray(data[rows[0] : rows[-1] + 1 : int(steps[0]), :, polarization])
         return np.asarray(data[rows, :, polarization])
+
+
+def spread(names: list[int], most: int) -> list[int]:
+    """Choose at most so many of a list, evenly, the first and the last among them."""
+    take = np.unique(np.linspace(0, len(names) - 1, min(most, len(names))).round().astype(int))
+    return [names[k] for k in take]
 
 
 def averaged(values: NDArray[Any], axis: int, cells: int = CELLS) -> NDArray[Any]:

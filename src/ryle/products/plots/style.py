@@ -15,8 +15,8 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-#: Okabe & Ito (2008), told apart with any colour vision; the yellow, too pale for lines, is left out.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+#: Okabe & Ito (2008); the first five stay apart with any colour vision, the last two are one grey to the green-blind.
+COLOURS = ("#0072B2", "#D55E00", "#56B4E9", "#E69F00", "#000000", "#009E73", "#CC79A7")
 AMPLITUDE = "viridis"
 PHASE = "twilight"
 FRACTION = "cividis"
@@ -30,7 +30,7 @@ _STYLE = {
     "axes.grid": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.prop_cycle": cycler(linestyle=("-", "--", ":")) * cycler(color=COLOURS),
+    "axes.prop_cycle": cycler(linestyle=("-", "--", ":", "-.")) * cycler(color=COLOURS[:5]),
     "lines.linewidth": 1.2,
     "legend.frameon": False,
     "legend.fontsize": 9,
@@ -98,6 +98,11 @@ def frequency_unit(frequencies: NDArray[np.float64]) -> tuple[NDArray[np.float64
     if frequencies.max() >= 10e9:
         return frequencies / 1e9, "Sky frequency (GHz)"
     return frequencies / 1e6, "Sky frequency (MHz)"
+
+
+def time_unit(longest: float) -> tuple[float, str]:
+    """Factor from seconds and name of the unit in which a time is 1 to 1000."""
+    return next(((f, n) for f, n in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")) if longest * f >= 1), (1e9, "ns"))
 
 
 def _plain(text: str) -> str:

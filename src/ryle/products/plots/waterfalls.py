@@ -35,15 +35,18 @@ def waterfall(
         small, limits = np.degrees(np.angle(small)), (-180, 180)
     time_edges = style.days(style.edges(times, file.integration_time))
     frequency_edges = style.edges(scaled, file.channel_width * scaled[0] / frequencies[0])
-    low, high = limits or _range(small)
+    low, high = limits or middle_range(values[:, file.in_band])
     mesh = axes.pcolormesh(time_edges, frequency_edges, small.T, cmap=cmap, vmin=low, vmax=high, rasterized=True)
     style.hatch_missing(axes)
     axes.set_ylabel(name)
     style.time_axis(axes)
-    drawing.colorbar(mesh, ax=axes, label=label, ticks=[-180, -90, 0, 90, 180] if phase else None, pad=0.02)
+    beyond = "neither" if limits else "both"
+    ticks = [-180, -90, 0, 90, 180] if phase else None
+    drawing.colorbar(mesh, ax=axes, label=label, ticks=ticks, pad=0.02, extend=beyond)
 
 
-def _range(values: NDArray[Any]) -> tuple[float, float]:
+def middle_range(values: NDArray[Any]) -> tuple[float, float]:
+    """Give limits that hold all but one in a hundred values at either end; NaN counts for nothing."""
     good = values[np.isfinite(values)]
     if good.size == 0:
         return 0.0, 1.0
