@@ -24,7 +24,7 @@ _ADVICE = {
     errno.ENOTDIR: "a part of that path is a file, not a directory; choose another",
     errno.EACCES: "choose a place and files that you may use, or ask their owner",
     errno.EPERM: "this needs rights that you do not have here; ask the administrator",
-    errno.EEXIST: "choose another name",
+    errno.EEXIST: "choose another name; where a directory is asked for, a file must not be",
     errno.ENOSPC: "make room there or choose another place",
     errno.EDQUOT: "make room there or choose another place",
     errno.EROFS: "choose a place that can be written to",

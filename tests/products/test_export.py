@@ -14,6 +14,7 @@ from pyuvdata.uvdata.aipy_extracts import UV
 
 from ryle.products import export as module
 from ryle.products.export import SUFFIXES, ExportError, export, polarizations
+from ryle.products.readable import UVH5Error
 
 
 def polarizations_of(data: UVData) -> list[str]:
@@ -152,7 +153,7 @@ def test_a_failed_export_leaves_the_old_one_and_nothing_half_written(tmp_path, s
         export(path, "uvfits", overwrite=True)
     assert (tmp_path / "a.uvfits").read_bytes() == old and not list(tmp_path.glob("*.partial"))
     (tmp_path / "c.uvh5").write_text("not HDF5")
-    with pytest.raises(ExportError, match="cannot be written"):
+    with pytest.raises(UVH5Error, match="is no HDF5 file"):
         export(tmp_path / "c.uvh5", "ms")
 
 

@@ -409,7 +409,7 @@ def test_recover_refuses_what_is_not_a_visibility_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         recover(tmp_path / "none.uvh5")
     (tmp_path / "text.uvh5").write_text("hello")
-    with pytest.raises(UVH5Error, match="cannot be opened"):
+    with pytest.raises(UVH5Error, match="is no HDF5 file"):
         recover(tmp_path / "text.uvh5")
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from functools import cache
+from typing import Any, NoReturn
 
 import typer
 from typer.main import get_command
 
+from ryle.cli.arguments import refuse_infinite
 from ryle.cli.errors import guarded
 
 app = typer.Typer(
@@ -67,6 +69,15 @@ def _options(version: bool = typer.Option(False, "--version", help="Print the ve
         raise typer.Exit
 
 
+@cache
+def _command() -> Any:
+    """Make the tree of all subcommands, once."""
+    _register()
+    command = get_command(app)
+    refuse_infinite(command)
+    return command
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end with its status; see `ryle.cli.errors`.
 
@@ -77,8 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
 
     def command() -> int | None:
-        _register()
-        status = get_command(app).main(arguments, prog_name="ryle", standalone_mode=False)
+        status = _command().main(arguments, prog_name="ryle", standalone_mode=False)
         return status if isinstance(status, int) else None
 
     sys.exit(guarded(command))

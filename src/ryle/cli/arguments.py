@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,6 +26,21 @@ class Payload(StrEnum):
     RANDOM = "random"
     RAMP = "ramp"
     ZEROS = "zeros"
+
+
+def refuse_infinite(command: Any) -> None:
+    """Have all options of a command, and of those below it, refuse numbers that are not finite: no range does."""
+
+    def finite(context: Any, parameter: Any, value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise typer.BadParameter(f"{value} is no number to count with; give another", context, parameter)
+        return value
+
+    for parameter in command.params:
+        if parameter.callback is None:
+            parameter.callback = finite
+    for below in getattr(command, "commands", {}).values():
+        refuse_infinite(below)
 
 
 def numbers(text: str, what: str) -> list[float]:

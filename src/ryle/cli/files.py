@@ -114,6 +114,9 @@ def image(
     from ryle.products.sources import find_sources
 
     target = output or file.with_suffix(".png")
+    if target.is_dir():
+        target /= file.with_suffix(".png").name
+    target.parent.mkdir(parents=True, exist_ok=True)
     made = make_image(
         file,
         pixels=size,

@@ -34,6 +34,8 @@ def run(
     from ryle.config import load
     from ryle.products.deliver import deliver
 
+    if in_process and not simulate:
+        raise typer.BadParameter("--in-process has no sockets to wait at: leave out it or --no-simulate")
     observation = load(file)
     console = Console(stderr=True)
     if in_process:

@@ -19,6 +19,7 @@ from pyuvdata import UVData
 import ryle.array.earth  # noqa: F401  keeps astropy off the network
 from ryle.products import feeds, measurement_set, uvfits
 from ryle.products.provenance import Provenance
+from ryle.products.readable import UVH5Error
 
 Format = Literal["ms", "uvfits", "miriad"]
 
@@ -103,6 +104,7 @@ def export(
     if target.exists() and not overwrite:
         raise FileExistsError(f"{target} exists; choose another name or allow it to be overwritten")
     partial = target.with_name(target.name + ".partial")
+    target.parent.mkdir(parents=True, exist_ok=True)
     _remove(partial)
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -111,6 +113,8 @@ def export(
             provenance = Provenance.of(source, data)
             notes += [] if form == "miriad" else phase_if_unprojected(data)
             notes += _write(data, form, partial, provenance)
+    except UVH5Error:
+        raise
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         _remove(partial)
         raise ExportError(f"{source} cannot be written as {form} to {target}: {error}") from error

@@ -18,6 +18,7 @@ from pyuvdata import UVData
 
 from ryle.problems import listed
 from ryle.products.metadata import AIPS_POLARIZATIONS
+from ryle.products.readable import damaged, reading
 
 Form = Literal["ms", "uvfits", "miriad"]
 
@@ -249,12 +250,14 @@ def read(path: Path, form: Form, product: str | None = None, as_recorded: bool =
     """
     data = UVData()
     if product is None:
-        data.read(str(path), file_type="uvh5")
+        with reading(Path(path)):
+            data.read(str(path), file_type="uvh5")
         placement = Placement.of(data, as_recorded)
     else:
         placement = Placement.of(_header(path), as_recorded)
         chosen = [product] if placement is None else placement.needed(product)
-        data.read(str(path), file_type="uvh5", polarizations=chosen)
+        with reading(Path(path)):
+            data.read(str(path), file_type="uvh5", polarizations=chosen)
     if placement is None:
         notes = ["the file does not say where its feeds point; readers take x to the north and y to the east"]
     else:
@@ -277,7 +280,10 @@ def products(path: str | Path, as_recorded: bool = False) -> list[str]:
 
 def _header(path: str | Path) -> UVData:
     header = UVData()
-    header.read(str(path), file_type="uvh5", read_data=False, run_check=False)
+    with reading(Path(path)):
+        header.read(str(path), file_type="uvh5", read_data=False, run_check=False)
+        if unknown := set(header.polarization_array.tolist()) - set(_NAMES):
+            raise damaged(Path(path), f"Header/polarization_array has {min(unknown)}, which is no product of two feeds")
     return header
 
 

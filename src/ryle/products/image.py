@@ -20,6 +20,7 @@ from scipy.ndimage import label
 import ryle.array.earth  # noqa: F401  keeps astropy off the network
 from ryle.products.export import phase_if_unprojected
 from ryle.products.gridding import LIGHT, Sampled
+from ryle.products.readable import reading
 from ryle.products.stokes import Stokes, phase_centre, stokes
 
 Weighting = Literal["natural", "uniform", "robust"]
@@ -159,7 +160,8 @@ def read_visibilities(path: str | Path) -> tuple[UVData, tuple[str, ...]]:
     data = UVData()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        data.read(str(path))
+        with reading(Path(path)):
+            data.read(str(path))
         notes = phase_if_unprojected(data)
     return data, tuple(notes)
 

@@ -225,29 +225,51 @@ def replay(path: Path) -> str:
     Raises
     ------
     OSError
-        If the file cannot be written.
+        If the file cannot be written, or what lies there is no journal of Ryle's.
     """
     journal = journal_path(path)
     if not journal.exists():
         return "clean"
     log = journal.read_bytes()
-    body, checksum = log[: -_CRC.size], log[-_CRC.size :]
-    complete = body.startswith(_MAGIC) and checksum == _CRC.pack(zlib.crc32(body))
-    if complete:
+    if not log.startswith(_MAGIC[: len(log)]):
+        raise OSError(f"{journal} is no journal of Ryle's: nothing was changed; move it elsewhere and try again")
+    pages = _entries(log, path.stat().st_size)
+    if pages is not None:
         fd = os.open(path, os.O_WRONLY)
         try:
-            (count,) = _COUNT.unpack_from(body, len(_MAGIC))
-            at = len(_MAGIC) + _COUNT.size
-            for _ in range(count):
-                offset, length = _ENTRY.unpack_from(body, at)
-                at += _ENTRY.size
-                _pwrite_all(fd, memoryview(body)[at : at + length], offset)
-                at += length
+            for offset, page in pages:
+                _pwrite_all(fd, page, offset)
             os.fsync(fd)
         finally:
             os.close(fd)
     journal.unlink()
-    return "completed" if complete else "discarded"
+    return "discarded" if pages is None else "completed"
+
+
+def _entries(log: bytes, size: int) -> list[tuple[int, memoryview]] | None:
+    """Read the pages of a journal for a file of `size` bytes, all of them before any is written.
+
+    None if the journal is unfinished, or its entries lie outside it or the file: then it is nobody's commit.
+    """
+    body, checksum = log[: -_CRC.size], log[-_CRC.size :]
+    if not body.startswith(_MAGIC) or checksum != _CRC.pack(zlib.crc32(body)):
+        return None
+    view, pages, at = memoryview(body), [], len(_MAGIC) + _COUNT.size
+    if len(body) < at:
+        return None
+    (count,) = _COUNT.unpack_from(body, len(_MAGIC))
+    if count > (len(body) - at) // _ENTRY.size:
+        return None
+    for _ in range(count):
+        if len(body) - at < _ENTRY.size:
+            return None
+        offset, length = _ENTRY.unpack_from(body, at)
+        at += _ENTRY.size
+        if length > len(body) - at or offset + length > size + _PAGE:
+            return None
+        pages.append((offset, view[at : at + length]))
+        at += length
+    return pages
 
 
 def _pwrite_all(fd: int, view: memoryview, offset: int) -> None:

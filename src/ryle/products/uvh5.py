@@ -24,16 +24,13 @@ from ryle.chunk import Exposure, Integration
 from ryle.products.journal import JournaledFile, journal_path, replay
 from ryle.products.metadata import ObservationMetadata
 from ryle.products.projection import project
+from ryle.products.readable import UVH5Error, damaged, no_uvh5, open_uvh5
 from ryle.products.uvh5_layout import Rows, create
 
 #: Wanted size in bytes of the slab prepared in memory at a time.
 _SLAB_BYTES = 16 << 20
 #: Seconds; a Julian date in float64 has steps of 40 µs, and pyuvdata takes times within 1 ms for one.
 _SHORTEST = 1e-3
-
-
-class UVH5Error(OSError):
-    """A visibility file could not be written or read; the message says what is left and what to do."""
 
 
 @dataclass(frozen=True)
@@ -349,10 +346,14 @@ def recover(path: str | Path) -> Recovery:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; give the name of the UVH5 file that was being written")
+    if path.is_dir():
+        raise no_uvh5(path, "is a directory, not a UVH5 file")
     journal = replay(path)
-    try:
-        with h5py.File(path, "r") as file:
+    with open_uvh5(path) as file:
+        try:
             integrations = int(file["Header/Ntimes"][()])
-    except (OSError, KeyError) as error:
-        raise UVH5Error(f"{path} holds no integration and cannot be opened as UVH5 ({error}); remove it") from error
+        except (KeyError, TypeError, ValueError, OSError, RuntimeError):
+            raise damaged(path, "Header/Ntimes, which counts the integrations, is no number") from None
+    if integrations < 0:
+        raise damaged(path, f"Header/Ntimes says that it holds {integrations} integrations")
     return Recovery(path, integrations, journal)

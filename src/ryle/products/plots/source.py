@@ -6,11 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from ryle.products.metadata import AIPS_POLARIZATIONS
+from ryle.products.readable import check_uvh5, open_uvh5
 
 _NAMES = {number: name.upper() for name, number in AIPS_POLARIZATIONS.items()}
 
@@ -30,17 +30,22 @@ class VisibilityFile:
 
     Raises
     ------
-    OSError
-        If it cannot be opened.
+    UVH5Error
+        If it cannot be opened, or contradicts itself.
     ValueError
         If it holds no integration.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._file = h5py.File(self.path, "r")
+        self._file = open_uvh5(self.path)
+        try:
+            check_uvh5(self.path, self._file)
+        except BaseException:
+            self._file.close()
+            raise
         header = self._file["Header"]
-        if int(header["Nblts"][()]) == 0:
+        if not len(header["time_array"]):
             self._file.close()
             raise ValueError(f"{self.path} holds no integration yet; there is nothing to draw")
         self.telescope = header["telescope_name"][()].decode()
