@@ -19,15 +19,29 @@ from ryle.config import ConfigError, Observation, Problem, load, rates, show
 from ryle.config.cautions import cautions, told_senders
 from ryle.engines import budget
 from ryle.engines import devices as gpu
+from ryle.engines.look import Looked, look
 from ryle.engines.machine import machine_cautions
 from ryle.problems import listed, toml
 
 
 def check(
     file: Annotated[Path, typer.Argument(help="observation file (TOML)")],
+    recordings: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="recordings to compare with it, as `ryle correlate` takes them", exists=True, dir_okay=False
+        ),
+    ] = None,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Option("--input", "-i", help="the same; may be repeated", exists=True, dir_okay=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, in Hz, s, B and bit/s")] = False,
 ) -> None:
-    """Check an observation file and print its rates, sizes, memory and arithmetic."""
+    """Check an observation file and print its rates, sizes, memory and arithmetic; look at recordings.
+
+    The exit status is 2 if the file has mistakes, or the recordings do not fit it.
+    """
     try:
         observation = load(file)
     except ConfigError as error:
@@ -36,20 +50,44 @@ def check(
         else:
             Console(stderr=True, soft_wrap=True).print(mistakes(error))
         raise typer.Exit(2) from None
+    given = [*(inputs or []), *(recordings or [])]
+    looked = look(observation, given) if given else None
     if as_json:
         found = rates.summary(observation) | {
             "memory": [asdict(m) for m in budget.memory(observation)],
             "latency": budget.latency(observation),
             "cautions": _plain(_cautions(observation)),
         }
+        if looked is not None:
+            lists = {"problems": _plain(looked.problems), "cautions": _plain(looked.cautions)}
+            found["recordings"] = {"files": dict(looked.files), "bands": dict(looked.bands)} | lists
         typer.echo(json.dumps(found, indent=2))
     else:
-        Console().print(report(observation))
+        Console().print(report(observation, looked))
+    if looked is not None and looked.problems:
+        raise typer.Exit(2)
 
 
-def report(observation: Observation) -> RenderableType:
-    """Lay out everything derived from an observation as tables."""
-    return Group(_overview(observation), _links(observation), _resources(observation), _notes(_cautions(observation)))
+def report(observation: Observation, looked: Looked | None = None) -> RenderableType:
+    """Lay out everything derived from an observation as tables, and what recordings hold."""
+    found = _cautions(observation)
+    if looked is None:
+        return Group(_overview(observation), _links(observation), _resources(observation), _notes(found))
+    recordings: list[RenderableType] = [Text("\nRecordings", style="bold"), _grid(looked.files)]
+    if looked.bands:
+        recordings += [Text("\nBands of the recordings", style="bold"), _grid(looked.bands)]
+    if looked.problems:
+        recordings += [Text("\nWhat does not fit", style="bold red"), *_listed(looked.problems, "red")]
+    notes = _notes([*looked.cautions, *found])
+    return Group(_overview(observation), _links(observation), _resources(observation), *recordings, notes)
+
+
+def _grid(rows: list[tuple[str, str]]) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="cyan")
+    for name, text in rows:
+        grid.add_row(Text(name), Text(text))
+    return grid
 
 
 def mistakes(error: ConfigError) -> RenderableType:
