@@ -4,8 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from emulation import EmulatedGpu
 from ryle.channelize.cuda_kernels import compile_variants
 from ryle.config import changed, example, load
+from ryle.correlate import CorrelatorConfig
+from ryle.correlate.cuda import CudaCorrelator
 from ryle.engines import devices as gpu
 
 
@@ -53,6 +56,24 @@ def test_no_gpu(observed):
     assert caution.key == "fengine.backend" and "no driver" in caution.remedy
 
 
+def test_sums_that_the_gpu_cannot_hold(observed):
+    """Of 128 inputs and 65536 channels 21.9 GB: too much for a GPU of 16 GB, and enough for one of 24 GB."""
+    small, large = (SimpleNamespace(**vars(RTX), memory_bytes=size) for size in (16 * 10**9, 24 * 10**9))
+    for here, said in ((small, True), (large, False)):
+        o = changed(observed(here, channels=65536), xengine={"backend": "cuda"})
+        found = [c.remedy for c in cautions(o) if c.key == "xengine.channels_per_substream"]
+        assert len(found) == said and all("21.88 GB" in r and "16 GB" in r for r in found), found
+
+
+def test_sums_are_what_a_correlator_holds(observe):
+    o = observe(antennas=16, channels=64, sub=64)
+    emulated = EmulatedGpu()
+    correlator = CudaCorrelator(CorrelatorConfig(o.n_inputs, o.substream_channels, o.pols, o.groups), gpu=emulated)
+    correlator.read(0, 64, 0)
+    held = sum(memory.nbytes for memory in emulated.allocations.held())
+    assert gpu.x_engine_sums(o) <= held < 1.01 * gpu.x_engine_sums(o)
+
+
 def test_the_device_is_looked_for_without_raising(monkeypatch):
     def refuse():
         raise gpu.GpuUnavailable("none here")
@@ -75,5 +96,5 @@ def test_backends_on_gpus(monkeypatch):
     monkeypatch.setattr("ryle.engines.devices._opened", lambda: (None, "no driver; install it"))
     assert [str(p.key) for p in cautions(on_gpu)] == ["xengine.backend"]
     assert "no driver; install it" in cautions(on_gpu)[0].remedy
-    monkeypatch.setattr("ryle.engines.devices._opened", lambda: (object(), None))
+    monkeypatch.setattr("ryle.engines.devices._opened", lambda: (SimpleNamespace(memory_bytes=1 << 40), None))
     assert cautions(on_gpu) == []

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ryle.config.observation import Observation
+from ryle.config.units import show
 from ryle.gpu import GpuError, GpuUnavailable, open_gpu
 from ryle.problems import Problem
 
@@ -57,10 +58,23 @@ def gpu_cautions(o: Observation) -> Iterator[Problem]:
             remedy = f'F-engines will not start on this computer: {problem}; elsewhere they may; "cpu" runs anywhere'
             yield Problem("fengine.backend", "cuda", remedy)
     if o.xengine.backend == "cuda":
-        _, missing = _opened()
+        gpu, missing = _opened()
+        needed = x_engine_sums(o)
+        if gpu is not None and needed > gpu.memory_bytes:
+            remedy = (
+                f"makes the sums of one X-engine {show(needed, 'B')}, and the {gpu.name} here has "
+                f"{show(gpu.memory_bytes, 'B')}: fewer channels for each, and more X-engines on more GPUs"
+            )
+            yield Problem("xengine.channels_per_substream", o.substream_channels, remedy)
         if missing is not None:
             remedy = f'X-engines will not start on this computer: {missing}; elsewhere they may; "cpu" runs anywhere'
             yield Problem("xengine.backend", "cuda", remedy)
+
+
+def x_engine_sums(o: Observation) -> int:
+    """Bytes of an X-engine's sums on a GPU: int32 of the run under way, int64 and counts, and these as they are read."""
+    visibilities, counts = o.substream_channels * o.products, o.groups * o.products
+    return visibilities * 2 * 4 + 2 * (visibilities * 2 * 8 + counts * 4)
 
 
 @cache
