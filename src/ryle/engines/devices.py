@@ -72,7 +72,7 @@ def gpu_cautions(o: Observation) -> Iterator[Problem]:
 
 
 def x_engine_sums(o: Observation) -> int:
-    """Bytes of an X-engine's sums on a GPU: int32 of the run under way, int64 and counts, and these as they are read."""
+    """Bytes of the sums of an X-engine on a GPU: int32 of what is added, int64 with counts, these once more to read."""
     visibilities, counts = o.substream_channels * o.products, o.groups * o.products
     return visibilities * 2 * 4 + 2 * (visibilities * 2 * 8 + counts * 4)
 
