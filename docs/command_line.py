@@ -7,6 +7,7 @@ import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from importlib import import_module
 from typing import Any
 
 import typer
@@ -29,18 +30,20 @@ class Parameter:
 
 def commands() -> dict[str, Callable[..., Any]]:
     """Functions behind all subcommands, by name ("run", "engine f")."""
-    if not cli.app.registered_commands:
-        cli._register()
-    return _commands(cli.app, "")
+    found: dict[str, Callable[..., Any]] = {}
+    for name, entry in cli.COMMANDS.items():
+        what = getattr(import_module(f"ryle.cli.{entry.module}"), entry.name)
+        found |= _group(what, name) if isinstance(what, typer.Typer) else {name: what}
+    return found
 
 
-def _commands(app: typer.Typer, before: str) -> dict[str, Callable[..., Any]]:
-    found = {f"{before}{c.name or c.callback.__name__}": c.callback for c in app.registered_commands if c.callback}
+def _group(app: typer.Typer, name: str) -> dict[str, Callable[..., Any]]:
+    own = app.registered_callback
+    # A group may do something without a subcommand.
+    found = {} if own is None or own.callback is None else {name: own.callback}
+    found |= {f"{name} {c.name or c.callback.__name__}": c.callback for c in app.registered_commands if c.callback}
     for group in app.registered_groups:
-        own = group.typer_instance.registered_callback
-        if own is not None and own.callback is not None:  # a group that does something without a subcommand
-            found[f"{before}{group.name}"] = own.callback
-        found |= _commands(group.typer_instance, f"{before}{group.name} ")
+        found |= _group(group.typer_instance, f"{name} {group.name}")
     return found
 
 

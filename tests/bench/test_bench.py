@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ryle.bench import cpu, fengine, fx, xengine
+from ryle.bench import cpu, fengine, fx, start, xengine
 from ryle.bench.results import Row
 from ryle.bench.timing import compare, interleave
 from ryle.correlate.cpu import available_kernels
@@ -78,7 +78,7 @@ def test_the_whole_correlator_is_given_whole_batches():
 
 
 def test_command(monkeypatch, tmp_path):
-    from ryle.cli import _register, app
+    from ryle.cli import app
 
     row = Row(
         "case",
@@ -92,7 +92,6 @@ def test_command(monkeypatch, tmp_path):
         more={"limit": 0.2, "clock_mhz": 3000.0},
     )
     monkeypatch.setattr(cpu, "measure", lambda runs, progress: [row] * runs)
-    _register()
     saved = tmp_path / "figures.json"
     result = CliRunner().invoke(app, ["bench", "cpu", "--runs", "2", "--json", str(saved)])
     assert result.exit_code == 0, result.output
@@ -102,3 +101,11 @@ def test_command(monkeypatch, tmp_path):
     figures = json.loads(saved.read_text())
     assert figures["machine"]["x_kernel"] == available_kernels()[0]
     assert [row["value"] for row in figures["results"]] == [0.12346] * 2
+
+
+def test_starting_is_measured_against_python_alone(monkeypatch):
+    monkeypatch.setattr(start, "_ROUNDS", 2)
+    rows = {row.case: row for row in start.run()}
+    assert set(rows) == set(start.COMMANDS) and rows["ryle --help"].most == 8
+    for row in rows.values():
+        assert row.ratio > 1 and row.value > row.baseline_value > 0

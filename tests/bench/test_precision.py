@@ -103,11 +103,10 @@ def test_a_response_can_be_given_few_bits():
 def test_command(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
-    from ryle.cli import _register, app
+    from ryle.cli import app
 
     small = {"harmonics": harmonics(cpu, 64, 12, spectra=64), "response": [response(cpu, 64, 2, positions=2)]}
     monkeypatch.setattr(precision, "study", lambda *_: small)
-    _register()
     saved = tmp_path / "precision.json"
     result = CliRunner().invoke(app, ["bench", "precision", "--json", str(saved)])
     assert result.exit_code == 0, result.output

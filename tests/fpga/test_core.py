@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fresh
-from ryle.cli import _register, app
+from ryle.cli import app
 from ryle.fpga import registers
 from ryle.fpga.addresses import ip_number, ip_text, mac_number, mac_text
 from ryle.fpga.core import MAGIC, Core
@@ -236,12 +236,6 @@ def test_a_tap_and_a_socket_exclude_each_other():
     with pytest.raises(FpgaError, match="exclude each other"):
         Network(udp="127.0.0.1", tap="tap0").arguments()
     assert Network(tap="t", loopback=True).arguments() == ["--tap", "t", "--loopback"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _commands():
-    if not app.registered_commands:
-        _register()
 
 
 class TestCommands:

@@ -26,8 +26,6 @@ def directory(tmp_path, monkeypatch):
 
 
 def ryle(*arguments):
-    if not cli.app.registered_commands:
-        cli._register()
     return CliRunner().invoke(cli.app, list(arguments), env={"COLUMNS": "120"})
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from ryle.bench import fengine, fx, xengine
+from ryle.bench import fengine, fx, start, xengine
 from ryle.bench.harness import in_child
 from ryle.bench.results import Row, host, save, table, wide_console
 from ryle.channelize.cpu import instruction_sets
@@ -24,6 +24,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "X-engine": xengine.run,
     "F and X": fx.run,
     "memory": fx.memory,
+    "start": start.run,
 }
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DUCC0_NUM_THREADS")
 

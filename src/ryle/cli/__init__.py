@@ -1,81 +1,176 @@
-"""The `ryle` command: one file a subcommand, nothing but argument parsing."""
+"""The `ryle` command: one file a subcommand, nothing but argument parsing.
+
+A subcommand's module is imported when the subcommand is named. What ``ryle --help`` says of it stands here, so that
+help, completion and the version come at once.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
-from ryle.cli.arguments import refuse_infinite
 from ryle.cli.errors import guarded
+
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a subcommand is, and what the list of subcommands says of it.
+
+    Parameters
+    ----------
+    module, name : str
+        Module in this package, and the function or `typer.Typer` in it.
+    help : str
+        First sentence of its own help.
+    part : str
+        Heading that it stands under.
+    """
+
+    module: str
+    name: str
+    help: str
+    part: str
+
+
+_BEGIN, _OBSERVE, _PACKETS, _FILES, _MACHINE = (
+    "Begin",
+    "Observe",
+    "Packets and machines",
+    "Visibility files",
+    "Measure and extend",
+)
+
+#: All subcommands, as they are listed.
+COMMANDS = {
+    "demo": Entry("demo", "demo", "Observe a simulated sky with ten antennas over real UDP packets.", _BEGIN),
+    "example": Entry("example", "example", "Print a shipped observation file, to save and edit.", _BEGIN),
+    "check": Entry(
+        "check", "check", "Check an observation file and print its rates, sizes, memory and arithmetic.", _BEGIN
+    ),
+    "run": Entry(
+        "run", "run", "Run the correlator that an observation file describes, until its end or Ctrl-C.", _OBSERVE
+    ),
+    "correlate": Entry(
+        "correlate",
+        "correlate",
+        "Correlate recordings: VDIF files, mapped to antennas by the [vdif] table, or captures of packets.",
+        _OBSERVE,
+    ),
+    "simulate": Entry("simulate", "simulate", "Send the packets of a simulated array.", _OBSERVE),
+    "status": Entry(
+        "status", "app", "What runs on this machine says of itself; set its controls, clean up after it.", _OBSERVE
+    ),
+    "engine": Entry("engine", "app", "One engine process; prints status lines as JSON.", _OBSERVE),
+    "export": Entry("files", "export", "Write a visibility file as MeasurementSet, UVFITS or MIRIAD.", _FILES),
+    "plot": Entry(
+        "files", "plot", "Draw bandpasses, waterfalls, fringes, lags, closure phases, losses and ADC levels.", _FILES
+    ),
+    "image": Entry(
+        "files",
+        "image",
+        "Image a phase-tracked field, with true right ascension and declination axes, and list its sources.",
+        _FILES,
+    ),
+    "recover": Entry("files", "recover", "Mend a visibility file whose writer was killed.", _FILES),
+    "send": Entry(
+        "send",
+        "send",
+        "Send packets of a format at a steady rate, from many streams, with faults that are counted.",
+        _PACKETS,
+    ),
+    "capture": Entry(
+        "capture", "capture", "Capture packets of a format, count what is lost, and say so every second.", _PACKETS
+    ),
+    "wire": Entry("wire", "app", "Packet formats: list, show, and check a capture against one.", _PACKETS),
+    "bench": Entry("bench", "bench", "Measure this machine against named baselines.", _MACHINE),
+    "fpga": Entry(
+        "fpga",
+        "app",
+        "Ryle's FPGA Ethernet core: registers, addresses, packet generator, counters, simulation.",
+        _MACHINE,
+    ),
+}
+
+
+class _Subcommands(TyperGroup):
+    """A group whose commands are imported when they are named."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        return load(name) if name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        # Typer suggests names of `commands`, which holds nothing but what was named.
+        self.commands = dict.fromkeys(COMMANDS) if args and args[0] not in COMMANDS else {}  # type: ignore[assignment]
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Offer names without importing what they name."""
+        from typer.core import CompletionItem  # type: ignore[attr-defined]
+
+        return [CompletionItem(n, help=e.help) for n, e in COMMANDS.items() if n.startswith(incomplete)]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help by parts, without Rich, which takes longer than all else here."""
+        formatter.width = min(100, max(40, typer.get_terminal_size().columns))
+        formatter.write_usage(ctx.command_path, "COMMAND …")
+        formatter.write_paragraph()
+        formatter.write_text(self.help or "")
+        for part in (_BEGIN, _OBSERVE, _FILES, _PACKETS, _MACHINE):
+            with formatter.section(part):
+                formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items() if entry.part == part])
+        with formatter.section("Options"):
+            formatter.write_dl([record for p in self.get_params(ctx) if (record := p.get_help_record(ctx))])
+        formatter.write_paragraph()
+        formatter.write_text("Start with: ryle demo    Help: ryle COMMAND --help, man ryle")
+
+
+def load(name: str) -> Any:
+    """Import a subcommand; gives the command as Typer makes it, whose name it has."""
+    entry = COMMANDS[name]
+    found = getattr(import_module(f"ryle.cli.{entry.module}"), entry.name)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode="markdown", context_settings=_SETTINGS)
+        alone.command(name, context_settings=_SETTINGS)(found)
+        found = alone
+    command = get_command(found)
+    command.name = name
+    return command
+
 
 app = typer.Typer(
     name="ryle",
+    cls=_Subcommands,
     help="A real-time FX correlator for radio telescopes: packets in, visibilities out.",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_SETTINGS,
 )
-
-
-def _register() -> None:
-    from ryle.cli import (
-        bench,
-        capture,
-        check,
-        correlate,
-        demo,
-        engine,
-        example,
-        files,
-        fpga,
-        run,
-        send,
-        simulate,
-        status,
-        wire,
-    )
-
-    app.command()(check.check)
-    app.command()(run.run)
-    app.command()(correlate.correlate)
-    app.command()(simulate.simulate)
-    app.command()(send.send)
-    app.command()(capture.capture)
-    app.command()(demo.demo)
-    app.command()(bench.bench)
-    app.command()(example.example)
-    app.command()(files.export)
-    app.command()(files.recover)
-    app.command()(files.plot)
-    app.command()(files.image)
-    app.add_typer(wire.app, name="wire")
-    app.add_typer(status.app, name="status")
-    app.add_typer(fpga.app, name="fpga")
-    app.add_typer(engine.app, name="engine", hidden=True)
 
 
 @app.callback(invoke_without_command=True)
 def _options(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
     if version:
-        from ryle import __version__
-
-        typer.echo(f"ryle {__version__}")
+        _say_version()
         raise typer.Exit
 
 
-@cache
-def _command() -> Any:
-    """Make the tree of all subcommands, once."""
-    _register()
-    command = get_command(app)
-    refuse_infinite(command)
-    return command
+def _say_version() -> None:
+    from ryle import __version__
+
+    typer.echo(f"ryle {__version__}")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -88,7 +183,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
 
     def command() -> int | None:
-        status = _command().main(arguments, prog_name="ryle", standalone_mode=False)
+        if (sys.argv[1:] if arguments is None else list(arguments)) == ["--version"]:
+            _say_version()  # to take an option's value, Typer imports what takes longer than all else
+            return None
+        status = get_command(app).main(arguments, prog_name="ryle", standalone_mode=False)
         return status if isinstance(status, int) else None
 
     sys.exit(guarded(command))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ryle.config import Observation
     from ryle.config.observation import Engine
 
-app = typer.Typer(help="One engine process; prints status lines as JSON.", no_args_is_help=True)
+app = typer.Typer(add_completion=False, help="One engine process; prints status lines as JSON.", no_args_is_help=True)
 Index = Annotated[int, typer.Option(min=0, help="Which one, counted from 0.")]
 Supervised = Annotated[bool, typer.Option("--supervised", help="Drain when standard input says so or closes.")]
 

@@ -12,7 +12,10 @@ import typer
 if TYPE_CHECKING:
     from ryle.fpga.core import Core
 
-app = typer.Typer(help="Ryle's FPGA Ethernet core: registers, addresses, packet generator, counters, simulation.")
+app = typer.Typer(
+    add_completion=False,
+    help="Ryle's FPGA Ethernet core: registers, addresses, packet generator, counters, simulation.",
+)
 arp = typer.Typer(help="The core's ARP table.")
 generator = typer.Typer(help="The packet generator behind the core.")
 app.add_typer(arp, name="arp")

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-app = typer.Typer(help="What runs on this machine says of itself; set its controls, clean up after it.")
+app = typer.Typer(
+    add_completion=False, help="What runs on this machine says of itself; set its controls, clean up after it."
+)
 
 PageName = Annotated[str | None, typer.Option("--page", "-p", help="Only the page of this name.", metavar="NAME")]
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from ryle.receive.packet_check import Explained, PacketCheck
     from ryle.wire.description import Format, HeaderField, Total
 
-app = typer.Typer(help="Packet formats: list, show, and check a capture against one.", no_args_is_help=True)
+app = typer.Typer(
+    add_completion=False, help="Packet formats: list, show, and check a capture against one.", no_args_is_help=True
+)
 
 FormatName = Annotated[
     str,
