@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from astropy.time import Time
 
-from ryle.array.time import SyncTime
+from ryle.array.time import SyncTime, unix_of
 from ryle.config.utc import parse_utc, vdif_tai
 
 
@@ -63,6 +63,15 @@ def test_sampling_goes_on_through_a_leap_second() -> None:
     ]
     assert sync.count_at_time(Time("2016-12-31T23:59:60.500", scale="utc")) == 1500
     assert sync.count_at_time(Time(["2017-01-01T00:00:00", "2016-12-31T23:59:59"], scale="utc")).tolist() == [2000, 0]
+
+
+def test_unix_seconds_of_julian_dates() -> None:
+    """On the day of a leap second, and on others."""
+    sync = SyncTime("2016-12-31T12:00:00Z", 1000)
+    counts = np.array([0, 1000, 43199000, 43200250, 43201000, 86401000])
+    found = unix_of(sync.time(counts).jd)
+    assert found == pytest.approx([float(sync.unix_seconds(int(c))) for c in counts], abs=50e-6)
+    assert unix_of(np.zeros(0)).shape == (0,)
 
 
 @pytest.mark.parametrize("rate", ["1712000000", "156250000/3", "4000000000", "0.5", "1953125000/7"])

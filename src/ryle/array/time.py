@@ -10,9 +10,23 @@ from astropy.time import Time
 from numpy.typing import ArrayLike, NDArray
 
 import ryle.array.earth  # noqa: F401  keeps astropy off the network
-from ryle.config.utc import DAY, iso, parse_utc, split, vdif_tai
+from ryle.config.utc import DAY, day_length, iso, parse_utc, split, vdif_tai
 
 _UNIX_JD = 2440587.5  # Julian date of 1970-01-01T00:00:00
+
+
+def unix_of(jd: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Unix seconds of UTC Julian dates as files hold them: ERFA's, whose days are 86401 s long with a leap second.
+
+    Parameters
+    ----------
+    jd : ndarray of float64, shape (time,)
+        Julian dates from 1972 on.
+    """
+    day, part = np.divmod(jd - _UNIX_JD, 1)
+    which, index = np.unique(day, return_inverse=True)
+    lengths = np.array([day_length(int(d)) for d in which])
+    return np.asarray(day * DAY + part * (lengths[index] if lengths.size else 1), np.float64)
 
 
 class SyncTime:

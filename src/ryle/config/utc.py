@@ -34,6 +34,11 @@ def _day_start(day: int) -> int:
     return day * DAY + _tai_utc(day)
 
 
+def day_length(day: int) -> int:
+    """Seconds of a UTC day counted from 1970-01-01: one more if it ends with a leap second."""
+    return _day_start(day + 1) - _day_start(day)
+
+
 def split(tai: Fraction) -> tuple[int, Fraction]:
     """Give the UTC day since 1970-01-01 and seconds into it (86400 to 86401 during a leap second) of a TAI instant."""
     day = int(tai // DAY)
@@ -84,7 +89,7 @@ def _parse_iso(value: str, match: re.Match[str]) -> Fraction:
     day = date.toordinal() - datetime.date(1970, 1, 1).toordinal()
     hour, minute, second = int(match[2] or 0), int(match[3] or 0), Fraction(match[4] or 0)
     start = _day_start(day)
-    leap = _day_start(day + 1) - start - DAY if (hour, minute) == (23, 59) else 0
+    leap = day_length(day) - DAY if (hour, minute) == (23, 59) else 0
     if hour > 23 or minute > 59 or second >= 60 + leap:
         raise ValueError(f"time {value!r}: there is no such time of day (a second of 60 exists in leap seconds only)")
     return start + 3600 * hour + 60 * minute + second

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ryle.array.time import unix_of
 from ryle.products.metadata import AIPS_POLARIZATIONS
 from ryle.products.readable import check_uvh5, open_uvh5
 
@@ -55,7 +56,7 @@ class VisibilityFile:
         self.antenna_1: NDArray[np.int64] = header["ant_1_array"][()]
         self.antenna_2: NDArray[np.int64] = header["ant_2_array"][()]
         jd, self.row_time = np.unique(header["time_array"][()], return_inverse=True)
-        self.times: NDArray[np.float64] = (jd - 2440587.5) * 86400  # Unix seconds
+        self.times: NDArray[np.float64] = unix_of(jd)
         self.integration_time = float(header["integration_time"][()].max())  # of one that is whole
         self.uvw: NDArray[np.float64] = header["uvw_array"][()]
         numbers = [int(k) for k in header["antenna_numbers"][()]]
