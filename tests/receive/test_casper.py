@@ -226,6 +226,11 @@ def test_capture_to_file(tmp_path, rng):
     middle = (12 * SPECTRA + SPECTRA + 1.5) * 2 * CHANNELS / 1e6  # s after sync
     sync = 2461120.3333333335  # 2026-03-20T20:00:00Z
     assert data.time_array[0] == pytest.approx(sync + middle / 86400, abs=2e-9)
+    dump = SPECTRA * 2 * CHANNELS / 1e6
+    times, first = np.unique(data.time_array, return_index=True)
+    assert data.integration_time[first] == pytest.approx([2 * dump, 2 * dump, dump])
+    assert (times - times[0]) * 86400 == pytest.approx([0, 2 * dump, 3.5 * dump], abs=1e-4)
+    assert not data.flag_array[data.time_array == times[2]].any()  # half of it is enough
     truth = wanted(o, sums)
     pairs = product_inputs(6, 2)
     numbers = data.telescope.antenna_numbers
@@ -239,7 +244,7 @@ def test_capture_to_file(tmp_path, rng):
         np.testing.assert_allclose(found[0], (want[0] + want[1]) / (2 * SPECTRA), rtol=1e-6)
         full = weight[1] == 1
         np.testing.assert_allclose(found[1][full], ((want[2] + want[3]) / (2 * SPECTRA))[full], rtol=1e-6)
-        np.testing.assert_array_equal(weight[2], 0.5)
+        np.testing.assert_array_equal(weight[2], 1.0)  # of the exposure, which is of one dump
         np.testing.assert_allclose(found[2], want[4] / SPECTRA, rtol=1e-6)
     assert result.accounts["capture"]["missing"] == 1
 
