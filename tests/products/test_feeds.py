@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import io
+
+import h5py
 import numpy as np
 import pytest
+import typer
 from astropy.io import fits
 from casacore.tables import table
 from pyuvdata import UVData
 from pyuvdata.uvdata.aipy_extracts import UV
+from rich.console import Console
+from typer.testing import CliRunner
 
+from ryle.cli import files
+from ryle.config import example, parse
+from ryle.products.deliver import deliver
 from ryle.products.export import SUFFIXES, export, polarizations
 from ryle.products.feeds import Placement
 from ryle.products.stokes import stokes
@@ -178,6 +187,34 @@ def test_products_of_antennas_that_differ_can_be_split(tmp_path, synthetic, rng)
     assert got.polarization_array == [-7]
     true = (want[2] + 1j * want[3])[:, got.ant_1_array - 1, got.ant_2_array - 1].T.conj() / 2
     assert got.data_array[..., 0] / synthetic.SCALE == pytest.approx(true, abs=3e-5)
+
+
+def test_a_file_that_does_not_say_where_feeds_point_is_left_as_it_is(tmp_path, synthetic, rng):
+    path, _ = observed(tmp_path, synthetic, rng, "xy", [90, 0])
+    want = read(path).data_array
+    with h5py.File(path, "r+") as file:
+        for name in ("feed_array", "feed_angle", "x_orientation", "mount_type", "Nfeeds"):
+            del file["Header"][name]
+    done = export(path, "uvfits")
+    assert any("does not say where its feeds point" in note for note in done.notes)
+    assert read(done.path).data_array == pytest.approx(want, rel=1e-6, abs=1)
+
+
+def test_as_recorded_is_asked_for_by_option_and_by_key(tmp_path, synthetic, rng):
+    path, _ = observed(tmp_path, synthetic, rng, "xy", [90, 0])
+    recorded = read(path).get_data(1, 2, "xx")
+    app, command = typer.Typer(), [str(path), "--to", "uvfits", "-o", str(tmp_path)]
+    app.command()(files.export)
+    for option, product in ((["--as-recorded"], "xx"), (["--overwrite"], "yy")):
+        done = CliRunner().invoke(app, command + option)
+        assert done.exit_code == 0, done.output
+        assert ("note: feeds are as recorded" in done.stderr) == ("--as-recorded" in option)
+        assert read(tmp_path / "a.uvfits").get_data(1, 2, product) == pytest.approx(recorded, rel=1e-6)
+    text = example("demo").read_text().split("[output]")[0]
+    for key, product in (("as_recorded = true", "xx"), ("", "yy")):
+        o = parse(f'{text}\n[output]\nformats = ["uvfits"]\n{key}\n')
+        deliver(o, path, Console(file=io.StringIO()))
+        assert read(tmp_path / "a.uvfits").get_data(1, 2, product) == pytest.approx(recorded, rel=1e-6)
 
 
 @pytest.mark.parametrize("feeds", ["xy", "yx"])
