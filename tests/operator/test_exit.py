@@ -24,10 +24,11 @@ def test_simulate_ends_on_a_busy_machine(observation, ryle, load):
 
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
-def test_told_to_end(observation, ryle, load, number):
+def test_told_to_end(observation, ryle, load, tmp_path, number):
     path, _ = observation(duration=600, speed="0.2")
     with load():
-        running = [ryle("simulate", path), *(ryle("engine", e, path) for e in ("f", "x", "catcher"))]
+        engines = ryle("engine", "f", path), ryle("engine", "x", path), ryle("engine", "catcher", path, "-o", tmp_path)
+        running = [ryle("simulate", path), *engines]
         for process in running:
             process.wait_ready()
         time.sleep(1)
