@@ -62,6 +62,14 @@ def test_below_throughout():
     assert abs(altitude(o, o.phase_centre, rises)) < 0.02
 
 
+def test_many_sources_are_told_together():
+    source = SMALL.simulate.sources[0]
+    sources = [source.model_copy(update={"name": f"S{i}", "ra": 300.0 + i}) for i in range(8)]
+    found = list(horizon_cautions(changed(SMALL, simulate={"sources": [source, *sources]})))
+    assert [c.key for c in found] == [*(f"simulate.sources[{i}]" for i in (1, 2, 3)), "simulate.sources"]
+    assert found[-1].value == 8 and "5 more" in found[-1].remedy
+
+
 def test_part_of_the_time():
     o = changed(SMALL, observation={"duration": "9 h"}, array=at(-10.0))
     centre, source = horizon_cautions(o)

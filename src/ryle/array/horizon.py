@@ -19,6 +19,8 @@ from ryle.problems import Problem, listed
 
 #: Antennas so far from the array's location, in metres, have a horizon of their own: it is turned by a degree.
 _FAR = 111e3
+#: Simulated sources that are told one by one.
+_TOLD = 3
 _DAY = 86400.0
 _STEP = 60.0
 
@@ -35,14 +37,18 @@ def horizon_cautions(o: Observation) -> Iterator[Problem]:
         targets += [(f"simulate.sources[{i}]", source) for i, source in enumerate(o.simulate.sources)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EarthOrientationWarning)
+        down = 0
         for key, target in targets:
             below: dict[str, list[str]] = {}
             for who, place in _places(o).items():
                 if text := _below(o, place, target.ra % 360, target.dec):
                     below.setdefault(text, []).append(who)
-            for text, sites in below.items():
+            down += bool(below) and key != "phase_centre"
+            for text, sites in below.items() if down <= _TOLD else ():
                 where = "" if sites == [""] else f" at {listed(sites)}"
                 yield Problem(key, target.name or None, f"is below the horizon{where} {text}")
+    if down > _TOLD:
+        yield Problem("simulate.sources", down, f"are below the horizon in all, {down - _TOLD} more than these")
     if unknown := [w for w in caught if issubclass(w.category, EarthOrientationWarning)]:
         yield Problem("observation.sync_time", o.observation.sync_time, str(unknown[0].message))
 
