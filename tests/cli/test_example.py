@@ -5,7 +5,7 @@ import typer
 from typer.testing import CliRunner
 
 from ryle.cli.example import example as command
-from ryle.config import example, example_names, load
+from ryle.config import example, example_names, example_title, load
 
 app = typer.Typer()
 app.command()(command)
@@ -26,7 +26,10 @@ def test_written_with_all_that_it_reads(tmp_path, name):
 
 
 def test_printed():
-    assert run().stdout.split() == example_names()
+    listed = run()
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == example_names()
+    assert all(example_title(name) in listed.stdout and len(example_title(name)) < 80 for name in example_names())
+    assert "ryle check" in listed.stderr
     result = run("paper128")
     assert result.stdout == example("paper128").read_text() and "paper128.txt" in result.stderr
     assert run("demo").stdout == example("demo").read_text() and run("demo").stderr == ""

@@ -1,6 +1,7 @@
 """The list of subcommands says what each says of itself, and comes without what they import."""
 
 import re
+import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -10,6 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from ryle.cli import COMMANDS, app, load
+from ryle.cli.worked import WORKED
 
 #: What takes a second to import, and nothing but work needs.
 HEAVY = ("numpy", "scipy", "pydantic", "astropy", "spead2", "h5py", "pyuvdata", "matplotlib", "rich", "ryle._native")
@@ -54,3 +56,29 @@ def test_each_subcommand_has_help_by_name(name):
 def test_a_name_that_is_almost_right_is_suggested():
     assert "Did you mean 'export'" in " ".join(invoke("exprot").output.split())
     assert invoke("exprot").exit_code == 2
+
+
+def _commands(name, command):
+    yield name, command
+    for below, its in getattr(command, "commands", {}).items():
+        yield from _commands(f"{name} {below}", its)
+
+
+@pytest.fixture(scope="module")
+def commands():
+    return dict(pair for name in COMMANDS for pair in _commands(name, load(name)))
+
+
+def test_each_command_has_an_example_that_it_takes(commands, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    for name in ("demo.pcap", "out/demo.uvh5"):
+        (tmp_path / name).touch()
+    assert set(WORKED) == set(commands)
+    for name, typed in WORKED.items():
+        assert commands[name].epilog == f"Example: {typed}"
+        words = shlex.split(typed)
+        assert words.pop(0) == "ryle"
+        said = max((n for n in commands if words[: len(n.split())] == n.split()), key=len)
+        assert said.startswith(name), typed
+        commands[said].make_context(said, words[len(said.split()) :])  # raises what a person would see

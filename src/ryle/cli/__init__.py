@@ -146,7 +146,18 @@ def load(name: str) -> Any:
         found = alone
     command = get_command(found)
     command.name = name
+    _add_worked(command, name)
     return command
+
+
+def _add_worked(command: Any, name: str) -> None:
+    """Let the help of a command, and of those below it, end with something to type."""
+    from ryle.cli.worked import WORKED
+
+    if name in WORKED:
+        command.epilog = f"Example: {WORKED[name]}"
+    for below, its in getattr(command, "commands", {}).items():
+        _add_worked(its, f"{name} {below}")
 
 
 app = typer.Typer(

@@ -10,7 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-ObservationFile = Annotated[Path, typer.Argument(help="Observation file (TOML).", metavar="FILE")]
+from ryle.cli.completion import files
+
+ObservationFile = Annotated[
+    Path, typer.Argument(help="Observation file (TOML).", metavar="FILE", autocompletion=files(".toml"))
+]
+#: Endings of recordings.
+RECORDINGS = (".vdif", ".pcap", ".pcapng")
 OutputDirectory = Annotated[
     Path | None, typer.Option("--output", "-o", help="Directory for what is written; [output] directory if absent.")
 ]

@@ -8,13 +8,16 @@ from typing import Annotated
 import typer
 
 from ryle.cli.arguments import Payload, numbers
+from ryle.cli.completion import formats
 from ryle.engines.capture import To
 
 _WHAT, _WHERE, _TIME, _WAY = "What arrives", "Where it goes", "How long", "The way in"
 
 
 def capture(
-    format: Annotated[str, typer.Argument(help="Shipped packet format, or a TOML file.", metavar="FORMAT")],
+    format: Annotated[
+        str, typer.Argument(help="Shipped packet format, or a TOML file.", metavar="FORMAT", autocompletion=formats)
+    ],
     at: Annotated[str, typer.Option(help="Own addresses: 0.0.0.0:7148, 10.0.0.1:7148+4 for four ports, commas.")],
     to: Annotated[To, typer.Option(help="What becomes of it.", rich_help_panel=_WHERE)] = To.NULL,
     files: Annotated[

@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ryle.array.horizon import horizon_cautions
+from ryle.cli.arguments import RECORDINGS
+from ryle.cli.completion import files
 from ryle.cli.sheet import Sheet
 from ryle.config import ConfigError, Observation, Problem, load, rates, show
 from ryle.config.cautions import cautions, told_senders
@@ -25,16 +27,26 @@ from ryle.problems import listed, toml
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="observation file (TOML)")],
+    file: Annotated[Path, typer.Argument(help="observation file (TOML)", autocompletion=files(".toml"))],
     recordings: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="recordings to compare with it, as `ryle correlate` takes them", exists=True, dir_okay=False
+            help="recordings to compare with it, as `ryle correlate` takes them",
+            exists=True,
+            dir_okay=False,
+            autocompletion=files(*RECORDINGS),
         ),
     ] = None,
     inputs: Annotated[
         list[Path] | None,
-        typer.Option("--input", "-i", help="the same; may be repeated", exists=True, dir_okay=False),
+        typer.Option(
+            "--input",
+            "-i",
+            help="the same; may be repeated",
+            exists=True,
+            dir_okay=False,
+            autocompletion=files(*RECORDINGS),
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, in Hz, s, B and bit/s")] = False,
 ) -> None:

@@ -7,16 +7,25 @@ from typing import Annotated
 
 import typer
 
-from ryle.cli.arguments import ObservationFile, OutputDirectory, Overwrite
+from ryle.cli.arguments import RECORDINGS, ObservationFile, OutputDirectory, Overwrite
+from ryle.cli.completion import files
 
 
 def correlate(
     file: ObservationFile,
     inputs: Annotated[
         list[Path],
-        typer.Option("--input", "-i", help="Recording: VDIF, or pcap of packets; may be repeated.", exists=True),
+        typer.Option(
+            "--input",
+            "-i",
+            help="Recording: VDIF, or pcap of packets; may be repeated.",
+            exists=True,
+            autocompletion=files(*RECORDINGS),
+        ),
     ],
-    more: Annotated[list[Path] | None, typer.Argument(help="Further recordings.", exists=True)] = None,
+    more: Annotated[
+        list[Path] | None, typer.Argument(help="Further recordings.", exists=True, autocompletion=files(*RECORDINGS))
+    ] = None,
     output: OutputDirectory = None,
     overwrite: Overwrite = False,
     live: Annotated[

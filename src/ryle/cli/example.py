@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from ryle.cli.completion import examples
+
 
 def example(
-    name: Annotated[str, typer.Argument(help="Which one; none lists them.")] = "",
+    name: Annotated[str, typer.Argument(help="Which one; none lists them.", autocompletion=examples)] = "",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the file and those that it reads.")
     ] = None,
@@ -18,10 +20,12 @@ def example(
 
     Some read a table of antennas from a file beside them: with --output both are written.
     """
-    from ryle.config import example, example_files, example_names
+    from ryle.config import example, example_files, example_names, example_title
 
     if not name:
-        typer.echo("\n".join(example_names()))
+        width = max(map(len, example_names()))
+        typer.echo("\n".join(f"{each:{width}}  {example_title(each)}" for each in example_names()))
+        typer.echo("start with one: ryle example NAME -o . writes it, ryle check NAME.toml explains it", err=True)
     elif output is None:
         typer.echo(example(name).read_text(), nl=False)
         if others := [path.name for path in example_files(name)[1:]]:

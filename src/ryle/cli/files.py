@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from ryle.cli.completion import files
+
 
 class Form(Enum):
     """Formats of `ryle.products.export`."""
@@ -35,7 +37,9 @@ class Weight(Enum):
     robust = "robust"
 
 
-VisibilityFile = Annotated[Path, typer.Argument(help="UVH5 file.", metavar="FILE", exists=True)]
+VisibilityFile = Annotated[
+    Path, typer.Argument(help="UVH5 file.", metavar="FILE", exists=True, autocompletion=files(".uvh5"))
+]
 
 
 def export(
@@ -90,7 +94,12 @@ def plot(
 
 
 def image(
-    file: Annotated[Path, typer.Argument(help="UVH5 file or MeasurementSet.", metavar="FILE", exists=True)],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="UVH5 file or MeasurementSet.", metavar="FILE", exists=True, autocompletion=files(".uvh5", ".ms")
+        ),
+    ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="PNG file; FILE with .png if absent.")] = None,
     deconvolve: Annotated[bool, typer.Option("--clean", help="Take the beam's side lobes away (CLEAN).")] = False,
     fits: Annotated[bool, typer.Option("--fits", help="Write the image as FITS too.")] = False,

@@ -8,13 +8,17 @@ from typing import Annotated
 import typer
 
 from ryle.cli.arguments import Payload, numbers, pair, settings
+from ryle.cli.completion import formats
 
 _RATE, _WHAT, _FAULTS, _WAY = "Rate and length", "What is sent", "Faults to inject", "The way out"
 
 
 def send(
     format: Annotated[
-        str | None, typer.Argument(help="Shipped packet format, or a TOML file; none with --pcap.", metavar="[FORMAT]")
+        str | None,
+        typer.Argument(
+            help="Shipped packet format, or a TOML file; none with --pcap.", metavar="[FORMAT]", autocompletion=formats
+        ),
     ] = None,
     to: Annotated[str, typer.Option(help="Where to: 10.0.0.1:7148, 10.0.0.1:7148+4 for four ports, commas.")] = "",
     gbps: Annotated[float | None, typer.Option(help="UDP payload, Gb/s, all streams.", rich_help_panel=_RATE)] = None,

@@ -9,11 +9,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ryle.cli.completion import controls, pages
+
 app = typer.Typer(
     add_completion=False, help="What runs on this machine says of itself; set its controls, clean up after it."
 )
 
-PageName = Annotated[str | None, typer.Option("--page", "-p", help="Only the page of this name.", metavar="NAME")]
+PageName = Annotated[
+    str | None, typer.Option("--page", "-p", help="Only the page of this name.", metavar="NAME", autocompletion=pages)
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -64,7 +68,7 @@ def _print_json(page: str | None, interval: float | None) -> None:
 
 @app.command("set")
 def set_(
-    key: Annotated[str, typer.Argument(help="A control.")],
+    key: Annotated[str, typer.Argument(help="A control.", autocompletion=controls)],
     value: Annotated[str, typer.Argument(help="What it is to be.")],
     page: PageName = None,
 ) -> None:

@@ -10,6 +10,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ryle.cli import completion
+
 if TYPE_CHECKING:
     from ryle.receive.packet_check import Explained, PacketCheck
     from ryle.wire.description import Format, HeaderField, Total
@@ -23,6 +25,7 @@ FormatName = Annotated[
     typer.Argument(
         help="Name of a shipped format, or a TOML file; parameters may follow: meerkat_f:channels=64,spectra=256.",
         metavar="FORMAT",
+        autocompletion=completion.formats,
     ),
 ]
 

@@ -3,7 +3,7 @@
 from ryle.config.cautions import FOREIGN_X_HEAPS
 from ryle.config.changes import changed, recorded, simulated
 from ryle.config.observation import Observation
-from ryle.config.reading import example, example_files, example_names, load, parse
+from ryle.config.reading import example, example_files, example_names, example_title, load, parse
 from ryle.config.tables import Endpoint
 from ryle.config.units import show
 from ryle.problems import ConfigError, Problem
@@ -18,6 +18,7 @@ __all__ = [
     "example",
     "example_files",
     "example_names",
+    "example_title",
     "load",
     "parse",
     "recorded",

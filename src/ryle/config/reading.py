@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -63,6 +64,12 @@ def example_files(name: str) -> list[Path]:
     path = example(name)
     files = read_toml(path.read_text(), str(path)).get("array", {})
     return [path, *(path.with_name(files[key]) for key in ("antenna_file",) if key in files)]
+
+
+def example_title(name: str) -> str:
+    """Say in one line what a shipped example observes: the beginning of its own first comment."""
+    lines = itertools.takewhile(lambda line: line.startswith("#"), example(name).read_text().splitlines())
+    return re.split(r"[.:] ", " ".join(line[1:].strip() for line in lines) + " ", maxsplit=1)[0]
 
 
 def parse(text: str, source: str = "observation") -> Observation:
