@@ -50,7 +50,7 @@ def commands_in(text):
 def mistakes(command):
     """What is wrong with one command line."""
     words = shlex.split(command.split(">")[0])[1:]
-    if words[:1] in (["--version"], ["COMMAND"]):
+    if words[:1] in (["--version"], ["--install-completion"], ["COMMAND"]):
         return []
     groups = {" ".join(name.split()[:n]) for name in COMMANDS for n in range(1, len(name.split()))}
     name = words[0]
