@@ -38,6 +38,6 @@ def test_layouts(name, antennas, closest, longest):
 
 def test_vdif_bands_and_clock():
     o = load(example("vdif2"))
-    assert [float(b.lo) for b in o.vdif.bands] == [4974e6, 4990e6]
-    assert {i.antenna: i.clock_offset for i in o.vdif.inputs} == {"EF": 0.0, "ON": 1.25e-6}
-    assert o.observation.duration / o.xengine.integration == 20 and o.integration_time == 0.512
+    assert [float(b.lo) for b in o.vdif.bands] == [1642e6, 1658e6]
+    assert {i.antenna: i.clock_offset for i in o.vdif.inputs} == {"JB": 0.0, "PI": 1.25e-6}
+    assert o.observation.duration // o.xengine.integration == 4 and o.integration_time == 0.256

@@ -50,7 +50,7 @@ def stations(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sound(stations):
-    return [stations("ef"), stations("on")]
+    return [stations("jb"), stations("pi")]
 
 
 def said(problems):
@@ -60,17 +60,17 @@ def said(problems):
 def test_recordings_that_fit(vdif, sound):
     found = look(vdif, sound)
     assert (found.problems, found.cautions) == ([], [])
-    assert dict(found.files)["on.vdif"] == (
+    assert dict(found.files)["pi.vdif"] == (
         "2 bits real, 2 channels, threads 0, 1; 2026-11-20T00:00:00.000Z to 2026-11-20T00:00:02.000Z by its clock"
     )
     # Channels are 2 kHz wide, and the first is centred on the band's edge.
     assert found.bands == [
-        ("IF1", "4973.999000 to 4974.031000 MHz; sky frequency rises with the channel index"),
-        ("IF2", "4989.999000 to 4990.031000 MHz; sky frequency rises with the channel index"),
+        ("IF1", "1641.999000 to 1642.031000 MHz; sky frequency rises with the channel index"),
+        ("IF2", "1657.999000 to 1658.031000 MHz; sky frequency rises with the channel index"),
     ]
     lower = [b.model_copy(update={"sideband": "lower"}) for b in vdif.vdif.bands]
     low = look(changed(vdif, vdif={"bands": lower}), sound).bands[0]
-    assert low == ("IF1", "4973.969000 to 4974.001000 MHz; sky frequency falls with the channel index")
+    assert low == ("IF1", "1641.969000 to 1642.001000 MHz; sky frequency falls with the channel index")
 
 
 def test_what_does_not_fit(vdif, stations, sound):
@@ -162,7 +162,7 @@ def test_captures(captured):
 
 def mapped(o, first):
     """Have inputs' streams begin at another number."""
-    pairs = [(a, p) for a in ("EF", "ON") for p in "rl"]
+    pairs = [(a, p) for a in ("JB", "PI") for p in "rl"]
     rows = [{"stream": first + i, "antenna": a, "polarization": p} for i, (a, p) in enumerate(pairs)]
     copy = o.model_copy(update={"inputs": [InputTable(**row) for row in rows]})
     copy.__dict__.pop("streams", None)  # derived from them
@@ -182,5 +182,5 @@ def test_the_command(sound, tmp_path, captured):
     assert result.exit_code == 0 and "Recordings" in result.output and "IF2" in result.output
     result = CliRunner().invoke(app, [str(path), "-i", str(sound[0]), "--json"])
     found = json.loads(result.output)["recordings"]
-    assert result.exit_code == 2 and list(found["files"]) == ["ef.vdif"] and found["problems"][0]["key"] == "input"
+    assert result.exit_code == 2 and list(found["files"]) == ["jb.vdif"] and found["problems"][0]["key"] == "input"
     assert "What does not fit" in CliRunner().invoke(app, [str(path), str(sound[0])]).output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,14 +20,27 @@ def simulate(
     corrupt: Annotated[float | None, typer.Option(min=0, max=1, help="Fraction damaged.")] = None,
     fault_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the four above.")] = None,
     pcap: Annotated[str, typer.Option(help="Write the packets to this capture file instead of sending them.")] = "",
+    vdif: Annotated[
+        bool, typer.Option("--vdif", help="Write VDIF files as [vdif] maps them, one a station, instead of sending.")
+    ] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Directory for the VDIF files.")] = Path("."),
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> None:
-    """Send the packets of a simulated array, of its digitizers or of others' F-engines, as [simulate] has it."""
+    """Send the packets of a simulated array, of its digitizers or of others' F-engines, as [simulate] has it.
+
+    With --pcap or --vdif they are written to files, as fast as they can be made.
+    """
     from ryle.engines.simulator import overridden, record, serve
 
     faults = {"loss": loss, "duplicate": duplicate, "reorder": reorder, "corrupt": corrupt, "seed": fault_seed}
     observation = overridden(file, speed, duration, {k: v for k, v in faults.items() if v is not None})
-    if pcap:
+    if vdif:
+        from ryle.engines.vdif_recording import record_vdif
+
+        paths = record_vdif(observation, output)
+        given = " ".join(f"--input {path}" for path in paths)
+        typer.echo(f"correlate them with: ryle correlate {file} {given}", err=True)
+    elif pcap:
         record(observation, pcap)
     else:
         serve(observation, supervised)
