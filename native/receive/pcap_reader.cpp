@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <stdexcept>
 #include <system_error>
 
@@ -32,13 +31,13 @@ void count(std::atomic<std::int64_t>& counter) {  // one writer
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-// Seconds and a fraction as ns; times that int64 cannot hold become its ends.
+// Seconds and a fraction as ns; times beyond 2^62 become that, so that sums with them are still 64 bits.
 std::int64_t nanoseconds(std::uint64_t ticks, std::uint64_t a_second, std::int64_t offset) {
     const unsigned __int128 scaled = static_cast<unsigned __int128>(ticks) * 1'000'000'000u;
     const __int128 since = a_second == 0 ? 0 : static_cast<__int128>(scaled / a_second);
     const __int128 time = since + static_cast<__int128>(offset) * 1'000'000'000;
-    constexpr __int128 low = std::numeric_limits<std::int64_t>::min(), high = std::numeric_limits<std::int64_t>::max();
-    return static_cast<std::int64_t>(std::clamp(time, low, high));
+    constexpr __int128 most = __int128{1} << 62;
+    return static_cast<std::int64_t>(std::clamp(time, -most, most));
 }
 
 // Where the IP header begins in a packet; kNone if it carries no IP.

@@ -1,15 +1,17 @@
-"""``python -m ryle``, and the command ``ryle``."""
+"""``python -m ryle``, and the command ``ryle``.
 
-from __future__ import annotations
+While modules are imported there is nothing to put in order: Ctrl-C ends the process at once and says nothing. It does
+so from the first line on, for which this module imports only what the interpreter has loaded already.
+"""
 
-import signal
-from typing import NoReturn
+import _signal  # type: ignore[import-not-found, unused-ignore]  # `signal` without what it imports
+
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # not where a parent has it ignored
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
-def main() -> NoReturn:
-    """Run the command line. While it is imported, Ctrl-C ends the process at once: there is nothing to put in order."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a parent has it ignored
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+def main() -> None:
+    """Run the command line, and end."""
     from ryle.cli import main as run
 
     run()

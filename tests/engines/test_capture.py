@@ -282,7 +282,7 @@ def test_controls_and_dumps_of_a_running_capture(start, tmp_path, steady):
             running.wait_until(lambda: running.page().get("chunks", 0) > 2)
             assert ryle("status", "set", "verify", "on") == (0, "capture: verify = True\n")
             status, said = ryle("status", "set", "verify", "2")
-            assert status == 1 and "allowed is true or false" in said
+            assert status == 2 and "allowed is true or false" in said
             status, said = ryle("status", "dump", "newest", str(tmp_path / "one.chunks"))
             assert status == 0, said
             follower = RingReader(next(iter(read_pages())).path / "ring").follow()
@@ -316,7 +316,7 @@ def test_what_cannot_be(options, said, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["ryle", "capture", FORMAT.name, "--at", "127.0.0.1:1", *options])
     with pytest.raises(SystemExit) as ended:
         cli.main()
-    assert ended.value.code == 1 and said in " ".join(capsys.readouterr().err.split())
+    assert ended.value.code == 2 and said in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("heard", [True, pytest.param(False, marks=pytest.mark.long)])

@@ -138,6 +138,8 @@ class _Subcommands(TyperGroup):
 
 def load(name: str) -> Any:
     """Import a subcommand; gives the command as Typer makes it, whose name it has."""
+    from ryle.cli.arguments import refuse_infinite
+
     entry = COMMANDS[name]
     found = getattr(import_module(f"ryle.cli.{entry.module}"), entry.name)
     if not isinstance(found, typer.Typer):
@@ -147,6 +149,7 @@ def load(name: str) -> Any:
     command = get_command(found)
     command.name = name
     _add_worked(command, name)
+    refuse_infinite(command)
     return command
 
 

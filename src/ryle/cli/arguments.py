@@ -52,15 +52,39 @@ def refuse_infinite(command: Any) -> None:
 def numbers(text: str, what: str) -> list[float]:
     """Read numbers with commas between them."""
     try:
-        return [float(part) for part in text.split(",")] if text else []
+        found = [float(part) for part in text.split(",")] if text else []
+        if not all(map(math.isfinite, found)):
+            raise ValueError
+        return found
     except ValueError:
         raise ValueError(f"{what} {text!r}: write numbers with commas, such as 0,40,100") from None
+
+
+def wholes(text: str, what: str) -> tuple[int, ...]:
+    """Read whole numbers from 0 on, with commas between them."""
+    found = numbers(text, what)
+    if any(n != int(n) or not 0 <= n < 1 << 31 for n in found):
+        raise ValueError(f"{what} {text!r}: write whole numbers from 0 on, with commas, such as 0,2")
+    return tuple(map(int, found))
+
+
+def whole(text: str, what: str) -> int:
+    """Read a large whole number as people write it, ``2e9``."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < 1 << 62:
+        raise ValueError(f"{what} {text!r}: write a number from 0 on, such as 2e9")
+    return int(found)
 
 
 def pair(text: str, what: str) -> tuple[float, int]:
     """Read a time in s and a number of packets, ``2.5:-1000``."""
     try:
         at, by = text.split(":")
+        if not math.isfinite(float(at)) or abs(int(by)) >= 1 << 62:
+            raise ValueError
         return float(at), int(by)
     except ValueError:
         raise ValueError(f"{what} {text!r}: write SECONDS:PACKETS, such as 2.5:100000") from None

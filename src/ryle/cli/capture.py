@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ryle.cli.arguments import Payload, numbers
+from ryle.cli.arguments import Payload, whole, wholes
 from ryle.cli.completion import formats
 from ryle.engines.capture import To
 
@@ -57,14 +57,20 @@ def capture(
         ),
     ] = 0,
     chunk: Annotated[
-        int, typer.Option(help="Packets of a stream in a chunk; about 8 MiB if 0.", min=0, rich_help_panel=_WHAT)
+        int,
+        typer.Option(
+            help="Packets of a stream in a chunk; about 8 MiB if 0.", min=0, max=1 << 24, rich_help_panel=_WHAT
+        ),
     ] = 0,
-    chunks: Annotated[int, typer.Option(help="Chunks in the ring.", min=2, rich_help_panel=_WHAT)] = 24,
+    chunks: Annotated[int, typer.Option(help="Chunks in the ring.", min=2, max=65536, rich_help_panel=_WHAT)] = 24,
     window: Annotated[
-        int, typer.Option(help="Packets by which a stream's may be out of order.", min=0, rich_help_panel=_WHAT)
+        int,
+        typer.Option(
+            help="Packets by which a stream's may be out of order.", min=0, max=1 << 30, rich_help_panel=_WHAT
+        ),
     ] = 32,
     skew: Annotated[
-        int, typer.Option(help="Packets by which streams may be apart.", min=0, rich_help_panel=_WHAT)
+        int, typer.Option(help="Packets by which streams may be apart.", min=0, max=1 << 30, rich_help_panel=_WHAT)
     ] = 256,
     seconds: Annotated[
         float, typer.Option(help="Time to measure; until Ctrl-C if 0.", min=0, rich_help_panel=_TIME)
@@ -76,9 +82,9 @@ def capture(
     interface: Annotated[
         str, typer.Option(help="Own address on the network of multicast groups.", rich_help_panel=_WAY)
     ] = "127.0.0.1",
-    threads: Annotated[int, typer.Option(help="Threads that receive.", min=1, rich_help_panel=_WAY)] = 1,
+    threads: Annotated[int, typer.Option(help="Threads that receive.", min=1, max=1024, rich_help_panel=_WAY)] = 1,
     cores: Annotated[str, typer.Option(help="Core of each thread: 2,3.", rich_help_panel=_WAY)] = "",
-    buffer: Annotated[int, typer.Option(help="MiB of each socket's buffer.", min=1, rich_help_panel=_WAY)] = 64,
+    buffer: Annotated[int, typer.Option(help="MiB of a socket's buffer.", min=1, max=2047, rich_help_panel=_WAY)] = 64,
     plain: Annotated[
         bool, typer.Option("--plain", help="Every packet a message: no UDP_GRO.", rich_help_panel=_WAY)
     ] = False,
@@ -94,8 +100,8 @@ def capture(
     """Capture packets of a format, count what is lost, and say so every second.
 
     Chunks of all streams over the same time lie in a ring in shared memory, wherever they go besides: `ryle status
-    dump` copies one out. Ends after --seconds or --idle, on Ctrl-C or SIGTERM; files are whole then, and whole but for
-    the last chunk or packet after kill -9.
+    dump` copies one out. Ends after --seconds or --idle, with status 1 if nothing came for 20 s, and on Ctrl-C or
+    SIGTERM; files are whole then, and whole but for the last chunk or packet after kill -9.
     """
     from ryle.engines.capture import Capture
     from ryle.engines.capture_plan import CaptureRequest, planned
@@ -112,11 +118,11 @@ def capture(
         at=at,
         to=to,
         files=files,
-        file_bytes=int(float(file_bytes)),
+        file_bytes=whole(file_bytes, "--file-bytes"),
         file_seconds=file_seconds,
         keep=keep,
         direct=not cached,
-        gpus=tuple(int(n) for n in numbers(gpu, "--gpu")),
+        gpus=wholes(gpu, "--gpu"),
         streams=tuple(streams or ()),
         verify=verify,
         filling=payload.value,
@@ -130,7 +136,7 @@ def capture(
         idle=idle,
         interface=interface,
         threads=threads,
-        cores=tuple(int(n) for n in numbers(cores, "--cores")),
+        cores=wholes(cores, "--cores"),
         buffer=buffer << 20,
         gro=not plain,
         packet_ring=packet_ring,

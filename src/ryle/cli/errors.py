@@ -53,7 +53,8 @@ def guarded(command: Callable[[], int | None]) -> int:
         interrupted = True  # libraries that are just being imported may turn the exception into another
         raise KeyboardInterrupt
 
-    ours = signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_DFL) and _in_main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    ours = before in (signal.default_int_handler, signal.SIG_DFL) and _in_main_thread()
     if ours:
         signal.signal(signal.SIGINT, interrupt)
     status: int
@@ -75,8 +76,8 @@ def guarded(command: Callable[[], int | None]) -> int:
         else:
             status, text = told(error)
             _say(text)
-    if ours:  # the way out is quiet too
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if ours:
+        signal.signal(signal.SIGINT, before)
     if interrupted and status != Status.DONE:
         status = Status.INTERRUPTED
         _say("stopped by Ctrl-C")
@@ -112,7 +113,7 @@ def _usage(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         return str(error)
-    message = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
+    message = " ".join(str(error.format_message()).split()).rstrip(".")  # type: ignore[attr-defined]
     path = context.command_path if context is not None else "ryle"
     return f"error: {message}; `{path} --help` shows what can be asked"
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ryle.cli.arguments import Payload, numbers, pair, settings
+from ryle.cli.arguments import Payload, numbers, pair, settings, wholes
 from ryle.cli.completion import formats
 
 _RATE, _WHAT, _FAULTS, _WAY = "Rate and length", "What is sent", "Faults to inject", "The way out"
@@ -142,7 +142,7 @@ def send(
         fields=settings(field or []),
         faults=faults,
         threads=threads,
-        cores=tuple(int(n) for n in numbers(cores, "--cores")),
+        cores=wholes(cores, "--cores"),
         realtime=realtime,
         segment=not plain,
         departure=departure,

@@ -7,6 +7,7 @@ begins after a warm-up, in which sockets and memory settle.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -56,6 +57,7 @@ _FIGURES: tuple[tuple[Literal["counter", "gauge"], str, str, str], ...] = (
     ("counter", "chunks", "chunks", "that were filled"),
     ("counter", "resyncs", "", "epochs that began after the first"),
 )
+_FIRST = 20.0  # seconds that a capture with an end waits for its first packet, at least
 _PATIENCE = 0.05  # seconds between two looks at how far it is
 _SHORTEST = 0.2  # seconds that a rate is taken over at least
 
@@ -107,6 +109,19 @@ class CaptureOptions:
     hold: int = 4
 
 
+def first_patience(seconds: float, idle: float) -> float:
+    """Seconds to wait for the first packet: without end if the capture is to have none."""
+    return max(_FIRST, seconds, idle) if seconds or idle else math.inf
+
+
+def nothing_came(patience: float) -> str:
+    """Say that no packet came, and what to look at."""
+    return (
+        f"no packet came within {patience:g} s: does anybody send to --at, and does a firewall or `ip route` keep it "
+        "away? Without --seconds and --idle a capture waits until Ctrl-C"
+    )
+
+
 class Capture:
     """One capture, from the first packet to the last.
 
@@ -155,7 +170,7 @@ class Capture:
         self._base: dict[str, Any] = {}
         self._warm: dict[str, float] | None = None
         self._measured_from = self._last_packet = 0.0
-        self._first_loss = 0.0
+        self._first_loss = self._unheard = 0.0
         self._before: tuple[float, dict[str, Any], dict[str, tuple[float, float]]] | None = None
         self._rates: dict[str, Any] = {}
         self._seen: dict[str, Any] = {}
@@ -210,6 +225,8 @@ class Capture:
             If a disk takes no more or shared memory is short; files are whole.
         RuntimeError
             If a receiving thread failed.
+        TimeoutError
+            If nothing came, and the capture is to have an end.
         """
         with ExitStack() as stack:
             entrance = self._open(page, stack)
@@ -222,6 +239,8 @@ class Capture:
                     self.state("draining")
                     engine.drain()
                 engine.wait()
+        if self._unheard:
+            raise TimeoutError(nothing_came(self._unheard))
         return self.metrics.values()
 
     def _open(self, page: StatusPage | None, stack: ExitStack) -> Entrance:
@@ -270,12 +289,16 @@ class Capture:
         """Warm up, measure, and come back when it is over."""
         assert self._source is not None
         o, began, packets = self.options, 0.0, 0
+        patience, opened = first_patience(o.seconds, o.idle), time.monotonic()
         while not self._stop.is_set() and not engine.wait(_PATIENCE):
             if isinstance(self._recorder, PacketRecorder):
                 self._recorder.check()
             now, arrived = time.monotonic(), sum(r.packets for r in self._source.reports())
             if arrived > packets:
                 packets, self._last_packet = arrived, now
+            if not packets and now - opened >= patience:
+                self._unheard = patience
+                return
             if not began and packets:
                 began = now
                 self.state("warming up" if o.warm_up else "running")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import re
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ryle.config.addresses import endpoints
 from ryle.config.tables import Endpoint, ReceiveTable
-from ryle.engines.capture import CaptureOptions, To
+from ryle.engines.capture import CaptureOptions, To, first_patience, nothing_came
 from ryle.receive.assembly import Part, Plan, heap_parts
 from ryle.receive.discover import discover
 from ryle.receive.receiving import open_source
@@ -24,6 +26,7 @@ from ryle.wire.description import Format
 _CHUNK_BYTES = 8 << 20
 _LISTEN = 1.0  # seconds
 _SPARE = 4  # chunks between those that are open and those that are held for readers
+_MOST_STREAMS = 65536
 
 
 @dataclass(frozen=True)
@@ -94,9 +97,14 @@ def planned(
         raise ValueError(f"--part {part}: packets of {format.name} are no parts of heaps; leave it out")
     if not heads or sizing or (in_parts and not part):
         print(f"listening to {request.at} until {_LISTEN:g} s after the first packet", file=sys.stderr)
-        heard = discover(format, to, r.interface, _LISTEN, stop)
+        patience, since = first_patience(r.seconds, r.idle), time.monotonic()
+        heard = discover(
+            format, to, r.interface, _LISTEN, lambda: stop() or time.monotonic() - since >= patience + _LISTEN
+        )
         heads, sizes, part = heads or heard.heads, heard.sizes | sizes, part or heard.part
         if not heads or (in_parts and not part):
+            if not stop():
+                raise TimeoutError(f"no {format.name} packets came to {request.at}: {nothing_came(patience)}")
             raise ValueError(f"no {format.name} packets came to {request.at}")
         print(f"{len(heads)} streams: {_listed(format, heads)}", file=sys.stderr)
     step = format.timestamp.step
@@ -183,12 +191,16 @@ def _given(format: Format, texts: Sequence[str]) -> tuple[list[tuple[int, ...]] 
         values[name] = []
         for part in rest.split(","):
             low, _, high = part.partition("-")
+            if int(high or low) - int(low) >= _MOST_STREAMS:
+                raise ValueError(f"--stream {text!r}: a capture takes at most {_MOST_STREAMS} streams; give fewer")
             values[name] += range(int(low), int(high or low) + 1)
     sizes = {name: values[name][0] for name in sizing if name in values}
     if not any(name in values for name in names):
         return None, sizes
     if missing := [name for name in names if name not in values]:
         raise ValueError(f"--stream: give values of {', '.join(missing)} too")
+    if math.prod(len(values[name]) for name in names) > _MOST_STREAMS:
+        raise ValueError(f"--stream: a capture takes at most {_MOST_STREAMS} streams; give fewer values")
     return list(itertools.product(*(values[name] for name in names))), sizes
 
 

@@ -26,7 +26,7 @@ _VLAN = (0x8100, 0x88A8, 0x9100)
 _ETHERTYPE_4, _ETHERTYPE_6 = 0x0800, 0x86DD
 _FAMILY_6 = (10, 24, 28, 30)  # AF_INET6 of Linux, NetBSD/OpenBSD, FreeBSD, macOS
 _MOST = 4096  # datagrams in a batch
-_END = (1 << 63) - 1  # ns; times that int64 cannot hold become its ends
+_END = 1 << 62  # ns either side of 1970; times beyond become these, so that sums with them are still int64
 _FINEST = (1 << 64) - 1  # ticks a second; with more, all the ticks of a time stamp are less than a second
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -401,6 +401,6 @@ class PcapFile:
         if latest < _END and whole * ticks == 1_000_000_000:
             return (words[:, 0] << 32 | words[:, 1]) * whole + shift
         if ticks > _FINEST:
-            return np.full(count, np.clip(shift, -_END - 1, _END), np.int64)
+            return np.full(count, np.clip(shift, -_END, _END), np.int64)
         exact = [(int(h) << 32 | int(low)) * 1_000_000_000 // ticks + shift for h, low in words]
-        return np.array([min(max(time, -_END - 1), _END) for time in exact], np.int64)
+        return np.array([min(max(time, -_END), _END) for time in exact], np.int64)

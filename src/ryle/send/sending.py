@@ -217,6 +217,11 @@ def plan(s: Sending) -> Plan:
         value = getattr(s, name)
         if value is not None and not 0 < value < float("inf"):
             raise ValueError(f"{name} = {value} must be positive; leave it out for no limit")
+    for name in ("loss", "duplicate", "reorder", "corrupt", "truncate", "foreign"):
+        if not 0 <= (share := getattr(s.faults, name)) <= 1:
+            raise ValueError(f"{name} = {share}: a share is from 0 to 1; 0.01 is one packet of a hundred")
+    if s.faults.loss > 0.999:
+        raise ValueError(f"loss = {s.faults.loss}: at most 0.999, or nothing is left to send")
     if s.gbps is not None and s.pps is not None:
         raise ValueError("give the rate in Gb/s or in packets/s, not both")
     if any(core < 0 or core >= (os.cpu_count() or 1) for core in s.cores):
