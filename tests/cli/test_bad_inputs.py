@@ -27,7 +27,7 @@ CASES = [
     ("--fly", 2, ["--fly", "ryle --help"]),
     ("check", 2, ["Missing argument", "ryle check --help"]),
     ("check small.toml --fast", 2, ["--fast", "ryle check --help"]),
-    ("check small.toml small.toml", 2, ["small.toml", "ryle check --help"]),
+    ("check small.toml nowhere.vdif", 2, ["nowhere.vdif"]),
     ("wire fly", 2, ["fly", "ryle wire --help"]),
     ("engine fly", 2, ["fly", "ryle engine --help"]),
     ("export good.uvh5", 2, ["--to", "ryle export --help"]),

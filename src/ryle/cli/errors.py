@@ -13,9 +13,12 @@ import sys
 from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 REPORT = "https://ryle.readthedocs.io"
+
+
+_STOPPED = "stopped by Ctrl-C"
 
 
 class Status(IntEnum):
@@ -48,9 +51,14 @@ def guarded(command: Callable[[], int | None]) -> int:
     """
     interrupted = False
 
-    def interrupt(*_: object) -> None:
+    def interrupt(_: int, frame: FrameType | None) -> None:
         nonlocal interrupted
-        interrupted = True  # libraries that are just being imported may turn the exception into another
+        interrupted = True  # libraries may turn the exception into another
+        while frame is not None:
+            if frame.f_code.co_filename.startswith("<frozen importlib"):
+                _say(_STOPPED)  # some print it too, while they are being imported: nothing is under way then
+                os._exit(Status.INTERRUPTED)
+            frame = frame.f_back
         raise KeyboardInterrupt
 
     before = signal.getsignal(signal.SIGINT)
@@ -80,7 +88,7 @@ def guarded(command: Callable[[], int | None]) -> int:
         signal.signal(signal.SIGINT, before)
     if interrupted and status != Status.DONE:
         status = Status.INTERRUPTED
-        _say("stopped by Ctrl-C")
+        _say(_STOPPED)
     _let_go_of_output()
     return status
 
