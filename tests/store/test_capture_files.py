@@ -1,8 +1,10 @@
 """Recordings: what was captured and nothing else, in rings of files that open however the writer ends."""
 
 import ipaddress
+import json
 import os
 import resource
+import struct
 import time
 
 import numpy as np
@@ -16,6 +18,7 @@ from ryle.receive.pcap import PcapFile
 from ryle.receive.sources import Discard
 from ryle.store.chunk_file import ChunkFile, Layout
 from ryle.store.recording import ChunkRecorder, Files, PacketRecorder
+from ryle.store.shared import open_shared
 
 
 def record(tmp_path, chunks, rng, **limits):
@@ -91,6 +94,43 @@ def test_a_file_that_was_cut_anywhere(tmp_path, rng):
     path.write_bytes(b"x" * 10000)
     with pytest.raises(ValueError, match="no file of chunks"):
         ChunkFile(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"packets": 1 << 50}, {"shape": [1 << 30] * 3}, {"shape": [-1, 8]}, {"parts": 0}, {"heads": []}, {"shape": ["x"]}],
+    ids=str,
+)
+def test_headers_are_judged_before_anything_of_their_size_is_made(tmp_path, changes):
+    text = json.dumps(json.loads(Layout.of(plan()).to_json()) | changes).encode()
+    (tmp_path / "a").write_bytes((b"RYLECHNK" + struct.pack("<II", 4096, len(text)) + text).ljust(8192, b"\0"))
+    with pytest.raises(ValueError, match="makes no sense"):
+        ChunkFile(tmp_path / "a")
+
+
+@pytest.mark.parametrize(("start", "length"), [(4096, 1 << 31), (1 << 31, 10), (0, 10), (4097, 10)])
+def test_headers_beyond_the_end_of_a_file(tmp_path, start, length):
+    (tmp_path / "a").write_bytes((b"RYLECHNK" + struct.pack("<II", start, length)).ljust(8192, b"\0"))
+    with pytest.raises(ValueError, match="no file of chunks"):
+        ChunkFile(tmp_path / "a")
+
+
+def test_shared_files_of_others_are_not_read(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"0123456789")
+    with open_shared(path, 10) as file:
+        assert file.read() == b"0123456789"
+    with pytest.raises(OSError, match="more than the 9"):
+        open_shared(path, 9)
+    (tmp_path / "link").symlink_to(path)
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        with pytest.raises(OSError):
+            open_shared(tmp_path / name)
+    if os.geteuid() == 0:  # others cannot give files away
+        os.chown(path, 12345, 12345)
+        with pytest.raises(OSError, match="belongs to user 12345"):
+            open_shared(path)
 
 
 @pytest.fixture

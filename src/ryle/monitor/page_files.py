@@ -27,7 +27,7 @@ def pages_directory() -> Path:
 
 def read_json(path: Path) -> Any:
     """Read a file that anybody may have put there; ValueError if it is too long, nested too deep or no JSON."""
-    with open_shared(path) as file:
+    with open_shared(path, _LONGEST) as file:
         text = file.read(_LONGEST + 1)
     if len(text) > _LONGEST:
         raise ValueError(f"{path} is too long")

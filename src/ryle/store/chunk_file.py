@@ -12,6 +12,7 @@ A record counts only once its first page is there, so a file of a killed process
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import struct
@@ -91,7 +92,7 @@ class Layout:
     @property
     def data_bytes(self) -> int:
         """Bytes of a chunk's payloads."""
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
     @property
     def cells(self) -> int:
@@ -185,6 +186,20 @@ def write_chunk(path: str | os.PathLike[str], layout: Layout, chunk: AnyChunk) -
             file.write(bytes(pages(part.nbytes) - part.nbytes))
 
 
+def _layout(path: Path, text: bytes) -> Layout:
+    """Read a layout out of a file that anybody may have written, before anything is made of its size."""
+    try:
+        layout = Layout.from_json(text)
+        sizes = (layout.packets, layout.parts, *layout.shape)
+        if not all(type(n) is int and 0 < n < 1 << 40 for n in sizes):
+            raise ValueError
+        if not layout.heads or math.prod(sizes[2:]) >= 1 << 46 or len(layout.heads) * math.prod(sizes[:2]) >= 1 << 46:
+            raise ValueError
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ValueError(f"{path} is no file of chunks: its header makes no sense") from None
+    return layout
+
+
 class ChunkFile:
     """Read a file of chunks; iterating gives them in the order in which they were written.
 
@@ -212,7 +227,9 @@ class ChunkFile:
             if size < PAGE or file.read(len(_MAGIC)) != _MAGIC:
                 raise ValueError(f"{path} is no file of chunks")
             self._start, length = struct.unpack("<II", file.read(8))
-            self.layout = Layout.from_json(file.read(length))
+            if not len(_MAGIC) + 8 + length <= self._start <= size or self._start % PAGE:
+                raise ValueError(f"{path} is no file of chunks: its header goes beyond its end")
+            self.layout = _layout(Path(path), file.read(length))
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._bytes = np.frombuffer(self._map, np.uint8)
         record = self.layout.record_bytes
