@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -235,7 +236,7 @@ def test_real_recording_on_the_command_line(tmp_path):
     command = [sys.executable, "-m", "ryle", "correlate", SAMPLE, "-i", baseband.data.SAMPLE_VDIF, "-o", tmp_path]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "16 frames: 16 placed, 0 invalid" in done.stderr and "100%" in done.stderr
+    assert "16 frames: 16 placed, 0 invalid" in done.stderr and "2 integrations → " in done.stderr
     times, vis, weight, _ = read(tmp_path / "vdif_sample.uvh5")
     # The same in double precision from the samples as baseband decodes them.
     with oracle.open(baseband.data.SAMPLE_VDIF, "rs") as file:
@@ -468,6 +469,8 @@ def test_interrupt_leaves_what_came_before(simulated, tmp_path, monkeypatch):
     (result,) = correlate(o, [capture], tmp_path, console)
     assert signal.getsignal(signal.SIGINT) is before and "stopping" in console.file.getvalue()
     assert 2 <= result.integrations < 8
+    said = re.search(r"stopped after (\d+)%: (\d+) integrations are kept in (.*\.uvh5)\n", console.file.getvalue())
+    assert 0 < int(said[1]) < 100 and said.groups()[1:] == (str(result.integrations), str(result.file))
     whole, cut = datasets(direct), datasets(result.file)
     full = slice(0, 3 * (result.integrations - 1))  # three baselines each; the last integration is a part
     assert np.array_equal(whole[0][full], cut[0][full]) and (cut[1][full] == 1).all()

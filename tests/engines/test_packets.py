@@ -26,7 +26,7 @@ from ryle.engines.run import run_processes
 from ryle.engines.simulator import record
 from ryle.engines.summing import Summing
 from ryle.engines.x import XEngine
-from ryle.products.deliver import deliver
+from ryle.engines.deliver import deliver
 from ryle.receive.entrance import MappedEntrance
 from ryle.receive.packets import PacketMap, packet_map
 from ryle.receive.replay import PcapSource

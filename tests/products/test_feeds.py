@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from ryle.cli import files
 from ryle.config import example, parse
-from ryle.products.deliver import deliver
+from ryle.engines.deliver import deliver
 from ryle.products.export import SUFFIXES, export, polarizations
 from ryle.products.feeds import Placement
 from ryle.products.stokes import stokes

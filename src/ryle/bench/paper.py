@@ -21,8 +21,8 @@ import h5py
 from rich.console import Console
 
 from ryle.config import example, load
+from ryle.engines.deliver import deliver
 from ryle.engines.run import run_processes
-from ryle.products.deliver import deliver
 
 
 def shortened(directory: Path, seconds: str) -> Path:

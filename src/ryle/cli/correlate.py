@@ -35,11 +35,15 @@ def correlate(
     """Correlate recordings: VDIF files, mapped to antennas by the [vdif] table, or captures of packets."""
     from rich.console import Console
 
-    from ryle.config import load
-    from ryle.engines.offline import correlate as run
-    from ryle.products.deliver import deliver
+    from ryle.monitor.progress import working
 
-    observation, console = load(file), Console(stderr=True)
+    console = Console(stderr=True)
+    with working(f"reading {file}", console):  # imports take longer
+        from ryle.config import load
+        from ryle.engines.deliver import deliver
+        from ryle.engines.offline import correlate as run
+
+        observation = load(file)
     for result in run(observation, [*inputs, *(more or [])], output, console, overwrite=overwrite, live=live):
         if result.integrations:
             deliver(observation, result.file, console)

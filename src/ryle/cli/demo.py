@@ -17,6 +17,9 @@ def demo(
     overwrite: Overwrite = False,
 ) -> None:
     """Observe a simulated sky with ten antennas over real UDP packets; compare what was found with what is there."""
-    from ryle.engines.demo import run_demo
+    from ryle.monitor.progress import working
+
+    with working("getting ready"):
+        from ryle.engines.demo import run_demo
 
     raise typer.Exit(0 if run_demo(output, overwrite=overwrite) else 1)

@@ -56,20 +56,24 @@ def export(
 
     Feeds x and y are named as readers of these formats take them: x to the north (the zenith if steered), y across.
     """
-    from ryle.products.export import SUFFIXES, polarizations
-    from ryle.products.export import export as write
+    from ryle.monitor.progress import working
+
+    with working("getting ready"):
+        from ryle.products.export import SUFFIXES, polarizations
+        from ryle.products.export import export as write
 
     for form in to:
         for product in polarizations(file, as_recorded) if split else (None,):
             name = file.with_suffix(("" if product is None else f".{product}") + SUFFIXES[form.value]).name
-            done = write(
-                file,
-                form.value,
-                (output or file.parent) / name,
-                overwrite=overwrite,
-                polarization=product,
-                as_recorded=as_recorded,
-            )
+            with working(f"writing {name}"):
+                done = write(
+                    file,
+                    form.value,
+                    (output or file.parent) / name,
+                    overwrite=overwrite,
+                    polarization=product,
+                    as_recorded=as_recorded,
+                )
             for note in done.notes:
                 typer.echo(f"note: {note}", err=True)
             typer.echo(done.path)
@@ -77,9 +81,13 @@ def export(
 
 def recover(file: VisibilityFile) -> None:
     """Mend a visibility file whose writer was killed; it keeps every integration that was reported written."""
-    from ryle.products.uvh5 import recover as mend
+    from ryle.monitor.progress import working
 
-    typer.echo(mend(file))
+    with working(f"mending {file.name}"):
+        from ryle.products.uvh5 import recover as mend
+
+        done = mend(file)
+    typer.echo(done)
 
 
 def plot(
@@ -87,9 +95,13 @@ def plot(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Directory; beside FILE if absent.")] = None,
 ) -> None:
     """Draw bandpasses, waterfalls, fringes, lags, closure phases, losses and ADC levels as PNG."""
-    from ryle.products.plots import plot_all
+    from ryle.monitor.progress import working
 
-    for picture in plot_all(file, output or file.parent):
+    with working("drawing pictures"):
+        from ryle.products.plots import plot_all
+
+        pictures = plot_all(file, output or file.parent)
+    for picture in pictures:
         typer.echo(picture)
 
 
@@ -117,25 +129,29 @@ def image(
     """Image a phase-tracked field, with true right ascension and declination axes, and list its sources."""
     from rich.console import Console
 
-    from ryle.products.clean import clean
-    from ryle.products.image import make_image
-    from ryle.products.plots.coverage import sky_image, source_table
-    from ryle.products.sources import find_sources
+    from ryle.monitor.progress import working
+
+    with working("getting ready"):
+        from ryle.products.clean import clean
+        from ryle.products.image import make_image
+        from ryle.products.plots.coverage import sky_image, source_table
+        from ryle.products.sources import find_sources
 
     target = output or file.with_suffix(".png")
     if target.is_dir():
         target /= file.with_suffix(".png").name
     target.parent.mkdir(parents=True, exist_ok=True)
-    made = make_image(
-        file,
-        pixels=size,
-        pixel=None if pixel is None else math.radians(pixel / 3600),
-        parameter=stokes.value,
-        weighting=weighting.value,
-        robust=robust,
-    )
-    found = find_sources(made, threshold=threshold)
-    cleaned = clean(made, found, threshold=threshold) if deconvolve else None
+    with working(f"imaging {file.name}"):
+        made = make_image(
+            file,
+            pixels=size,
+            pixel=None if pixel is None else math.radians(pixel / 3600),
+            parameter=stokes.value,
+            weighting=weighting.value,
+            robust=robust,
+        )
+        found = find_sources(made, threshold=threshold)
+        cleaned = clean(made, found, threshold=threshold) if deconvolve else None
     for note in (*made.notes, *found.notes):
         typer.echo(f"note: {note}", err=True)
     typer.echo(sky_image(made, target, found=found, cleaned=cleaned, file=file.name))

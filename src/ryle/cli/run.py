@@ -31,20 +31,21 @@ def run(
     """
     from rich.console import Console
 
-    from ryle.config import load
-    from ryle.products.deliver import deliver
+    from ryle.monitor.progress import working
 
     if in_process and not simulate:
         raise typer.BadParameter("--in-process has no sockets to wait at: leave out it or --no-simulate")
-    observation = load(file)
     console = Console(stderr=True)
-    if in_process:
+    with working(f"reading {file}", console):  # imports take longer
+        from ryle.config import load
+        from ryle.engines.deliver import deliver
         from ryle.engines.offline import run_in_process
-
-        result = run_in_process(observation, output, console, overwrite=overwrite)
-    else:
         from ryle.engines.run import run_processes
 
+        observation = load(file)
+    if in_process:
+        result = run_in_process(observation, output, console, overwrite=overwrite)
+    else:
         result = run_processes(observation, output, simulate=simulate, console=console, overwrite=overwrite)
     if json is not None:
         json.write_text(result.as_json())

@@ -23,9 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 from ryle.config import Observation, example, load
+from ryle.engines.deliver import deliver
 from ryle.engines.run import RunResult, run_processes
+from ryle.monitor.progress import working
 from ryle.products.clean import clean
-from ryle.products.deliver import deliver
 from ryle.products.image import Image, make_image
 from ryle.products.plots.coverage import sky_image
 from ryle.products.sources import FoundSource, find_sources
@@ -104,7 +105,7 @@ def run_demo(output: Path, console: Console | None = None, *, overwrite: bool = 
     result = run_processes(observation, output, console=console, overwrite=True)
     console.rule("[bold]2 of 3 · files and pictures")
     made = deliver(observation, result.file, console)
-    with console.status("image"):
+    with working("drawing images", console):
         image = make_image(result.file, pixels=FIELD_PIXELS)
         found = find_sources(image)
         cleaned = clean(image, found, threshold=5.0)

@@ -19,7 +19,7 @@ from ryle.engines.fx import AsRead, ReadSamples, fx_steps, read_ring
 from ryle.engines.offline_packets import correlate_packets
 from ryle.engines.recordings import vdif_source
 from ryle.engines.run import RunResult
-from ryle.engines.watching import is_capture, watched
+from ryle.engines.watching import is_capture, tell_end, watched
 from ryle.engines.write_file import WriteFile
 from ryle.products.observed import kept_note, metadata, output_file
 from ryle.products.uvh5 import UVH5Writer
@@ -77,12 +77,12 @@ def correlate_samples(
         return f"{written} integrations · {show(read.samples / elapsed, 'sample/s')}"
 
     with Engine([], steps) as engine:
-        watched(engine, read.stop, lambda: fraction(read.position), text, console)
+        ended = watched(engine, read.stop, lambda: fraction(read.position), text, console)
         for write in writes:
             write.open()
     results = [RunResult(path, w.integrations) for (_, path, _), w in zip(bands, writes, strict=True)]
     for result in results:
-        console.print(f"{result.integrations} integrations → {result.file}", highlight=False, soft_wrap=True)
+        tell_end(console, result.integrations, result.file, ended, fraction(read.position))
     return results
 
 

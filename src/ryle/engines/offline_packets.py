@@ -11,7 +11,7 @@ from rich.console import Console
 from ryle.config import ConfigError, Observation, Problem, show
 from ryle.engines.fx import fx_steps
 from ryle.engines.run import RunResult
-from ryle.engines.watching import tell_account, watched
+from ryle.engines.watching import tell_account, tell_end, watched
 from ryle.engines.write_file import WriteFile
 from ryle.engines.x import x_steps
 from ryle.problems import listed
@@ -97,8 +97,11 @@ def correlate_packets(
     def text(elapsed: float) -> str:
         return f"{write.integrations} integrations · {show(8 * read.bytes_done / elapsed, 'b/s')}"
 
+    def done() -> float:
+        return read.bytes_done / max(1, read.bytes_total)
+
     with Engine([entrance], steps) as engine:
-        watched(engine, engine.drain, lambda: read.bytes_done / max(1, read.bytes_total), text, console)
+        ended = watched(engine, engine.drain, done, text, console)
         account = entrance.account()
         if not account.placed:
             plan = entrance.assembler.plan
@@ -113,7 +116,7 @@ def correlate_packets(
             remedy = _nothing_found(file, format, account.malformed or 0, account.foreign or 0, wanted)
             raise ConfigError(str(file), [Problem("input", file.name, remedy)])
         write.open()
-    console.print(f"{write.integrations} integrations → {path}", highlight=False, soft_wrap=True)
+    tell_end(console, write.integrations, path, ended, done())
     tell_account(console, account, read.account, file.name)
     clamped = sum(getattr(step, "clamped", 0) for step in steps)
     if o.packets is not None and clamped:

@@ -18,6 +18,7 @@ from ryle.config.observation import Engine
 from ryle.engines.budget import afford
 from ryle.engines.supervisor import STAGES, Child, RunError, Supervisor
 from ryle.gpu import GpuUnavailable, gpu_problem
+from ryle.monitor.progress import PlainLines
 from ryle.monitor.publish import pages_problem
 from ryle.monitor.table import LOSSES, RunTable
 from ryle.products.observed import kept_note, output_file
@@ -139,14 +140,18 @@ def run_processes(
     previous = _on_interrupt(supervisor.stop)
     try:
         with Live(console=console, refresh_per_second=4, transient=False) as live:
+            lines = PlainLines(console)
 
-            def update() -> None:
+            def update(ended: bool = False) -> None:
                 children = sorted(supervisor.children, key=lambda c: STAGES.index(c.role))
                 result.statuses = {c.label: c.status for c in children}
                 result.accounts = {n: s["account"] for n, s in result.statuses.items() if s.get("account")}
-                live.update(table.render(list(result.statuses.items()), result.integrations))
+                rows = list(result.statuses.items())
+                live.update(table.render(rows, result.integrations, ended=ended))
+                lines.say(lambda: f"observing: {table.so_far(rows)}, {result.integrations} integrations written")
 
             supervisor.run(update)
+            update(ended=not supervisor.stopped)
     except RunError as error:
         where = (
             f"{result.integrations} integrations are safe in {file}" if result.integrations else "nothing was written"
@@ -158,6 +163,13 @@ def run_processes(
             console.print(f"[yellow]{note}[/]", highlight=False, soft_wrap=True)
         for number, handler in previous.items():
             signal.signal(number, handler)
+    if not meerkat:
+        text = f"{result.integrations} integrations → {file}"
+        if supervisor.stopped:
+            kept = f"{result.integrations} integrations are kept in {file}"
+            kept = kept if result.integrations else "there was no integration to keep"
+            text = f"[yellow]stopped after {table.so_far(list(result.statuses.items()))}: {kept}[/]"
+        console.print(text, highlight=False, soft_wrap=True)
     return result
 
 

@@ -112,6 +112,11 @@ class Supervisor:
         """Ask for an orderly end: no more input, drain, close files. Safe in a signal handler."""
         self._stop.set()
 
+    @property
+    def stopped(self) -> bool:
+        """Whether an end was asked for."""
+        return self._stop.is_set()
+
     def run(self, on_update: Callable[[], None] = lambda: None) -> None:
         """Run to the end.
 

@@ -6,10 +6,12 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from ryle.monitor.progress import PlainLines
 from ryle.receive.pcap import CaptureAccount
 from ryle.stream.account import Account
 from ryle.stream.engine import Engine
@@ -45,10 +47,11 @@ def interruptible(console: Console) -> Iterator[threading.Event]:
 
 
 def progress_bar(console: Console) -> Progress:
-    """Make a bar with times passed and left, whose tasks have a field "text"."""
+    """Make a bar with times passed and left, whose tasks have a field "text"; none where it could not move."""
     return Progress(
         TextColumn("[bold]correlating"), BarColumn(40), TaskProgressColumn(), TextColumn("{task.fields[text]}"),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=console,
+        disable=not console.is_terminal,
     )  # fmt: skip
 
 
@@ -58,7 +61,7 @@ def watched(
     fraction: Callable[[], float],
     text: Callable[[float], str],
     console: Console,
-) -> None:
+) -> bool:
     """Run an engine with a progress bar; Ctrl-C ends it in good order.
 
     Parameters
@@ -71,7 +74,13 @@ def watched(
         Gives the share that is done.
     text : callable
         Says how it goes, from the seconds that it has taken.
+
+    Returns
+    -------
+    bool
+        Whether it came to its end: it was not stopped before.
     """
+    lines = PlainLines(console)
     with progress_bar(console) as progress, interruptible(progress.console) as asked:
         task = progress.add_task("", total=1.0, text="")
         engine.start()
@@ -80,10 +89,31 @@ def watched(
             ended = engine.wait(_TURN)
             elapsed = progress.tasks[0].elapsed or 1e-9
             done = 1.0 if ended and not stopped else fraction()
-            progress.update(task, completed=done, text=text(elapsed))
+            said = text(elapsed)
+            progress.update(task, completed=done, text=said)
+            if not ended:
+                lines.say(lambda done=done, said=said: f"correlating: {done:.0%} · {said}")  # type: ignore[misc]
             if asked.is_set() and not stopped:
                 stopped = True
                 stop()
+    return not stopped
+
+
+def tell_end(console: Console, integrations: int, file: Path, ended: bool, share: float) -> None:
+    """Say at the end what there is, and if it was stopped early, how early.
+
+    Parameters
+    ----------
+    ended : bool
+        Whether all was read.
+    share : float
+        How much was.
+    """
+    text = f"{integrations} integrations → {file}"
+    if not ended:
+        kept = f"{integrations} integrations are kept in {file}" if integrations else "there was no integration to keep"
+        text = f"[yellow]stopped after {min(share, 1):.0%}: {kept}[/]"
+    console.print(text, highlight=False, soft_wrap=True)
 
 
 def tell_account(console: Console, account: Account, packets: CaptureAccount, name: str) -> None:

@@ -69,7 +69,7 @@ class RunTable:
         self._task = self._progress.add_task("signal", total=duration, text="")
         self._duration = duration
 
-    def render(self, rows: list[tuple[str, dict[str, Any]]], written: int) -> RenderableType:
+    def render(self, rows: list[tuple[str, dict[str, Any]]], written: int, *, ended: bool = False) -> RenderableType:
         """One picture of the run.
 
         Parameters
@@ -78,6 +78,8 @@ class RunTable:
             The last status of each process.
         written : int
             Integrations safely in the file.
+        ended : bool
+            Whether all of it has been observed: what is left over at the end makes no integration.
         """
         table = Table(title=self._title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for column in ("process", "state", "at (s)", "Mb/s", "pkt/s", *_SHORT.values(), "clip"):
@@ -98,12 +100,18 @@ class RunTable:
             cells.append(f"{status['saturated']:.0e}" if status.get("saturated") is not None else "")
             table.add_row(*cells)
         # Progress is what is safe in the file, not what is on its way.
-        position = next((s["position"] for n, s in rows if n == "catcher" and "position" in s), 0.0)
-        position = min(position, self._duration or position)
-        text = f"{position:.2f} s" + (f" of {self._duration:.2f} s" if self._duration else "")
-        text += f" · {written} integrations written · {time.monotonic() - self._started:.0f} s"
-        self._progress.update(self._task, completed=position, text=text)
+        text = f"{self.so_far(rows)} · {written} integrations written · {time.monotonic() - self._started:.0f} s"
+        completed = self._duration if ended and self._duration else self._position(rows)
+        self._progress.update(self._task, completed=completed, text=text)
         return Group(table, self._progress)
+
+    def so_far(self, rows: list[tuple[str, dict[str, Any]]]) -> str:
+        """Say how much of the signal is in the file, and of how much."""
+        return f"{self._position(rows):.2f}" + (f" of {self._duration:.2f} s" if self._duration else " s")
+
+    def _position(self, rows: list[tuple[str, dict[str, Any]]]) -> float:
+        position = float(next((s["position"] for n, s in rows if n == "catcher" and "position" in s), 0.0))
+        return min(position, self._duration or position)
 
     def _rate(self, name: str, key: str, when: float, count: float) -> float:
         return self._rates.setdefault((name, key), Rate()).update(when, count)

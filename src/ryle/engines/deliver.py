@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ryle.config import Observation
+from ryle.monitor.progress import working
 from ryle.products.export import SUFFIXES, export, polarizations
 from ryle.products.plots import plot_all
 
@@ -41,12 +42,12 @@ def deliver(observation: Observation, file: Path, console: Console) -> list[Path
         split = form == "miriad" and observation.output.split_polarizations
         plain = observation.output.as_recorded
         for product in polarizations(file, plain) if split else (None,):
-            with console.status(f"writing {file.stem}{'' if product is None else f'.{product}'}{SUFFIXES[form]}"):
+            with working(f"writing {file.stem}{'' if product is None else f'.{product}'}{SUFFIXES[form]}", console):
                 done = export(file, form, overwrite=True, polarization=product, as_recorded=plain)
             made.append(done.path)
             console.print(done.path, *(f"\n  [dim]{note}[/]" for note in done.notes), highlight=False, soft_wrap=True)
     if observation.output.pictures:
-        with console.status("drawing pictures"):
+        with working("drawing pictures", console):
             pictures = plot_all(file, pictures_directory(observation, file))
         made += pictures
         console.print(f"{pictures[0].parent}/: {', '.join(p.name for p in pictures)}", highlight=False)
