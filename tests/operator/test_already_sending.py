@@ -56,6 +56,8 @@ def sending(observation, ryle, tmp_path):
             time.sleep(0.2)
         run.signal(signal.SIGINT)
         assert run.end(60) == 0, run.said
+        kept = re.search(r"stopped after [\d.]+ s: (\d+) integrations are kept in \S+small.uvh5", run.said)
+        assert kept and int(kept[1]) == len(samples(file)), run.said
         return run, samples(file)
 
     return start
