@@ -20,13 +20,13 @@ from ports import free_ports
 from ryle.chunk import BLOCK, Integration, SpectraChunk, parts_from_rows, rows_from_parts
 from ryle.config import ConfigError, load, parse
 from ryle.correlate.reference import correlate
+from ryle.engines.deliver import deliver
 from ryle.engines.offline import correlate as correlate_files
 from ryle.engines.offline import run_in_process
 from ryle.engines.run import run_processes
 from ryle.engines.simulator import record
 from ryle.engines.summing import Summing
 from ryle.engines.x import XEngine
-from ryle.engines.deliver import deliver
 from ryle.receive.entrance import MappedEntrance
 from ryle.receive.packets import PacketMap, packet_map
 from ryle.receive.replay import PcapSource
