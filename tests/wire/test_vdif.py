@@ -269,3 +269,21 @@ def test_no_frames_at_all():
     for data in (b"x", bytes(1000), np.random.default_rng(1).bytes(100000)):
         with pytest.raises(ValueError, match="holds no VDIF frames"):
             FrameScanner(np.frombuffer(data, np.uint8))
+
+
+def test_dense_damage_is_walked_in_time_proportional_to_the_file(tmp_path, monkeypatch):
+    """Of a file whose every second frame is a byte too long, headers are looked at some times each, not once a frame."""
+    frames = 3000
+    with vdif_write.Writer(tmp_path / "a.vdif", vdif.Header(epoch=52), 8_000_000, 32) as writer:
+        writer.write_codes(np.zeros((1, 32 * frames, 1, 1), np.uint32))
+    one = (tmp_path / "a.vdif").stat().st_size // frames
+    raw = (tmp_path / "a.vdif").read_bytes()
+    odd = b"".join(raw[i * one : (i + 1) * one] + b"x" * (i % 2) for i in range(frames))
+    looked = []
+    sound = FrameScanner._sound
+    monkeypatch.setattr(FrameScanner, "_sound", lambda s, words: looked.append(len(words)) or sound(s, words))
+    scanner, found = FrameScanner(np.frombuffer(odd, np.uint8)), 0
+    while len(part := scanner.read(1 << 16)):
+        found += len(part)
+    assert found >= frames // 2 and scanner.malformed >= frames // 2 - 1
+    assert sum(looked) < 30 * frames

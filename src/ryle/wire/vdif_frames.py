@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ryle.wire.vdif import FIELDS, Header, extract
 
 _SEARCH = 1 << 22  # bytes searched at once for the next sound header
+_AHEAD = 1 << 16  # most frames looked at at once
 _FIRST = 1 << 26  # bytes searched for the first frame of a file
 _THREAD = next(field for field in FIELDS if field.name == "thread")
 _SIGNATURE_3 = 0xFFFFFFFF & ~(_THREAD.mask << _THREAD.shift)  # complex, bits, station: alike in all frames of a file
@@ -97,6 +98,7 @@ class FrameScanner:
         if first:
             self.malformed, self.skipped_bytes = 1, first
         self.position = self._begin = first
+        self._ahead = _AHEAD
         words = np.frombuffer(data[first : first + 16].tobytes(), "<u4")
         self._word2, self._word3 = int(words[2]), int(words[3]) & _SIGNATURE_3
 
@@ -160,8 +162,9 @@ class FrameScanner:
         """Find the next header with this file's signature, at or after `start`; the file's size if there is none."""
         size = len(self.data)
         pattern = self._word2.to_bytes(4, "little")
+        step = 1 << 12
         while start + 16 <= size:
-            stop = min(size, start + _SEARCH)
+            stop, step = min(size, start + step), min(2 * step, _SEARCH)
             window = self.data[start:stop].tobytes()
             at = window.find(pattern, 8)
             while at >= 0:
@@ -178,6 +181,14 @@ class FrameScanner:
 
     def read(self, most: int) -> Frames:
         """Read up to ``most`` further frames; none are left when the result is empty."""
+        while True:
+            begun = self.position
+            found = self._read_ahead(min(most, self._ahead))
+            if len(found) or self.position == begun:
+                return found
+
+    def _read_ahead(self, most: int) -> Frames:
+        """Read frames up to the next damage; none may be found before it."""
         length = self.header.frame_bytes
         left = len(self.data) - self.position
         count = min(most, left // length)
@@ -193,6 +204,8 @@ class FrameScanner:
         good = count if sound.all() else min(count, int(np.argmin(sound)))
         offset = self.position + length * np.arange(good, dtype=np.int64)
         self.position += good * length
+        # Where damage is dense, no more is looked at than will be used: time stays in proportion to the file.
+        self._ahead = min(2 * self._ahead, _AHEAD) if sound.all() else max(16, 4 * good)
         if not sound.all():
             # The next header may lie within the last frame: then that frame lost its tail.
             found = self._resynchronise(self.position - length + 16 if good else self.position + 1)
@@ -203,8 +216,6 @@ class FrameScanner:
             self.malformed += 1
             self.skipped_bytes += lost
             self.position = found
-            if not good:
-                return self.read(most)
         return _frames(words[:good], offset[:good])
 
     def _finish(self) -> None:
