@@ -11,7 +11,7 @@ FUZZ   := build/fuzz/assembly
 FUZZED := native/fuzz/assembly.cpp native/fuzz/items.cpp native/wire/packets.cpp $(addprefix native/receive/,assembly_plan.cpp assembler.cpp \
           assembler_time.cpp assembler_votes.cpp assembler_parked.cpp assembler_chunks.cpp ring_memory.cpp)
 
-.PHONY: help setup demo test test-long tools test-tools kernels lint docs bench fuzz soak soak-kills soak-net paper hdl-setup hdl-test hdl-soak hdl-demo clean
+.PHONY: help setup man demo test test-long tools test-tools kernels lint docs bench fuzz soak soak-kills soak-net paper hdl-setup hdl-test hdl-soak hdl-demo clean
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -34,7 +34,13 @@ $(VENV)/hdl.stamp: $(VENV)/ryle.stamp
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation-package ryle -e ".[test,cuda,hdl]"
 	@touch $@
 
-setup: $(VENV)/ryle.stamp  ## make .venv with Ryle built in it
+MAN := $(VENV)/share/man/man1/ryle.1
+$(MAN): $(VENV)/ryle.stamp docs/man_page.py docs/command_line.py $(wildcard src/ryle/cli/*.py)
+	@$(BIN)/python docs/man_page.py $@
+
+man: $(MAN)  ## write the manual page that `man ryle` shows where .venv is active
+
+setup: $(VENV)/ryle.stamp $(MAN)  ## make .venv with Ryle built in it
 
 demo: setup  ## observe a simulated sky: packets in, visibilities and pictures out (demo-output/)
 	$(BIN)/ryle demo --output demo-output --overwrite
