@@ -143,6 +143,6 @@ def test_what_cannot_be_opened_is_said(device, words, observation, ryle, tmp_pat
     path, _ = observation()
     engines(path, network=f'receive = {{ by = "dpdk", device = "{device}" }}')
     process = ryle("engine", "catcher", path, "--output", tmp_path)
-    assert process.end(60) == 2
+    assert process.end(60) == (1 if "huge pages" in words else 2)  # a machine without them is not asked wrongly
     error = "\n".join(process.errors)
     assert "Traceback" not in error and all(word in error for word in words), error
