@@ -7,6 +7,7 @@ import errno
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from typing import Any
@@ -101,6 +102,17 @@ def of_system(error: OSError) -> str:
     said = error.strerror or str(error)
     advice = _ADVICE.get(error.errno or 0)
     return f"{what}{said[:1].lower()}{said[1:]}" + (f"; {advice}" if advice else "")
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name a file in the system's errors of writing to it, which know only its descriptor."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = os.fspath(path)
+        raise
 
 
 def listed(names: Iterable[str]) -> str:

@@ -136,7 +136,8 @@ class Follower:
 
     def follow(self, block: Block, stack: contextlib.ExitStack) -> None:
         for command in block.marked("before"):
-            self.end(self.start(command), 600, _DONE)
+            if not self.known(command):
+                self.end(self.start(command), 600, _DONE)
         for command in block.marked("meanwhile"):
             running = self.start(command)
             stack.callback(self.stop, running)
@@ -151,7 +152,7 @@ class Follower:
                 self.stop(other)
             return
         for command in block.commands:
-            if command.startswith(("make demo", "git clone")) and self.known(command):
+            if self.known(command):
                 continue
             running = self.start(command)
             if block.patience is None:
@@ -165,6 +166,7 @@ class Follower:
         """Whether a command is what the test has done: cloned, or made the demo for another page."""
         if command.startswith("make demo") and self.made.exists():
             shutil.copytree(self.made, self.place / "demo-output")
+            self.followed += 1
             return True
         return command.startswith("git clone")
 
@@ -190,7 +192,7 @@ class Follower:
         assert process.returncode in well, f"{command}\nended with {process.returncode}:\n{said[-3000:]}"
         assert "Traceback" not in said, f"{command}\n{said[-3000:]}"
         if command.startswith("make demo"):
-            shutil.copytree(self.place / "demo-output", self.made)
+            shutil.copytree(self.place / "demo-output", self.made, dirs_exist_ok=True)
 
     def stop(self, running: tuple[subprocess.Popen, str, Path]) -> None:
         if running[0].poll() is None:

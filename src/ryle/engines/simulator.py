@@ -17,6 +17,7 @@ from ryle.engines.control import Orders
 from ryle.engines.generator import PacketGenerator
 from ryle.monitor.progress import track_samples
 from ryle.monitor.status import StatusReporter
+from ryle.problems import naming
 from ryle.send.datagrams import Datagrams, Injector
 from ryle.send.digitizer import DigitizerSender
 from ryle.send.packets import PacketSender
@@ -224,7 +225,8 @@ def _write(
     when = 0
     known: dict[Endpoint, int] = {}
     ends_of: list[Endpoint] = []
-    with Path(path).open("wb") as file, track_samples(observation.end_sample, f"writing {path}") as advance:
+    progress = track_samples(observation.end_sample, f"writing {path}")
+    with naming(path), Path(path).open("wb") as file, progress as advance:
         capture = PcapWriter(file)
 
         def write(datagrams: Datagrams) -> None:

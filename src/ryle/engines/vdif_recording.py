@@ -21,6 +21,7 @@ from ryle.array.time import SyncTime
 from ryle.config import ConfigError, Observation, Problem, changed
 from ryle.config.tables import VdifInputTable
 from ryle.monitor.progress import track_samples
+from ryle.problems import naming
 from ryle.simulate import VoltageSimulator
 from ryle.wire.vdif import SCALE, TWO_BIT_THRESHOLD, Header
 from ryle.wire.vdif_write import Writer
@@ -127,7 +128,8 @@ def record_vdif(observation: Observation, output: Path) -> list[Path]:
                 for waves in made:
                     waves.until(at + count - min(shifts))
                 for file, writer in zip(files, writers, strict=True):
-                    writer.write(_recorded(o, file, made, at, count, levels))
+                    with naming(file.path):
+                        writer.write(_recorded(o, file, made, at, count, levels))
                 advance(at + count)
     finally:
         for writer in writers:
