@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -207,6 +208,24 @@ def test_measurement_set_tables_say_what_is_known_and_nothing_else(tmp_path, syn
         messages = history.getcol("MESSAGE")
     assert "made so" in messages and "Observation file my.toml:" in messages and "  [observation]" in messages
     assert any(message.startswith("Of the signal 0.0000% is missing") for message in messages)
+
+
+@pytest.mark.parametrize("form", [None, "ms", "uvfits", "miriad"])
+@pytest.mark.parametrize("pols", ["xy", "rl"])
+def test_pyuvdata_finds_nothing_wrong_however_strict(tmp_path, synthetic, rng, form, pols):
+    """uvw fit the antennas, sidereal times the place, autocorrelations are real; no warning of any kind."""
+    positions = synthetic.enu(4, rng)
+    meta = synthetic.metadata(positions, pols=pols, mount="alt-az", antenna_diameters=(12.0,) * 4)
+    path = synthetic.observe(tmp_path / "a.uvh5", meta, positions, synthetic.ASYMMETRIC, integrations=2)
+    path = path if form is None else export(path, form).path
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = UVData.from_file(str(path), strict_uvw_antpos_check=form != "miriad", check_autos=True, fix_autos=False)
+        data.check(check_extra=True, run_check_acceptability=True, check_autos=True)
+    centre = np.array([axis.to_value("m") for axis in meta.location.geocentric])
+    place = np.array([axis.to_value("m") for axis in data.telescope.location.geocentric])
+    order = [list(data.telescope.antenna_names).index(name) for name in meta.antenna_names]
+    assert data.telescope.antenna_positions[order] + place == pytest.approx(meta.antenna_positions + centre, abs=1e-3)
 
 
 def opened(path, name=""):
