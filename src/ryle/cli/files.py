@@ -158,4 +158,4 @@ def image(
     if fits:
         plane = None if cleaned is None else cleaned.restored
         typer.echo(made.write_fits(target.with_suffix(".fits"), plane=plane, overwrite=True))
-    Console(soft_wrap=True).print(source_table(found, made.units))
+    Console(soft_wrap=True).print(source_table(found, made.units), highlight=False)

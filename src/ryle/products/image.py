@@ -69,6 +69,8 @@ class Image:
         Names.
     units : str
         Of fluxes: ``"correlator units"``, ``"Jy"`` or ``"K str"``.
+    baselines : int
+        Pairs of antennas.
     sampled : Sampled
         The visibilities that it was made from.
     notes : tuple of str
@@ -86,6 +88,7 @@ class Image:
     telescope: str
     object: str
     units: str
+    baselines: int
     sampled: Sampled
     notes: tuple[str, ...]
 
@@ -255,6 +258,7 @@ def make_image(
         telescope=str(data.telescope.name),
         object=str(data.phase_center_catalog[int(data.phase_center_id_array[0])]["cat_name"]),
         units="correlator units" if data.vis_units in ("uncalib", "UNCALIB") else str(data.vis_units),
+        baselines=len(np.unique(np.stack([data.ant_1_array, data.ant_2_array])[:, cross], axis=1).T),
         sampled=sampled,
         notes=notes,
     )

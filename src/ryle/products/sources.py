@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from ryle.products.image import Beam, Image
 
-#: Least flux, as a fraction of the strongest source's: what is left of that by antennas' errors reaches about so far.
-DYNAMIC_RANGE = 0.05
+#: Antennas' gains that are off by 5 % leave artefacts as strong as this fraction of the strongest source, and of few
+#: baselines as the second over the square root of their number: nothing weaker is listed.
+DYNAMIC_RANGE, _FEW_BASELINES = 0.05, 0.5
 #: Side lobes of this height look like their source, even to a fit: nobody can tell which is which.
 HOPELESS_SIDE_LOBES = 0.9
 #: A source stands out so much above the deepest hole of the residual: holes are no sources, but as deep as artefacts.
@@ -27,7 +28,7 @@ _FIT_STEPS = 4
 _LOW_SIDE_LOBES = 0.25
 _STARTS = 6
 #: Solutions that leave at most so much more power than the best are as good: nothing tells which is true.
-_AS_GOOD = 1.5
+_AS_GOOD = 1.25
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def find_sources(image: Image, *, most: int = 20, threshold: float = 5.0) -> Fou
     most : int
         At most so many.
     threshold : float
-        Least significance. No source is weaker than `DYNAMIC_RANGE` of the strongest either.
+        Least significance. No source is weaker than `DYNAMIC_RANGE` allows either.
 
     Returns
     -------
@@ -162,6 +163,10 @@ class _Search:
     most: int
     threshold: float
 
+    @property
+    def _floor(self) -> float:
+        return max(DYNAMIC_RANGE, _FEW_BASELINES / float(np.sqrt(self.image.baselines)))
+
     def starts(self, count: int) -> list[tuple[int, int] | None]:
         """Give the strongest peaks of the dirty image; None, for the strongest of all, if one is enough."""
         found: list[tuple[int, int]] = []
@@ -209,14 +214,14 @@ class _Search:
     def _good(self, state: _State) -> NDArray[np.bool_]:
         flux = state.parameters[:, 0]
         strength = flux if self.image.stokes == "I" else np.abs(flux)
-        least = np.maximum(self.threshold * state.errors[:, 0], DYNAMIC_RANGE * strength.max())
+        least = np.maximum(self.threshold * state.errors[:, 0], self._floor * strength.max())
         return np.asarray(strength >= least)
 
     def _stands_out(self, height: float, state: _State) -> bool:
         signed = self.image.stokes != "I"
         hole = 0.0 if signed else _ABOVE_HOLES * float(-np.nanmin(state.residual))
         strongest = float(np.abs(state.parameters[:, 0]).max(initial=0))
-        return abs(height) >= max(self.threshold * state.noise, hole, DYNAMIC_RANGE * strongest)
+        return abs(height) >= max(self.threshold * state.noise, hole, self._floor * strongest)
 
     def _highest(self, residual: NDArray[np.float64], without: list[tuple[int, int]]) -> tuple[int, int] | None:
         """Pixel of the highest peak that is not at the rim nor within a beam of those."""

@@ -90,7 +90,7 @@ def sky_image(image: Image, output: Path, *, found: Found, cleaned: Cleaned | No
     return output
 
 
-def source_table(found: Found, units: str) -> Table:
+def source_table(found: Found, units: str) -> Table | str:
     """List found sources with what is certain of each.
 
     Parameters
@@ -101,7 +101,7 @@ def source_table(found: Found, units: str) -> Table:
         Of fluxes.
     """
     if not found.sources:
-        return Table(title=f"no source found · noise {found.noise:.3g} {units}", title_justify="left")
+        return f"no source stands out · noise {found.noise:.3g} {units}"
     title = f"{len(found.sources)} sources · noise {found.noise:.3g} {units}"
     table = Table(
         title=title.replace("1 sources", "1 source") if len(found.sources) == 1 else title, title_justify="left"
