@@ -20,7 +20,7 @@ settings.load_profile("ryle")
 
 #: Tests of what a machine has once: ports, buffers of the kernel, namespaces, shared memory, DPDK, real time.
 TAKE_TURNS = (
-    *("receive/", "send/", "store/", "engines/", "operator/"),
+    *("receive/", "send/", "store/", "engines/", "operator/", "docs/test_followed.py"),
     *("cli/test_send.py", "bench/test_traffic.py", "bench/test_transport.py", "bench/test_engine.py"),
 )
 #: What needs none of that though it lies there; and tests of a file that share nothing.

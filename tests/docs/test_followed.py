@@ -143,7 +143,7 @@ class Follower:
             stack.callback(self.stop, running)
             self.wait_for_a_page()
         if block.marked("terminals"):
-            *others, last = [self.start(command, pause=2.0) for command in block.commands]
+            *others, last = [self.spoken(self.start(command)) for command in block.commands]
             with contextlib.suppress(subprocess.TimeoutExpired):
                 last[0].wait(block.patience or 120)
             self.stop(last) if block.patience else self.end(last, 1, _DONE)
@@ -158,6 +158,7 @@ class Follower:
             if block.patience is None:
                 self.end(running, 600, _DONE)
             else:
+                self.spoken(running)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     running[0].wait(block.patience)
                 self.stop(running)
@@ -170,7 +171,14 @@ class Follower:
             return True
         return command.startswith("git clone")
 
-    def start(self, command: str, pause: float = 0.0) -> tuple[subprocess.Popen, str, Path]:
+    def spoken(self, running: tuple[subprocess.Popen, str, Path]) -> tuple[subprocess.Popen, str, Path]:
+        """Wait until a command has said something, as a reader would, or has ended."""
+        end = time.monotonic() + 60
+        while running[0].poll() is None and running[2].stat().st_size == 0 and time.monotonic() < end:
+            time.sleep(0.1)
+        return running
+
+    def start(self, command: str) -> tuple[subprocess.Popen, str, Path]:
         self.followed += 1
         log = self.place / f"said-{next(self.log)}.log"
         with log.open("wb") as said:
@@ -178,7 +186,6 @@ class Follower:
                 [*self.host, "bash", "-c", f"exec {command}" if re.match(r"ryle ", command) else command],
                 cwd=self.place, env=self.environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
             )  # fmt: skip
-        time.sleep(pause)
         return process, command, log
 
     def end(self, running: tuple[subprocess.Popen, str, Path], patience: float, well: set[int]) -> None:

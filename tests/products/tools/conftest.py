@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-PYTHON = Path(os.environ.get("RYLE_TOOLS", Path(__file__).parents[3] / ".venv-tools")) / "bin" / "python"
+#: Absolute, as it runs elsewhere.
+PYTHON = Path(os.environ.get("RYLE_TOOLS", Path(__file__).parents[3] / ".venv-tools")).absolute() / "bin" / "python"
 
 #: CASA would fetch its tables, and write where the user's are.
 SITE = """
