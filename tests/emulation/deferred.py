@@ -5,10 +5,12 @@ that was written to or read too early.
 """
 
 import random
+import threading
 
 import numpy as np
 
 from emulation import EmulatedGpu
+from emulation.memory import of_whole_pages
 
 
 class DeferredEvent:
@@ -20,7 +22,8 @@ class DeferredEvent:
         return self.stream.done >= self.count
 
     def synchronize(self):
-        self.stream.gpu.run_until(self)
+        with self.stream.gpu.running:
+            self.stream.gpu.run_until(self)
 
 
 class DeferredStream:
@@ -30,8 +33,9 @@ class DeferredStream:
         self.gpu, self.queue, self.done, self.asked = gpu, [], 0, 0
 
     def enqueue(self, work, after=None):
-        self.queue.append((work, after))
-        self.asked += 1
+        with self.gpu.running:
+            self.queue.append((work, after))
+            self.asked += 1
 
     def record(self):
         return DeferredEvent(self, self.asked)
@@ -77,8 +81,21 @@ class DeferredArray:
     def fill(self, byte, stream=None):
         self.gpu.on(stream).enqueue(lambda: self.array.fill(byte))
 
-    def view(self, shape, dtype):
-        return DeferredArray(self.gpu, self.array.view(shape, dtype))
+    def set_columns(self, first, host, stream=None):
+        source = host if self.gpu.is_pinned(host) else np.array(host)
+        self.array._columns(first, host[0].nbytes)
+        self.gpu.on(stream).enqueue(lambda: self.array.set_columns(first, source))
+
+    def move_columns(self, to, first, count, stream=None):
+        self.array._columns(to, count)
+        self.gpu.on(stream).enqueue(lambda: self.array.move_columns(to, first, count))
+
+    def fill_columns(self, first, count, byte, stream=None):
+        self.array._columns(first, count)
+        self.gpu.on(stream).enqueue(lambda: self.array.fill_columns(first, count, byte))
+
+    def view(self, shape, dtype, first=0):
+        return DeferredArray(self.gpu, self.array.view(shape, dtype, first))
 
 
 class DeferredKernel:
@@ -98,7 +115,7 @@ class DeferredGpu:
 
     def __init__(self, seed=1):
         self.emulated, self.random = EmulatedGpu(seed=seed), random.Random(seed)
-        self.streams, self._pinned = [], []
+        self.streams, self._pinned, self.running = [], [], threading.RLock()
         self.default_stream = self.stream()
         self.allocated = 0
 
@@ -128,14 +145,16 @@ class DeferredGpu:
         return made
 
     def pinned(self, shape, dtype):
-        made = np.empty(shape, dtype)
-        made.view(np.uint8).fill(0xFF)
+        made = of_whole_pages(shape, dtype)
+        made.reshape(-1).view(np.uint8).fill(0xFF)
         self._pinned.append((made, made.ctypes.data, made.nbytes))  # kept: nothing else comes to lie there
         return made
 
     def is_pinned(self, array):
         at = array.ctypes.data
         return any(begin <= at and at + array.nbytes <= begin + nbytes for _, begin, nbytes in self._pinned)
+
+    is_locked = is_pinned
 
     def kernel(self, source, name, defines):
         return DeferredKernel(self, self.emulated.kernel(source, name, defines))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from emulation.build import build
-from emulation.memory import Allocations, DeviceArray, Memory
+from emulation.memory import Allocations, DeviceArray, Memory, of_whole_pages
 from ryle.correlate.tensor_maps import Lying
 from ryle.gpu.parameters import in_order, parameter_names
 
@@ -46,6 +46,8 @@ class Event:
 
     def __init__(self) -> None:
         self.at = time.perf_counter()
+
+    passed = True
 
     def synchronize(self) -> None:
         pass
@@ -211,7 +213,10 @@ class EmulatedGpu:
         return made
 
     def pinned(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        return np.empty(shape, dtype)
+        return of_whole_pages(shape, dtype)
+
+    def is_locked(self, host: NDArray[Any]) -> bool:
+        return False
 
     def page_locked(self, host: NDArray[Any]) -> AbstractContextManager[None]:
         return nullcontext()

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ryle.gpu.interface import check_columns
+
 PAGE = mmap.PAGESIZE
 ALIGNMENT = 256  # of what cudaMalloc gives
 POISON = 0xFF
@@ -22,6 +24,14 @@ _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 def _bytes(address: int, count: int) -> NDArray[np.uint8]:
     return np.frombuffer((ctypes.c_uint8 * count).from_address(address), np.uint8) if count else np.empty(0, np.uint8)
+
+
+def of_whole_pages(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """Make a host array that begins on a page, as page-locked memory does."""
+    nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    memory = np.empty(nbytes + PAGE, np.uint8)
+    at = -memory.ctypes.data % PAGE
+    return memory[at : at + nbytes].view(dtype).reshape(shape)
 
 
 class Memory:
@@ -72,12 +82,12 @@ class Allocations:
 class DeviceArray:
     """An array in the emulated GPU's memory."""
 
-    def __init__(self, memory: Memory, shape: tuple[int, ...], dtype: DTypeLike) -> None:
-        self._memory = memory
+    def __init__(self, memory: Memory, shape: tuple[int, ...], dtype: DTypeLike, first: int = 0) -> None:
+        self._memory, self._first = memory, first
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.nbytes = prod(shape) * self.dtype.itemsize
-        self.pointer = memory.pointer
+        self.pointer = memory.pointer + first
 
     @property
     def host(self) -> NDArray[Any]:
@@ -101,12 +111,28 @@ class DeviceArray:
             raise ValueError(f"an array {self.shape} of {self.dtype} copied to one {out.shape} of {out.dtype}")
         (out.host if isinstance(out, DeviceArray) else out)[...] = self.host
 
+    def _columns(self, first: int, count: int) -> NDArray[np.uint8]:
+        rows = _bytes(self.pointer, self.nbytes).reshape(self.shape[0], -1)
+        check_columns(self.shape, rows.shape[1], first, count)
+        return rows[:, first : first + count]
+
+    def set_columns(self, first: int, host: NDArray[Any], stream: object = None) -> None:
+        self._columns(first, host[0].nbytes)[...] = np.ascontiguousarray(host).view(np.uint8).reshape(len(host), -1)
+
+    def move_columns(self, to: int, first: int, count: int, stream: object = None) -> None:
+        if abs(to - first) < count:
+            raise ValueError("they overlap")
+        self._columns(to, count)[...] = self._columns(first, count)
+
+    def fill_columns(self, first: int, count: int, byte: int, stream: object = None) -> None:
+        self._columns(first, count)[...] = byte
+
     def fill(self, byte: int, stream: object = None) -> None:
         ctypes.memset(self.pointer, byte, self.nbytes)
 
-    def view(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> "DeviceArray":
+    def view(self, shape: int | tuple[int, ...], dtype: DTypeLike, first: int = 0) -> "DeviceArray":
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        viewed = DeviceArray(self._memory, shape, dtype)
-        if viewed.nbytes > self.nbytes:
+        viewed = DeviceArray(self._memory, shape, dtype, self._first + first)
+        if first < 0 or first + viewed.nbytes > self.nbytes:
             raise ValueError(f"a view of {viewed.nbytes} bytes of an array of {self.nbytes}")
         return viewed

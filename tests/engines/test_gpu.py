@@ -1,85 +1,167 @@
 """The F-engine with its GPU form, on an emulated GPU; and its end where there is none."""
 
+import copy
 import itertools
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 import fresh
+from emulation import EmulatedGpu
 from emulation.deferred import DeferredGpu
 from ryle.bench.fx import OneThread
-from ryle.channelize import Blocks, Heaps, cuda
+from ryle.channelize import Blocks, Heaps, Rows, cuda
 from ryle.chunk import SampleChunk, parts_from_rows
 from ryle.config import changed
-from ryle.engines.f import FEngine
+from ryle.correlate import cuda as correlate_cuda
+from ryle.engines import gpus
+from ryle.engines.f import FEngine, f_steps
+from ryle.engines.fx import fx_steps
 from ryle.simulate import VoltageSimulator
+from ryle.stream.block import Block
+from ryle.stream.engine import Engine
+from ryle.stream.ring import Ring
+from ryle.stream.step import EachBlock
 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """An emulated GPU where engines look for one, and batches that it can do in reasonable time."""
-    monkeypatch.setattr(cuda, "open_gpu", lambda: DeferredGpu(fresh.seed()))
-    monkeypatch.setattr("ryle.config.observation._LEAST_SAMPLES", 1 << 14)
-    monkeypatch.setattr("ryle.config.observation._F_SPECTRA", 64)
+    """A GPU that does everything as late as it may where engines look for one, and batches that it does in good time."""
+    made = DeferredGpu(fresh.seed())
+    monkeypatch.setattr(gpus, "open_gpu", lambda: made)
+    monkeypatch.setattr(cuda, "open_gpu", EmulatedGpu)
+    monkeypatch.setattr(correlate_cuda, "open_gpu", EmulatedGpu)
+    return made
 
 
 @pytest.fixture
 def case(observe):
-    """An observation for the GPU, and samples in uneven chunks with holes and a jump."""
-    o = changed(observe(antennas=2, bits=10, heap_samples=512), fengine={"backend": "cuda"})
-    made = VoltageSimulator(o).chunk(0, 80 * 1024)
+    """An observation for the GPU, and samples in uneven chunks with holes, a short gap and a jump."""
+    small = observe(antennas=2, bits=10, heap_samples=512, integration_spectra=192)
+    o = changed(small, fengine={"backend": "cuda", "batch": 128}, xengine={"backend": "cuda"})
+    made = VoltageSimulator(o).chunk(0, 160 * 512)
     random = fresh.rng()
     present = (random.random(made.present.shape) > 0.05).astype(np.uint8)
     edges = [0, *np.sort(random.choice(np.arange(1, 160), 5, replace=False)), 160]
+    gap = 512 * int(random.integers(0, 40))
     pieces = [
-        SampleChunk(512 * int(a) + (1 << 20) * (a >= edges[4]), made.data[:, a:b].copy(), present[:, a:b].copy(), 512)
+        SampleChunk(
+            512 * int(a) + gap * (a >= edges[2]) + (1 << 20) * (a >= edges[4]),
+            made.data[:, a:b].copy(),
+            present[:, a:b].copy(),
+            512,
+        )
         for a, b in itertools.pairwise(edges)
     ]
     return o, pieces
 
 
 def run(engine, pieces):
-    got, positions = [], []
-    for piece in pieces:
-        for spectra in engine.push(piece):
-            got.append(spectra)
-            positions.append(engine.position)
-    for spectra in engine.flush():
-        got.append(spectra)
-        positions.append(engine.position)
-    return got, positions
+    return [s for piece in pieces for s in engine.push(piece)] + list(engine.flush())
 
 
-@pytest.mark.parametrize("layout", [Blocks(), Heaps(64)], ids=["blocks", "heaps"])
-def test_batches_ahead_equal_batches_one_by_one(gpu, case, layout):
+def blocks_of(gpu, pieces, count=3):
+    """A ring of page-locked blocks, written again as soon as they are free, and a thread's work that fills them."""
+    most = max(p.data.shape[1] for p in pieces)
+    inputs, _, row = pieces[0].data.shape
+
+    def make():
+        return Block(gpu.pinned((inputs, most, row), np.uint8), {"present": gpu.pinned((inputs, most), np.uint8)})
+
+    ring = Ring("samples", make, count)
+    rooms = {}
+
+    def feed():
+        for piece in pieces:
+            block = ring.room()
+            data, present = rooms.setdefault(id(block), (block.data, block.planes["present"]))
+            data.fill(0xAA)
+            present.fill(1)
+            n = piece.data.shape[1]
+            data[:, :n], present[:, :n] = piece.data, piece.present
+            block.data, block.planes["present"] = data[:, :n], present[:, :n]
+            block.start, block.span = piece.timestamp, piece.samples
+            ring.put(block)
+        ring.close()
+
+    return ring, feed
+
+
+class Given:
+    """What the blocks are."""
+
+    lent = True
+
+    def given(self, block):
+        return SampleChunk(block.start, block.data, block.planes["present"], 512)
+
+    def saturated(self, block):
+        return 0
+
+
+def through(steps, feed, out, use):
+    """Run steps as an engine does; use each block that comes out."""
+
+    class Collect(EachBlock):
+        def use(self, block):
+            use(block)
+            block.release()
+
+    with Engine([], [*steps, Collect("collect", out.reader())]) as engine:
+        engine.start()
+        feeding = threading.Thread(target=feed)
+        feeding.start()
+        engine.wait()
+        feeding.join()
+
+
+@pytest.mark.parametrize("layout", [Blocks(), Heaps(64), Rows(2)], ids=["blocks", "heaps", "rows"])
+def test_a_stream_equals_batches_one_by_one(gpu, case, layout):
     o, pieces = case
-    ahead, single = FEngine(o, range(2), layout), FEngine(o, range(2), layout)
-    assert ahead._pipelined is not None
-    allocated = ahead._pipelined.gpu.allocated
-    single._pipelined = None
-    got, positions = run(ahead, pieces)
-    assert ahead._pipelined.gpu.allocated == allocated  # all of it before samples came
-    wanted, wanted_positions = run(single, pieces)
-    assert len(got) > 5 and positions == wanted_positions and any(s.valid.any() for s in wanted)
+    single = FEngine(o, range(2), layout)
+    wanted = run(single, pieces)
+    assert len(wanted) > 5 and any(s.valid.any() for s in wanted) and not all(s.valid.all() for s in wanted)
+    ring, feed = blocks_of(gpu, pieces)
+    totals, steps, out = f_steps(o, range(2), layout, ring.reader(), Given(), gpu)
+    allocated, got = gpu.allocated, []
+    through(steps, feed, out, lambda b: got.append((b.start, b.planes["valid"].copy(), np.array(b.data), b.span)))
+    assert gpu.allocated == allocated  # all of it before samples came
+    for (first, valid, data, span), b in zip(got, wanted, strict=True):
+        assert (first, span) == (b.first_spectrum, b.valid.shape[1])
+        np.testing.assert_array_equal(valid, b.valid)
+        np.testing.assert_array_equal(data, b.data)
+    for name in ("saturated", "values", "power", "samples", "position"):
+        np.testing.assert_array_equal(getattr(totals, name), getattr(single, name))
+    np.testing.assert_array_equal(totals.adc.counts, single.adc.counts)
+
+
+def test_spectra_that_stay_there_are_summed_alike(gpu, case):
+    """F and X on one GPU give what their operations give one after the other, exactly."""
+    o, pieces = case
+    thread = OneThread(o)
+    wanted = run(thread, pieces)
+    assert len(wanted) > 3
+    ring, feed = blocks_of(gpu, pieces)
+    *steps, _ = fx_steps(o, ring.reader(), Given(), lambda: None)
+    sums, got = steps[-1].outputs[0], []
+    sums._readers.clear()
+    through(steps, feed, sums, lambda b: got.append(copy.deepcopy(b.data)))
+    assert [i.first_spectrum for i in got] == [i.first_spectrum for i in wanted]
     for a, b in zip(got, wanted, strict=True):
-        assert a.first_spectrum == b.first_spectrum
-        np.testing.assert_array_equal(a.valid, b.valid)
-        np.testing.assert_array_equal(a.data, b.data)
-    for name in ("saturated", "values", "power", "samples"):
-        np.testing.assert_array_equal(getattr(ahead, name), getattr(single, name))
-    np.testing.assert_array_equal(ahead.adc.counts, single.adc.counts)
-    assert list(ahead.flush()) == []  # nothing is given twice
-    assert sum(1 for _ in ahead.push(pieces[0])) + sum(1 for _ in ahead.flush()) > 0  # it starts anew
+        np.testing.assert_array_equal(a.visibilities, b.visibilities)
+        np.testing.assert_array_equal(a.counts, b.counts)
+        assert a.exposure == b.exposure
 
 
 def test_as_on_the_cpu(gpu, case):
     o, pieces = case
     on_cpu = changed(o, fengine={"backend": "cpu"})
-    got, _ = run(FEngine(o, range(2), Blocks()), pieces)
-    wanted, _ = run(FEngine(on_cpu, range(2), Blocks()), pieces)
+    got = run(FEngine(o, range(2), Blocks()), pieces)
+    wanted = run(FEngine(on_cpu, range(2), Blocks()), pieces)
     differ = values = 0
     for a, b in zip(got, wanted, strict=True):
         np.testing.assert_array_equal(a.valid, b.valid)
@@ -88,10 +170,6 @@ def test_as_on_the_cpu(gpu, case):
         assert np.abs(difference).max(initial=0) <= 1
         differ, values = differ + np.count_nonzero(difference), values + difference.size
     assert differ <= max(5, 1e-4 * values)
-    f, c = OneThread(o), OneThread(on_cpu)
-    first = [i for e in (f, c) for i in [next(i for p in pieces for i in e.push(p))]]
-    np.testing.assert_array_equal(first[0].counts, first[1].counts)
-    assert first[0].counts.any()
 
 
 def test_without_a_gpu_an_engine_ends_with_one_message(observation_text, tmp_path):

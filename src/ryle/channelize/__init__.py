@@ -25,7 +25,6 @@ from ryle.channelize.channelizer import (
     ChannelizerConfig,
     Heaps,
     Layout,
-    Pipelined,
     Rows,
     Spectra,
 )
@@ -38,7 +37,6 @@ __all__ = [
     "Delays",
     "Heaps",
     "Layout",
-    "Pipelined",
     "Rows",
     "Spectra",
     "make_channelizer",

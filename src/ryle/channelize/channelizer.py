@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -263,38 +263,6 @@ class Channelizer(Protocol):
         self, chunk: SampleChunk | SampleWindow, first_spectrum: int, spectra: int, delays: Delays
     ) -> tuple[NDArray[np.complexfloating[Any, Any]], NDArray[np.bool_]]:
         """Give the values before dither, complex (input, spectrum, channel), zero where invalid, and validity."""
-        ...
-
-
-@runtime_checkable
-class Pipelined(Channelizer, Protocol):
-    """A channelizer whose calls can be cut in two, so that copies of one overlap the arithmetic of another.
-
-    Results are those of `Channelizer.process`, in the order of the calls.
-    """
-
-    def submit(
-        self, chunk: SampleChunk | SampleWindow, first_spectrum: int, spectra: int, delays: Delays, layout: Layout
-    ) -> None:
-        """Begin what `process` does; the arguments may be written to when this returns.
-
-        Raises
-        ------
-        ValueError
-            If an argument does not fit the configuration; the message names it.
-        RuntimeError
-            If two calls are under way already.
-        """
-        ...
-
-    def collect(self) -> Spectra:
-        """Wait for the oldest call under way and give its result.
-
-        Raises
-        ------
-        RuntimeError
-            If none is under way.
-        """
         ...
 
 

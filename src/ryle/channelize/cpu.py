@@ -33,6 +33,7 @@ from ryle.channelize.channelizer import (
     checked_gains,
     prepared_output,
 )
+from ryle.channelize.validity import whole_windows, window_starts
 from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.wire import _native as wire_native
 from ryle.wire.samples import sum_squares
@@ -134,7 +135,7 @@ class CpuChannelizer:
         config = self.config
         check_arguments(config, chunk, first_spectrum, spectra, delays)
         data = prepared_output(config, first_spectrum, spectra, layout, out)
-        starts, valid = self._windows(chunk, first_spectrum, spectra, delays)
+        starts, valid = self._windows(chunk, first_spectrum, delays)
         saturated = np.zeros(config.inputs, np.int64)
         power = np.zeros(config.inputs, np.float64 if config.bits == 32 else np.int64)
         count = np.zeros(config.inputs, np.int64)
@@ -172,7 +173,7 @@ class CpuChannelizer:
         """Give the values before dither and quantization, complex64 (input, spectrum, channel), and validity."""
         config = self.config
         check_arguments(config, chunk, first_spectrum, spectra, delays)
-        starts, valid = self._windows(chunk, first_spectrum, spectra, delays)
+        starts, valid = self._windows(chunk, first_spectrum, delays)
         values = np.empty((config.inputs, spectra, config.channels), np.complex64)
 
         def one_input(i: int) -> None:
@@ -213,20 +214,12 @@ class CpuChannelizer:
         return np.ascontiguousarray(padded.reshape(config.taps, -1, columns).swapaxes(0, 1)).reshape(-1)
 
     def _windows(
-        self, chunk: SampleChunk | SampleWindow, first_spectrum: int, spectra: int, delays: Delays
+        self, chunk: SampleChunk | SampleWindow, first_spectrum: int, delays: Delays
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """First sample of each spectrum's window, counted from the chunk's first, and whether all of it is there."""
         config = self.config
-        indices = np.arange(first_spectrum, first_spectrum + spectra, dtype=np.int64)
-        starts = config.step * indices - delays.coarse - chunk.timestamp
-        inside = (starts >= 0) & (starts + config.window_samples <= chunk.samples)
-        present = chunk.present
-        missing = np.zeros((config.inputs, present.shape[1] + 1), np.int64)  # before each packet
-        np.cumsum(present == 0, axis=1, out=missing[:, 1:])
-        first = np.where(inside, starts // chunk.packet_samples, 0)
-        last = np.where(inside, (starts + config.window_samples - 1) // chunk.packet_samples, 0)
-        lost = np.take_along_axis(missing, last + inside, axis=1) - np.take_along_axis(missing, first, axis=1)
-        return starts, inside & (lost == 0)
+        starts = window_starts(delays.coarse, first_spectrum, config.step, chunk.timestamp)
+        return starts, whole_windows(starts, config.window_samples, chunk.present, chunk.packet_samples)
 
     def _batches(
         self,

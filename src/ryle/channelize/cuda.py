@@ -12,14 +12,13 @@ stream cut into chunks gives the same bits as the whole.
 
 from __future__ import annotations
 
-from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ryle.array.delays import Delays
-from ryle.channelize.calls import CallQueue, Finished
 from ryle.channelize.channelizer import (
     ChannelizerConfig,
     Heaps,
@@ -87,8 +86,7 @@ class CudaChannelizer:
         order = by_butterfly(self.plan, np.empty((config.inputs, config.channels), np.complex64))
         self._gains = self.gpu.empty(order.shape, order.dtype)
         self.set_gains(1.0)
-        self._calls = CallQueue(self, _ALIGN)
-        self._asked: deque[tuple[int, int, Layout]] = deque()
+        self._launches: dict[tuple[Layout | None, bool, int], _Launch] = {}
         self.slab_bytes = _INTERMEDIATE
         #: Complex values clamped in the last call (or that would have been, of `spectra_float`), int64 (input,).
         self.saturated: NDArray[np.int64] = np.zeros(config.inputs, np.int64)
@@ -126,23 +124,7 @@ class CudaChannelizer:
             result.data = data
         return result
 
-    def submit(
-        self, chunk: SampleChunk | SampleWindow, first_spectrum: int, spectra: int, delays: Delays, layout: Layout
-    ) -> None:
-        """Begin what `process` does; see `ryle.channelize.Pipelined`."""
-        config = self.config
-        check_arguments(config, chunk, first_spectrum, spectra, delays)
-        prepared_output(config, first_spectrum, spectra, layout, None)
-        shape, dtype = output_shape(config, spectra, layout)
-        self._calls.submit(chunk, first_spectrum, spectra, delays, layout, shape, dtype)
-        self._asked.append((first_spectrum, spectra, layout))
-
-    def collect(self) -> Spectra:
-        """Wait for the oldest call under way and give its result."""
-        found = self._calls.collect()
-        return self._result(found, *self._asked.popleft())
-
-    def _result(self, found: Finished, first_spectrum: int, spectra: int, layout: Layout) -> Spectra:
+    def _result(self, found: _Finished, first_spectrum: int, spectra: int, layout: Layout) -> Spectra:
         valid = self._account(found, first_spectrum, spectra)
         power = found.counters[:, 1].view(np.float64 if self.config.bits == 32 else np.int64)
         count = valid.sum(axis=1, dtype=np.int64) * self.config.step
@@ -228,25 +210,11 @@ class CudaChannelizer:
             Where to enqueue them.
         """
         config, plan = self.config, self.plan
+        kernels = self._prepared(layout, dithered, packet_bytes(config, work))
         inputs, i32, i64 = config.inputs, np.int32, np.int64
         parts = 2 if config.complex_input else 1
         before = -(work.first_spectrum % _ALIGN)
         first = parts * (config.step * (work.first_spectrum + before) - work.timestamp)
-        windows: dict[str, int | str] = {"STEP": config.step, "TAPS": config.taps, "PARTS": parts}
-        self._kernel("windows.cu", "clear", windows).launch(
-            self.gpu.multiprocessors, 256,
-            counters=work.counters, output_power=work.output_power, passes=work.passes,
-            streams=i32(inputs), channels=i32(config.channels), stream=stream,
-        )  # fmt: skip
-        place = self._kernel("windows.cu", "place_windows", windows)
-        filter_ = self._kernel("filter.cu", "filter", filter_defines(config, plan, packet_bytes(config, work)))
-        transform = self._kernel(
-            "transform.cu", "transform", transform_defines(config, plan, layout, dithered=dithered)
-        )
-        filter_shared = plan.filter_shared(config)
-        resident = max(1, filter_.blocks_per_multiprocessor(plan.filter_threads, filter_shared))
-        transform_shared = plan.transform_shared(config)
-        transform_resident = max(1, transform.blocks_per_multiprocessor(plan.transform_threads, transform_shared))
         stride = work.samples.shape[1]
         row = work.packets * work.packet_samples * config.bits * parts // 8
         heap = layout.spectra if isinstance(layout, Heaps) else 1
@@ -254,11 +222,16 @@ class CudaChannelizer:
         strides = _row_strides(config, work.spectra, layout)
         slab = self._slab(work.groups)
         main = self.gpu.default_stream if stream is None else stream
+        kernels.clear.launch(
+            self.gpu.multiprocessors, 256,
+            counters=work.counters, output_power=work.output_power, passes=work.passes,
+            streams=i32(inputs), channels=i32(config.channels), stream=main,
+        )  # fmt: skip
         for group in range(0, work.groups, slab):
             here = min(slab, work.groups - group)
             if group:
                 work.passes.view(32, np.uint8).fill(0, main)
-            place.launch(
+            kernels.place.launch(
                 (here, inputs, 1), GROUP,
                 coarse=work.coarse, fine=work.fine, phase=work.phase, present=work.present,
                 turns=work.turns, segment=work.segment, passes=work.passes,
@@ -266,21 +239,21 @@ class CudaChannelizer:
                 packets=i32(work.packets), packet_samples=i32(work.packet_samples), first_value=i64(first),
                 shared=GROUP * 16, stream=main,
             )  # fmt: skip
-            filter_.launch(
-                plan.filter_grid(config, self.gpu.multiprocessors * resident), plan.filter_threads,
+            kernels.filter.launch(
+                kernels.filter_grid, plan.filter_threads,
                 samples=work.samples, weights=self._weights, radix_turns=self._radix_turns, segment=work.segment,
                 passes=work.passes, conjugated=self._conjugated, y=work.intermediate, counters=work.counters,
                 stride=i64(stride), bytes=i64(row),
-                shared=filter_shared, stream=main,
+                shared=kernels.filter_shared, stream=main,
             )  # fmt: skip
-            if plan.middle > 1:
+            if kernels.middle is not None:
                 tiles = here * inputs * GROUP // TILE
-                self._kernel("middle.cu", "middle", middle_defines(config, plan)).launch(
+                kernels.middle.launch(
                     -(-tiles * TILE * config.channels // (plan.middle_values * 256)), 256,
                     y=work.intermediate, turns=self._middle_turns, tiles=i32(tiles), stream=main,
                 )  # fmt: skip
-            transform.launch(
-                self.gpu.multiprocessors * transform_resident, plan.transform_threads,
+            kernels.transform.launch(
+                kernels.transform_grid, plan.transform_threads,
                 y=work.intermediate, turns=self._turns, mirror=self._mirror, gains=self._gains, spectra=work.turns,
                 out=work.out, output_power=work.output_power, counters=work.counters,
                 groups=i32(work.groups), first_group=i32(group), slab=i32(here), streams=i32(inputs),
@@ -289,8 +262,33 @@ class CudaChannelizer:
                 key0=np.uint32(config.seed & 0xFFFFFFFF), key1=np.uint32(config.seed >> 32),
                 first_low=np.uint32(work.first_spectrum & 0xFFFFFFFF),
                 first_high=np.uint32(work.first_spectrum >> 32), first_input=i32(config.input_offset),
-                shared=transform_shared, stream=main,
+                shared=kernels.transform_shared, stream=main,
             )  # fmt: skip
+
+    def _prepared(self, layout: Layout | None, dithered: bool, packet_bytes: int) -> _Launch:
+        """Give the kernels of a kind of call; looked up once, as engines make hundreds of calls a second."""
+        key = layout, dithered, packet_bytes
+        if key not in self._launches:
+            config, plan, gpu = self.config, self.plan, self.gpu
+            parts = 2 if config.complex_input else 1
+            windows: dict[str, int | str] = {"STEP": config.step, "TAPS": config.taps, "PARTS": parts}
+            filter_ = self._kernel("filter.cu", "filter", filter_defines(config, plan, packet_bytes))
+            defines = transform_defines(config, plan, layout, dithered=dithered)
+            transform = self._kernel("transform.cu", "transform", defines)
+            shared = plan.filter_shared(config), plan.transform_shared(config)
+            resident = max(1, filter_.blocks_per_multiprocessor(plan.filter_threads, shared[0]))
+            transform_resident = max(1, transform.blocks_per_multiprocessor(plan.transform_threads, shared[1]))
+            self._launches[key] = _Launch(
+                self._kernel("windows.cu", "clear", windows),
+                self._kernel("windows.cu", "place_windows", windows),
+                filter_,
+                self._kernel("middle.cu", "middle", middle_defines(config, plan)) if plan.middle > 1 else None,
+                transform,
+                plan.filter_grid(config, gpu.multiprocessors * resident),
+                gpu.multiprocessors * transform_resident,
+                *shared,
+            )
+        return self._launches[key]
 
     def _kernel(self, source: str, name: str, defines: dict[str, int | str]) -> Kernel:
         return self.gpu.kernel(FOLDER / source, name, defines)
@@ -315,15 +313,15 @@ class CudaChannelizer:
         dtype: Any,
         *,
         dithered: bool = True,
-    ) -> Finished:
+    ) -> _Finished:
         """Make a call and wait for it."""
-        if len(self._calls):
-            raise RuntimeError(f"{len(self._calls)} submitted calls are under way; collect their results first")
-        if not isinstance(chunk, Payloads):
-            self._calls.submit(chunk, first_spectrum, spectra, delays, layout, shape, dtype, dithered=dithered)
-            return self._calls.collect()
-        # The samples are on the device already; only the rest is copied.
-        samples, packets = self.gpu.array(np.ascontiguousarray(chunk.addresses)), chunk.present.shape[1]
+        if isinstance(chunk, Payloads):  # the samples are on the device already
+            samples, packets = self.gpu.array(np.ascontiguousarray(chunk.addresses)), chunk.present.shape[1]
+        else:
+            chunk = chunk.gathered() if isinstance(chunk, SampleWindow) else chunk
+            packets, nbytes = chunk.data.shape[1], chunk.data.shape[1] * chunk.data.shape[2]
+            samples = self.gpu.empty((self.config.inputs, -(-nbytes // 16) * 16), np.uint8)
+            samples.set_columns(0, chunk.data)
         work = self.work(samples, packets, chunk.packet_samples, chunk.timestamp, first_spectrum, spectra, shape, dtype)
         work.present.set(np.ascontiguousarray(chunk.present, np.uint8))
         work.coarse.set(np.ascontiguousarray(delays.coarse, np.int64))
@@ -331,14 +329,51 @@ class CudaChannelizer:
         work.phase.set(np.ascontiguousarray(delays.phase, np.float64))
         self.launch(work, layout, dithered=dithered)
         segment = work.segment.get().reshape(self.config.inputs, -1)
-        return Finished(work.out.get(), segment, work.counters.get(), work.output_power.get())
+        return _Finished(work.out.get(), segment, work.counters.get(), work.output_power.get())
 
-    def _account(self, found: Finished, first_spectrum: int, spectra: int) -> NDArray[np.bool_]:
+    def _account(self, found: _Finished, first_spectrum: int, spectra: int) -> NDArray[np.bool_]:
         """Keep the counts of a call that its result has no room for; give validity."""
         self.saturated = found.counters[:, 0].astype(np.int64)
         self.output_power = found.output_power.view(np.int64)
         skipped = first_spectrum % _ALIGN
         return np.ascontiguousarray(found.segment[:, skipped : skipped + spectra] != 255)
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """Kernels of a kind of call, and how many blocks and bytes of shared memory they are launched with."""
+
+    clear: Kernel
+    place: Kernel
+    filter: Kernel
+    middle: Kernel | None
+    transform: Kernel
+    filter_grid: int
+    transform_grid: int
+    filter_shared: int
+    transform_shared: int
+
+
+@dataclass(slots=True)
+class _Finished:
+    """What a call left.
+
+    Parameters
+    ----------
+    out : ndarray
+        Of the shape and type asked for.
+    segment : ndarray of uint8, shape (input, spectrum)
+        255 where a spectrum is not valid, whole groups of them.
+    counters : ndarray of uint64, shape (input, 2)
+        Saturated values, and the bits of the input power.
+    output_power : ndarray of uint64, shape (input, channel)
+        Power of the quantized values.
+    """
+
+    out: NDArray[Any]
+    segment: NDArray[np.uint8]
+    counters: NDArray[np.uint64]
+    output_power: NDArray[np.uint64]
 
 
 def _row_strides(config: ChannelizerConfig, spectra: int, layout: Layout | None) -> tuple[int, int, int]:

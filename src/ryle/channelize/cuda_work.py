@@ -1,12 +1,10 @@
-"""What one call of the CUDA channelizer works on, and what whoever enqueues calls needs of a channelizer."""
+"""What one call of the CUDA channelizer works on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-from ryle.channelize.channelizer import Layout
-from ryle.gpu import DeviceArray, Gpu, Stream
+from ryle.gpu import DeviceArray
 
 
 @dataclass(slots=True)
@@ -43,26 +41,3 @@ class Work:
     out: DeviceArray
     counters: DeviceArray
     output_power: DeviceArray
-
-
-class Launcher(Protocol):
-    """Makes buffers for calls and enqueues their kernels."""
-
-    gpu: Gpu
-    slab_bytes: int
-
-    def work(
-        self,
-        samples: DeviceArray,
-        packets: int,
-        packet_samples: int,
-        timestamp: int,
-        first_spectrum: int,
-        spectra: int,
-        shape: tuple[int, ...],
-        dtype: Any,
-    ) -> Work:
-        """Allocate all that a call needs beside samples that are on the device already."""
-
-    def launch(self, work: Work, layout: Layout | None, *, dithered: bool = True, stream: Stream | None = None) -> None:
-        """Enqueue the kernels."""

@@ -48,6 +48,8 @@ _CHUNK_BYTES = 4 << 20  # what X-engines work on at a time
 #: one input, so that short spectra come in good numbers and long ones do not fill the memory.
 _F_SPECTRA = 256
 _LEAST_SAMPLES, _MOST_SAMPLES = 1 << 19, 1 << 21
+#: The same on a GPU, and bytes of the samples of all inputs: sums are read and written once a batch, calls take time.
+_GPU_SPECTRA, _GPU_BYTES = 1024, 3 << 29
 #: Chunks of others' packets that an X-engine has room for besides those that F-engines may be apart.
 SPARE_CHUNKS = 7
 #: Bytes of a packet ring, if nothing else is said.
@@ -289,7 +291,15 @@ class Observation(tables.Table):
 
     @property
     def f_batches(self) -> int:
-        """How many `batch_spectra` an F-engine channelizes at a time."""
+        """How many `batch_spectra` an F-engine channelizes at a time: ``fengine.batch``, or what suits its form."""
+        f = self.fengine
+        if f.batch:
+            return max(1, round(f.batch / self.batch_spectra))
+        if f.backend == "cuda":
+            parts = 2 if self.digitizer.complex else 1
+            inputs = (f.antennas_per_engine or len(self.antennas)) * self.pols
+            spectrum = inputs * self.step * parts * self.channelized_bits // 8
+            return max(1, min(_GPU_SPECTRA, _GPU_BYTES // spectrum) // self.batch_spectra)
         samples = min(max(_F_SPECTRA * self.step, _LEAST_SAMPLES), _MOST_SAMPLES)
         return max(1, round(samples / (self.batch_spectra * self.step)))
 

@@ -303,6 +303,9 @@ class FengineTable(Table):
     antennas_per_engine: int = Field(1, ge=1, description="antennas that one process channelizes")
     backend: Literal["cpu", "cuda"] = Field("cpu", description="what the arithmetic runs on")
     threads: int = Field(1, ge=1, le=1024, description="of one process")
+    batch: int | None = Field(
+        None, ge=64, description="spectra made at a time; some 256 if absent, up to 1024 on a GPU; rounded as integrations"
+    )
     receive: ReceiveTable | None = Field(None, description="as network.receive, for F-engines")
 
     @field_validator("channels")

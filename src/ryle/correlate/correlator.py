@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ryle.chunk import Integration, PacketChunk, SpectraChunk
+from ryle.correlate.reading import Reading
+from ryle.stream.block import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +126,26 @@ class Correlator(Protocol):
         """Valid real or imaginary parts of -128 (-8) that were taken as -127 (-7), since construction."""
         ...
 
-    def accumulate(self, chunk: SpectraChunk | PacketChunk, first_block: int = 0, blocks: int | None = None) -> None:
+    def accumulate(
+        self, chunk: SpectraChunk | PacketChunk, first_block: int = 0, blocks: int | None = None
+    ) -> Event | None:
         """Add a run of a chunk's K-blocks; what is invalid counts as zero.
 
         Parameters
         ----------
         chunk : SpectraChunk or PacketChunk
             Spectra of all inputs, or the packets of others' F-engines that hold them. Each row of a
-            `SpectraChunk` must be contiguous, and may lie anywhere. It may be used again when this returns.
+            `SpectraChunk` must be contiguous, and may lie anywhere.
         first_block : int
             First block to add, counted from the chunk's first.
         blocks : int, optional
             Number of blocks; by default all that follow.
+
+        Returns
+        -------
+        Event or None
+            When the chunk may be used again; None: now. After the return only samples are read, and of those only what
+            lies in a GPU's memory or is page-locked.
 
         Raises
         ------
@@ -174,6 +184,12 @@ class Correlator(Protocol):
         Integration
             A copy, in `out`'s arrays if they were given; later sums do not change it.
         """
+        ...
+
+    def start_read(
+        self, first_spectrum: int, spectra: int, first_channel: int, out: Integration | None = None
+    ) -> Reading:
+        """Begin to read the sums as they are now, and return at once if a device can; parameters as of `read`."""
         ...
 
     def reset(self) -> None:

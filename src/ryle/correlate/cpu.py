@@ -15,6 +15,7 @@ from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk, product_in
 from ryle.correlate import _native
 from ryle.correlate.correlator import CorrelatorConfig, by_antenna, check_chunk
 from ryle.correlate.packets import Unpacker, check_packets
+from ryle.correlate.reading import Reading
 
 #: K-blocks whose products surely fit in 32 bits; longer sums pass through 64 bits.
 RUN_BLOCKS: int = _native.RUN_BLOCKS
@@ -155,6 +156,12 @@ class CpuCorrelator:
         visibilities[:, self._mirrored, 1] = -visibilities[:, self._source, 1]
         counts[:, self._mirrored] = counts[:, self._source]
         return Integration(first_spectrum, spectra, first_channel, visibilities, counts)
+
+    def start_read(
+        self, first_spectrum: int, spectra: int, first_channel: int, out: Integration | None = None
+    ) -> Reading:
+        """Return the sums as an integration that is there; see `ryle.correlate.Correlator`."""
+        return Reading(self.read(first_spectrum, spectra, first_channel, out))
 
     def reset(self) -> None:
         """Start new sums."""

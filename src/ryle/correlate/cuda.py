@@ -21,11 +21,12 @@ from ryle.correlate.multiply import RUN_BLOCKS, kernel_for, make_multiply
 from ryle.correlate.packets import check_packets
 from ryle.correlate.packets_cuda import SOURCE as PACKETS_SOURCE
 from ryle.correlate.packets_cuda import PacketUploads
-from ryle.correlate.results import FormReading, Reading, Results, Sums
+from ryle.correlate.reading import DeviceSpectra, Reading
+from ryle.correlate.results import FormReading, Results, Sums
 from ryle.correlate.samples import SAMPLES, SampleOrder, SamplesMultiply
 from ryle.correlate.tensor_maps import Lying
 from ryle.gpu import open_gpu
-from ryle.gpu.interface import DeviceArray, Gpu, Stream
+from ryle.gpu.interface import DeviceArray, Event, Gpu, Stream
 from ryle.gpu.staging import Uploads
 
 _FOLDER = Path(__file__).parent
@@ -88,7 +89,7 @@ class CudaCorrelator:
         self._samples: dict[str, SamplesMultiply] = {}
         self._stream = self.gpu.stream()
         self._results = Results(self.gpu, config, self._stream)
-        self._uploads = Uploads(self.gpu, self._stream)
+        self._uploads, self._words = Uploads(self.gpu, self._stream), Uploads(self.gpu, self._stream)
         self._packets: PacketUploads | None = None
         self._arranged: DeviceArray | None = None
         self._run = self.gpu.empty((1, config.channels, config.products, 2), np.int32)
@@ -108,8 +109,10 @@ class CudaCorrelator:
         """Where the sums are made: what others write to device arrays that are added must be done before."""
         return self._stream
 
-    def accumulate(self, chunk: SpectraChunk | PacketChunk, first_block: int = 0, blocks: int | None = None) -> None:
-        """Add a run of a chunk's K-blocks; see `ryle.correlate.Correlator`."""
+    def accumulate(
+        self, chunk: SpectraChunk | PacketChunk, first_block: int = 0, blocks: int | None = None
+    ) -> Event | None:
+        """Add a run of a chunk's K-blocks, without waiting; see `ryle.correlate.Correlator`."""
         if isinstance(chunk, PacketChunk):
             check_packets(self.config, chunk)
         else:
@@ -119,8 +122,12 @@ class CudaCorrelator:
         count = self._checked(chunk.blocks, first_block, blocks)
         bytes_of_block = self.config.channels * self.config.inputs * 2 * BLOCK
         piece = max(1, min(_PIECE_BYTES // bytes_of_block, RUN_BLOCKS))
+        if not count:
+            return None
         if isinstance(chunk, PacketChunk):
             return self._add_packets(chunk, first_block, count, piece)
+        if isinstance(chunk, DeviceSpectra):
+            return self._add_device(chunk, first_block, count)
         host_data, host_valid = by_antenna(self.config, chunk)
         rows = host_data.transpose(1, 2, 0, 3, 4)  # as packets bring them; then they are copied as they lie
         as_rows = rows.flags.c_contiguous and not host_data.flags.c_contiguous
@@ -133,8 +140,18 @@ class CudaCorrelator:
             valid = valid.view((*valid.shape[:2], inputs), valid.dtype)
             self._add(data, valid, 0, run.stop - run.start, clamp=True)
             self._uploads.done()
+        return self._uploads.copied
 
-    def _add_packets(self, chunk: PacketChunk, first_block: int, count: int, piece: int) -> None:
+    def _add_device(self, chunk: DeviceSpectra, first_block: int, count: int) -> Event:
+        if chunk.ready is not None:
+            self._stream.wait(chunk.ready)
+        (valid,) = self._words.upload(chunk.valid)
+        valid = valid.view((*valid.shape[:2], self.config.inputs), valid.dtype)
+        for begin in range(first_block, first_block + count, RUN_BLOCKS):
+            self._add(chunk.there, valid, begin, min(RUN_BLOCKS, first_block + count - begin), clamp=False)
+        return self._words.done()
+
+    def _add_packets(self, chunk: PacketChunk, first_block: int, count: int, piece: int) -> Event:
         if self._packets is None:
             self._packets = PacketUploads(self.gpu, self._stream, self._clamped)
         packets = self._packets.upload(chunk)
@@ -142,7 +159,9 @@ class CudaCorrelator:
             blocks = min(piece, first_block + count - begin)
             data, valid = self._packets.arrange(chunk, packets, begin, blocks)
             self._add(data, valid, 0, blocks, clamp=False)
+            self._packets.added()
         self._packets.done()
+        return self._packets.copied
 
     def accumulate_device(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ryle.chunk import BLOCK, PacketChunk, PacketOrder
-from ryle.gpu.interface import DeviceArray, Gpu, Stream
+from ryle.gpu.interface import DeviceArray, Event, Gpu, Stream
 from ryle.gpu.staging import Uploads
 
 SOURCE = Path(__file__).with_name("packets.cu")
@@ -43,7 +43,7 @@ class PacketUploads:
     def __init__(self, gpu: Gpu, stream: Stream, clamped: DeviceArray) -> None:
         self._gpu, self._stream, self._clamped = gpu, stream, clamped
         self._arrange = gpu.kernel(SOURCE, "arrange_packets", {})
-        self._uploads = Uploads(gpu, stream)
+        self._uploads, self._tables = Uploads(gpu, stream), Uploads(gpu, stream)
         self._kept: dict[str, DeviceArray] = {}
         self._order: tuple[PacketOrder, tuple[int, ...]] | None = None
         self._spectra = np.zeros(0, np.int64)
@@ -62,9 +62,18 @@ class PacketUploads:
         (there,) = self._uploads.upload(packets)
         return there
 
+    @property
+    def copied(self) -> Event:
+        """When the chunk uploaded last has been copied."""
+        return self._uploads.copied
+
     def done(self) -> None:
         """Say that nothing enqueued later reads what was uploaded last."""
         self._uploads.done()
+
+    def added(self) -> None:
+        """Say that nothing enqueued later reads what was arranged last."""
+        self._tables.done()
 
     def arrange(
         self, chunk: PacketChunk, packets: DeviceArray, first_block: int, blocks: int
@@ -83,13 +92,13 @@ class PacketUploads:
         Returns
         -------
         data, valid : DeviceArray
-            As those of a `ryle.chunk.SpectraChunk`; good until the next call on the same stream.
+            As those of a `ryle.chunk.SpectraChunk`; good until `added`, and the next call on the same stream.
         """
         order = chunk.order
         channels, inputs = order.channel_rows.size, order.input_rows.size
         data = self._keep("data", (channels, blocks, inputs, 2 * BLOCK), np.int8)
-        valid = self._sent("valid", valid_words(chunk, first_block, blocks))
-        spectra = self._sent("spectra", self._spectra[first_block * BLOCK : (first_block + blocks) * BLOCK])
+        run = slice(first_block * BLOCK, (first_block + blocks) * BLOCK)
+        valid, spectra = self._tables.upload(valid_words(chunk, first_block, blocks), self._spectra[run])
         self._arrange.launch(
             (-(-inputs // _TILE), blocks, channels),
             _THREADS,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ryle.chunk import Integration
 from ryle.correlate.correlator import CorrelatorConfig
 from ryle.correlate.forms import Form, Forms
+from ryle.correlate.reading import Reading
 from ryle.gpu.interface import DeviceArray, Event, Gpu, Stream
 
 
@@ -35,20 +36,6 @@ class Sums:
         """Enqueue zeros."""
         self.visibilities.fill(0, stream)
         self.counts.fill(0, stream)
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """An integration on its way from the GPU."""
-
-    _integration: Integration
-    _done: Event
-    _source: Any  # must live until the copy is done
-
-    def wait(self) -> Integration:
-        """Wait until it is here."""
-        self._done.synchronize()
-        return self._integration
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 from ryle.channelize import Blocks
 from ryle.chunk import BLOCK, SampleChunk, SpectraChunk, valid_words
 from ryle.config import Observation
+from ryle.correlate.reading import DeviceSpectra
 from ryle.engines.beginning import WholeBand
-from ryle.engines.f import Channelize, FEngine, Samples
+from ryle.engines.f import f_steps
+from ryle.engines.gpus import gpu_for
+from ryle.engines.planning import Samples
 from ryle.engines.statistics import record_statistics
+from ryle.engines.totals import InputTotals
 from ryle.engines.write_file import WriteFile
 from ryle.engines.x import Correlate, XEngine
 from ryle.stream.block import Block
@@ -24,6 +28,7 @@ from ryle.wire.levels import Levels
 from ryle.wire.statistics import NUMBERS
 
 if TYPE_CHECKING:
+    from ryle.gpu import Gpu
     from ryle.products.uvh5 import UVH5Writer
 
 #: Blocks between two steps: one that is read, one that waits, one that is written.
@@ -132,22 +137,25 @@ def fx_steps(
     joins : bool
         Begin as a correlator that joined an array which was already sending: with the first whole integration.
     """
-    o = observation
-    f = FEngine(o, range(len(o.antennas)), Blocks(), residuals)
-    x = XEngine(o, 0, o.fengine.channels, groups=1, whole_first=joins)
-    spectra = Ring("spectra", lambda: Block(None if f.pipelined else f.room()), _BLOCKS)
+    o, antennas = observation, range(len(observation.antennas))
+    gpu = gpu_for(o, "f")
+    f, channelize, spectra = _channelize(o, antennas, source, samples, gpu, residuals)
+    # Spectra of a GPU stay there if they are correlated there.
+    x = XEngine(o, 0, o.fengine.channels, groups=1, whole_first=joins, gpu=gpu)
     sums = Ring("integrations", lambda: Block(x.room()), _BLOCKS)
 
     def chunk(block: Block) -> SpectraChunk:
-        words = valid_words(block.planes["valid"]).T[np.newaxis]  # one channel group
-        return SpectraChunk(block.start // BLOCK, block.data, np.ascontiguousarray(words))
+        words = np.ascontiguousarray(valid_words(block.planes["valid"]).T[np.newaxis])  # one channel group
+        if block.place.kind == "gpu":
+            return DeviceSpectra(block.start // BLOCK, block.data, words, block.ready)
+        return SpectraChunk(block.start // BLOCK, block.data, words)
 
     def record(writer: UVH5Writer) -> None:
         totals = f.totals()
         record_statistics(writer, o, totals[:, : -len(NUMBERS)], totals[:, -len(NUMBERS) :])
 
     return [
-        Channelize(source, f, samples, spectra),
+        *channelize,
         CorrelateBlocks(spectra.reader(), x, chunk, sums),
         WriteFile(
             sums.reader(),
@@ -158,3 +166,20 @@ def fx_steps(
             beginning=WholeBand(o.file_spectra) if joins else None,
         ),
     ]
+
+
+def _channelize(
+    o: Observation,
+    antennas: Sequence[int],
+    source: Reader,
+    samples: Samples,
+    gpu: Gpu | None,
+    residuals: NDArray[np.float64] | None,
+) -> tuple[InputTotals, list[Step], Ring]:
+    """Make the steps to spectra, which stay on the GPU if both halves use one."""
+    if gpu is None or o.xengine.backend != "cuda":
+        return f_steps(o, antennas, Blocks(), source, samples, gpu, residuals=residuals)
+    from ryle.engines.f_gpu import gpu_f_steps
+
+    steps, totals, channelize = gpu_f_steps(gpu, o, antennas, Blocks(), source, samples, residuals=residuals)
+    return totals, steps, channelize.out

@@ -9,19 +9,21 @@ from ryle.chunk import BLOCK, Exposure, Integration, PacketChunk, SpectraChunk
 from ryle.config import Observation
 from ryle.correlate import CorrelatorConfig, make_correlator
 from ryle.engines.beginning import Joining, WholeBand, spectra_there
+from ryle.engines.gpus import gpu_for, locked
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.write_file import WriteFile
 from ryle.receive.entrance import Entrance, MappedEntrance
 from ryle.receive.heaps import HeapMap
 from ryle.receive.packets import packet_map
 from ryle.send.visibilities import VisibilitySender
-from ryle.stream.block import Block
+from ryle.stream.block import Block, Event
 from ryle.stream.engine import Engine, Inlet
 from ryle.stream.metrics import Registry
 from ryle.stream.ring import Reader, Ring
 from ryle.stream.step import EachBlock, Step
 
 if TYPE_CHECKING:
+    from ryle.gpu import Gpu
     from ryle.products.uvh5 import UVH5Writer
 
 #: Chunks of spectra, each an F-engine's batch, that an X-engine keeps open: how far F-engines may be apart.
@@ -44,16 +46,25 @@ class XEngine:
     whole_first : bool
         Leave out what comes before the first integration that is whole (`ryle.engines.beginning.Joining`): an array
         that is already sending is joined in the middle of one.
+    gpu : Gpu, optional
+        Which, if ``xengine.backend`` is "cuda"; the first if absent.
     """
 
     def __init__(
-        self, observation: Observation, first_channel: int, channels: int, groups: int, *, whole_first: bool = False
+        self,
+        observation: Observation,
+        first_channel: int,
+        channels: int,
+        groups: int,
+        *,
+        whole_first: bool = False,
+        gpu: Gpu | None = None,
     ) -> None:
         self.first_channel = first_channel
         self._spectra = observation.integration_spectra
         self._blocks = self._spectra // BLOCK
         backend = observation.xengine.backend
-        options: dict[str, Any] = {"threads": observation.xengine.threads} if backend == "cpu" else {}
+        options: dict[str, Any] = {"threads": observation.xengine.threads} if backend == "cpu" else {"gpu": gpu}
         config = CorrelatorConfig(observation.n_inputs, channels, observation.pols, groups)
         self._correlator = make_correlator(config, backend, **options)
         self._open: int | None = None  # index since sync of the integration being summed
@@ -65,7 +76,9 @@ class XEngine:
         self.late_blocks = self.early_blocks = 0
         #: Gives what an integration is read into; new memory each time if absent.
         self.take_room: Callable[[], Integration] | None = None
-        self._room: Integration | None = None
+        #: What still reads the last chunk, and what fills the integration given last, on a GPU.
+        self.reads: Event | None = None
+        self.ready: Event | None = None
 
     @property
     def clamped(self) -> int:
@@ -87,7 +100,7 @@ class XEngine:
             In time order; blocks of an integration that was given already (a sender has started again) are dropped
             and counted.
         """
-        block = 0
+        block, self.reads = 0, None
         if self._joining is not None:
             self._joining.add(chunk)
         if self._begin is None:
@@ -104,7 +117,7 @@ class XEngine:
             if self._open is not None and index > self._open:
                 yield from self.flush()
             self._open = index
-            self._correlator.accumulate(chunk, block, count)
+            self.reads = self._correlator.accumulate(chunk, block, count) or self.reads
             self._see(chunk, block, count)
             block += count
         if self._open is not None and chunk.first_block + chunk.blocks == (self._open + 1) * self._blocks:
@@ -138,14 +151,17 @@ class XEngine:
                 self._correlator.reset()
                 return
             self._joining = None
-        if self.take_room is not None and self._room is None:
-            self._room = self.take_room()
-        integration = self._correlator.read(first, self._spectra, self.first_channel, self._room)
+        if seen is None:  # nothing contributed
+            self._correlator.reset()
+            return
+        room = None if self.take_room is None else self.take_room()
+        reading = self._correlator.start_read(first, self._spectra, self.first_channel, room)
         self._correlator.reset()
-        integration.exposure = None if seen is None else Exposure.of(*seen)
-        if integration.counts.any():
-            self._room = None
-            yield integration
+        if room is None:
+            reading.wait()
+        self.ready, integration = reading.ready, reading.integration
+        integration.exposure = Exposure.of(*seen)
+        yield integration
 
 
 class Correlate(EachBlock):
@@ -166,7 +182,7 @@ class Correlate(EachBlock):
     def __init__(
         self, source: Reader, x: XEngine, chunk: Callable[[Block], SpectraChunk | PacketChunk], out: Ring
     ) -> None:
-        super().__init__("correlate", source, [out])
+        super().__init__("correlate", source, [out], waits=False)
         self.x, self._chunk, self._out = x, chunk, out
         x.take_room = self._room
         self._block: Block | None = None
@@ -180,11 +196,11 @@ class Correlate(EachBlock):
 
     def use(self, block: Block) -> None:
         """Add a block of spectra; pass on what it completes."""
-        with block:
-            chunk = self._chunk(block)
-            for integration in self.x.push(chunk):
-                self._give(integration)
-            self.position = chunk.first_spectrum + chunk.spectra
+        chunk = self._chunk(block)
+        for integration in self.x.push(chunk):
+            self._give(integration)
+        self.position = chunk.first_spectrum + chunk.spectra
+        block.release(self.x.reads)
 
     def finish(self) -> None:
         """Pass on what is open."""
@@ -204,6 +220,7 @@ class Correlate(EachBlock):
             integration.first_spectrum,
             integration.spectra,
         )
+        self._block.ready = self.x.ready
         self._out.put(self._block)
         self._block = None
 
@@ -268,12 +285,15 @@ def x_engine(observation: Observation, index: int) -> Engine:
     sender = VisibilitySender(o, index)
     sender.describe()
     live = o.simulate is None
-    x = XEngine(o, index * o.substream_channels, o.substream_channels, o.groups, whole_first=live)
+    gpu = gpu_for(o, "x")
+    x = XEngine(o, index * o.substream_channels, o.substream_channels, o.groups, whole_first=live, gpu=gpu)
     entrance: Entrance
     chunk: Callable[[Block], SpectraChunk | PacketChunk]
     if o.packets is not None or o.sends_rows:
         packets = packet_map(o, [index], waits=o.at_full_speed, timed=not o.at_full_speed)
-        entrance = MappedEntrance(o, "x", packets, [o.spectra_endpoint(index)], index=index, name="packets")
+        entrance = MappedEntrance(
+            o, "x", packets, [o.spectra_endpoint(index)], index=index, name="packets", memory=locked(gpu)
+        )
         packet_bytes, chunk = packets.plan.payload_bytes, packets.given
     else:
         heaps = HeapMap(o, index, o.f_batches, waits=o.at_full_speed, timed=not o.at_full_speed)

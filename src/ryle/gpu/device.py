@@ -23,8 +23,9 @@ from cuda.core._utils.cuda_utils import CUDAError
 from numpy.typing import DTypeLike, NDArray
 
 from ryle.gpu.cache import cached_compile
-from ryle.gpu.interface import DeviceArray, Event, GpuError, Scalar, Shape, Stream
+from ryle.gpu.interface import DeviceArray, Event, GpuError, Scalar, Shape, Stream, check_columns
 from ryle.gpu.parameters import in_order, parameter_names
+from ryle.stream import block
 
 __all__ = ["CudaArray", "CudaEvent", "CudaGpu", "CudaKernel", "CudaStream", "architecture"]
 
@@ -36,6 +37,11 @@ class CudaEvent:
 
     def __init__(self, gpu: CudaGpu, event: Any) -> None:
         self._gpu, self.core = gpu, event
+
+    @property
+    def passed(self) -> bool:
+        with self._gpu.using("looking at an event"):
+            return bool(self.core.is_done)
 
     def synchronize(self) -> None:
         with self._gpu.using("waiting for an event"):
@@ -61,7 +67,7 @@ class CudaStream:
             # Whoever waits sleeps: a spinning core is missed by the receiving threads.
             return CudaEvent(self._gpu, self.core.record(options=EventOptions(timing_enabled=True, blocking_sync=True)))
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: block.Event) -> None:
         assert isinstance(event, CudaEvent)
         with self._gpu.using("letting a stream wait"):
             self.core.wait(event.core)
@@ -73,11 +79,13 @@ class CudaStream:
 class CudaArray:
     """See `ryle.gpu.interface.DeviceArray`; made by `CudaGpu.empty`."""
 
-    def __init__(self, gpu: CudaGpu, memory: _Memory, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self._gpu, self._memory = gpu, memory
+    def __init__(
+        self, gpu: CudaGpu, memory: _Memory, shape: tuple[int, ...], dtype: np.dtype[Any], first: int = 0
+    ) -> None:
+        self._gpu, self._memory, self._first = gpu, memory, first
         self.shape, self.dtype = shape, dtype
         self.nbytes = math.prod(shape) * dtype.itemsize
-        self.pointer = memory.pointer
+        self.pointer = memory.pointer + first
 
     def __repr__(self) -> str:
         return f"CudaArray(shape={self.shape}, dtype={self.dtype}, pointer={self.pointer:#x})"
@@ -109,6 +117,48 @@ class CudaArray:
             else:
                 _call(driver.cuMemcpyDtoDAsync, out.pointer, self.pointer, self.nbytes, queue)
 
+    def set_columns(self, first: int, host: NDArray[Any], stream: Stream | None = None) -> None:
+        rows, pitch, width = self.shape[0], self._row, host[0].nbytes
+        check_columns(self.shape, pitch, first, width)
+        if len(host) != rows or not host[0].flags.c_contiguous:
+            raise ValueError(f"the host array has shape {host.shape}; use {rows} rows, each contiguous")
+        copy = driver.CUDA_MEMCPY2D()
+        copy.srcMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_HOST
+        copy.srcHost, copy.srcPitch = host.ctypes.data, host.strides[0]
+        copy.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        copy.dstDevice, copy.dstPitch, copy.dstXInBytes = self.pointer, pitch, first
+        copy.WidthInBytes, copy.Height = width, rows
+        with self._gpu.using("copying columns to the device"):
+            _call(driver.cuMemcpy2DAsync, copy, self._gpu.queue(stream))
+
+    def move_columns(self, to: int, first: int, count: int, stream: Stream | None = None) -> None:
+        pitch = self._row
+        check_columns(self.shape, pitch, first, count)
+        check_columns(self.shape, pitch, to, count)
+        if abs(to - first) < count:
+            raise ValueError(f"{count} bytes from {first} on and from {to} on overlap")
+        copy = driver.CUDA_MEMCPY2D()
+        copy.srcMemoryType = copy.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        copy.srcDevice = copy.dstDevice = self.pointer
+        copy.srcPitch = copy.dstPitch = pitch
+        copy.srcXInBytes, copy.dstXInBytes = first, to
+        copy.WidthInBytes, copy.Height = count, self.shape[0]
+        if count:
+            with self._gpu.using("copying columns"):
+                _call(driver.cuMemcpy2DAsync, copy, self._gpu.queue(stream))
+
+    def fill_columns(self, first: int, count: int, byte: int, stream: Stream | None = None) -> None:
+        check_columns(self.shape, self._row, first, count)
+        if count:
+            with self._gpu.using("filling columns"):
+                at, queue = self.pointer + first, self._gpu.queue(stream)
+                _call(driver.cuMemsetD2D8Async, at, self._row, byte, count, self.shape[0], queue)
+
+    @property
+    def _row(self) -> int:
+        """Bytes of a row."""
+        return self.nbytes // self.shape[0]
+
     def fill(self, byte: int, stream: Stream | None = None) -> None:
         if not 0 <= byte <= 255:
             raise ValueError(f"byte is {byte}; it must be from 0 to 255")
@@ -116,11 +166,11 @@ class CudaArray:
             with self._gpu.using("filling memory"):
                 _call(driver.cuMemsetD8Async, self.pointer, byte, self.nbytes, self._gpu.queue(stream))
 
-    def view(self, shape: Shape, dtype: DTypeLike) -> CudaArray:
-        view = CudaArray(self._gpu, self._memory, _shape(shape), np.dtype(dtype))
-        if view.nbytes > self.nbytes:
+    def view(self, shape: Shape, dtype: DTypeLike, first: int = 0) -> CudaArray:
+        view = CudaArray(self._gpu, self._memory, _shape(shape), np.dtype(dtype), self._first + first)
+        if first < 0 or first + view.nbytes > self.nbytes:
             raise ValueError(
-                f"a view of shape {view.shape} and type {view.dtype} needs {view.nbytes} bytes; "
+                f"a view of shape {view.shape} and type {view.dtype} needs {view.nbytes} bytes from {first} on; "
                 f"the array of shape {self.shape} and type {self.dtype} has {self.nbytes}"
             )
         return view
@@ -244,10 +294,19 @@ class CudaGpu:
             return np.empty(shape, element)
         with self.using(f"allocating {nbytes} bytes of page-locked host memory"):
             address = int(_call(driver.cuMemHostAlloc, nbytes, driver.CU_MEMHOSTALLOC_PORTABLE))
-        # Every numpy view holds on to `block`, so the memory goes with the last of them.
-        block = (ctypes.c_uint8 * nbytes).from_address(address)
-        weakref.finalize(block, _free, driver.cuMemFreeHost, address, self._context).atexit = False
-        return np.frombuffer(memoryview(block), element).reshape(shape)
+        # Every numpy view holds on to `held`, so the memory goes with the last of them.
+        held = (ctypes.c_uint8 * nbytes).from_address(address)
+        weakref.finalize(held, _free, driver.cuMemFreeHost, address, self._context).atexit = False
+        return np.frombuffer(memoryview(held), element).reshape(shape)
+
+    def is_locked(self, host: NDArray[Any]) -> bool:
+        # The driver knows no address that it has not allocated or been told of.
+        kind = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+        with self.using("looking at memory"):
+            result, found = driver.cuPointerGetAttribute(kind, host.ctypes.data)
+        return bool(
+            result == driver.CUresult.CUDA_SUCCESS and int(found) == int(driver.CUmemorytype.CU_MEMORYTYPE_HOST)
+        )
 
     @contextmanager
     def page_locked(self, host: NDArray[Any]) -> Iterator[None]:

@@ -17,7 +17,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["DeviceArray", "Event", "Gpu", "GpuError", "GpuUnavailable", "Kernel", "Scalar", "Stream"]
+from ryle.stream import block
+
+__all__ = ["DeviceArray", "Event", "Gpu", "GpuError", "GpuUnavailable", "Kernel", "Scalar", "Stream", "check_columns"]
 
 #: What a kernel takes beside arrays: a scalar of exactly the type that its parameter has.
 Scalar: TypeAlias = np.int32 | np.uint32 | np.int64 | np.uint64 | np.float32 | np.float64
@@ -35,11 +37,8 @@ class GpuError(RuntimeError):
     """The driver refused something or a kernel failed; after a failed kernel the process must start anew."""
 
 
-class Event(Protocol):
-    """A point in a stream's work."""
-
-    def synchronize(self) -> None:
-        """Wait until the work before this point is done, without burning a processor core."""
+class Event(block.Event, Protocol):
+    """A point in a stream's work; who waits for it burns no processor core."""
 
     def seconds_since(self, earlier: Event) -> float:
         """Wait for this event, then tell the time since an earlier one, in seconds by the GPU's clock."""
@@ -55,7 +54,7 @@ class Stream(Protocol):
     def record(self) -> Event:
         """Mark the point that the work enqueued so far ends at."""
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: block.Event) -> None:
         """Let work that is enqueued from now on begin only when the event has passed."""
 
     def synchronize(self) -> None:
@@ -97,11 +96,40 @@ class DeviceArray(Protocol):
     def copy_to(self, out: NDArray[Any] | DeviceArray, stream: Stream | None = None) -> None:
         """Enqueue a copy to a C-contiguous host array or to another device array, of the same shape and type."""
 
+    def set_columns(self, first: int, host: NDArray[Any], stream: Stream | None = None) -> None:
+        """Enqueue a copy from a host array (row, …) to the bytes of each row from `first` on, as `set` does.
+
+        Rows are what lies behind the first axis. Those of the host array may lie apart, each is contiguous.
+
+        Raises
+        ------
+        ValueError
+            If the rows do not fit in here.
+        """
+
+    def move_columns(self, to: int, first: int, count: int, stream: Stream | None = None) -> None:
+        """Enqueue a copy of `count` bytes of each row from `first` on to those from `to` on, which lie apart.
+
+        Raises
+        ------
+        ValueError
+            If they overlap or leave the rows.
+        """
+
+    def fill_columns(self, first: int, count: int, byte: int, stream: Stream | None = None) -> None:
+        """Set `count` bytes of each row, from `first` on, to a value.
+
+        Raises
+        ------
+        ValueError
+            If they leave the rows.
+        """
+
     def fill(self, byte: int, stream: Stream | None = None) -> None:
         """Set every byte to a value from 0 to 255."""
 
-    def view(self, shape: Shape, dtype: DTypeLike) -> DeviceArray:
-        """See the same memory, from its beginning, as another array, which may be smaller but not larger."""
+    def view(self, shape: Shape, dtype: DTypeLike, first: int = 0) -> DeviceArray:
+        """See the same memory, from byte `first` on, as another array, which may be smaller but not larger."""
 
 
 class Kernel(Protocol):
@@ -211,6 +239,9 @@ class Gpu(Protocol):
     def pinned(self, shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
         """Allocate a page-locked host array with undefined contents; freed with the last array that refers to it."""
 
+    def is_locked(self, host: NDArray[Any]) -> bool:
+        """Whether a host array lies in page-locked memory, which copies to and from are asynchronous of."""
+
     def page_locked(self, host: NDArray[Any]) -> AbstractContextManager[None]:
         """Page-lock memory that exists, while the block runs: copies from and to it are asynchronous on every device.
 
@@ -233,3 +264,9 @@ class Gpu(Protocol):
         ValueError
             If the source has no kernel of that name.
         """
+
+
+def check_columns(shape: tuple[int, ...], pitch: int, first: int, count: int) -> None:
+    """Raise ValueError unless rows of an array of a shape, `pitch` bytes long, have `count` bytes from `first` on."""
+    if first < 0 or count < 0 or first + count > pitch:
+        raise ValueError(f"bytes {first} to {first + count} of rows of {pitch} bytes of an array of shape {shape}")

@@ -1,116 +1,92 @@
-"""How arrays come to a GPU and back: through page-locked memory, from and to which the GPU copies by itself."""
+"""How arrays come to a GPU: copied by itself from page-locked memory, beside the kernels that read earlier ones."""
 
 from __future__ import annotations
 
-import ctypes
-import math
-import weakref
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from ryle.gpu.interface import DeviceArray, Event, Gpu, Stream
 
-_LENT = 3  # arrays kept for later
+_SETS = 3  # one that is read, one that waits, one that is filled
 
 
-class Mirror:
-    """An array of the GPU, and page-locked memory of the same shape.
+@dataclass(slots=True)
+class _Set:
+    """Memory on the GPU for the arrays of one call, and when it is free again."""
 
-    Parameters
-    ----------
-    gpu : Gpu
-        Device.
-    device : DeviceArray
-        The array there.
-    """
-
-    __slots__ = ("device", "host")
-
-    def __init__(self, gpu: Gpu, device: DeviceArray) -> None:
-        self.device = device
-        self.host: NDArray[Any] = gpu.pinned(device.shape, device.dtype)
-
-    def upload(self, stream: Stream) -> None:
-        """Enqueue the copy to the GPU."""
-        self.device.set(self.host, stream)
-
-    def download(self, stream: Stream) -> None:
-        """Enqueue the copy from the GPU."""
-        self.device.copy_to(self.host, stream)
-
-    def put(self, array: NDArray[Any], stream: Stream) -> DeviceArray:
-        """Copy an array that fits into the bytes here, enqueue the copy on, and give it as it is on the GPU."""
-        staged = self.host[: array.nbytes].view(array.dtype).reshape(array.shape)
-        np.copyto(staged, array)
-        there = self.device.view(array.shape, array.dtype)
-        there.set(staged, stream)
-        return there
+    there: list[DeviceArray]
+    staged: list[NDArray[np.uint8] | None]
+    copied: Event | None = None
+    free: Event | None = None
 
 
 class Uploads:
-    """Brings arrays to the GPU; two sets of memory take turns, so that one is filled while the GPU reads the other.
+    """Brings arrays to the GPU on a stream of its own; some sets of memory take turns, so that kernels need not wait.
+
+    Page-locked arrays are copied from where they lie, others through page-locked memory of this object's.
 
     Parameters
     ----------
     gpu : Gpu
         Device.
-    stream : Stream
-        Where copies are enqueued, and what reads them.
+    reader : Stream
+        Where what reads the arrays is enqueued.
     """
 
-    def __init__(self, gpu: Gpu, stream: Stream) -> None:
-        self._gpu, self._stream = gpu, stream
-        self._sets: deque[tuple[list[Mirror], Event | None]] = deque()
+    def __init__(self, gpu: Gpu, reader: Stream) -> None:
+        self._gpu, self._reader = gpu, reader
+        #: Where copies are enqueued.
+        self.stream = gpu.stream()
+        self._sets: deque[_Set] = deque()
 
     def upload(self, *arrays: NDArray[Any]) -> list[DeviceArray]:
-        """Enqueue copies of arrays, which may be written to afterwards, once the GPU is done with the memory for them.
+        """Enqueue copies of arrays; the reader's stream waits for them.
 
-        They are there until the call after the next; `done` says when they have been read.
+        They are there until `done` says when they have been read. Page-locked ones must not be written to before
+        `copied` has come; others may be at once.
         """
-        if not self._sets or any(m.host.nbytes < a.nbytes for m, a in zip(self._sets[0][0], arrays, strict=True)):
-            self._stream.synchronize()
-            self._sets = deque(
-                ([Mirror(self._gpu, self._gpu.empty((a.nbytes,), np.uint8)) for a in arrays], None) for _ in range(2)
-            )
-        mirrors, free = self._sets.popleft()
-        self._sets.append((mirrors, None))
-        if free is not None:
-            free.synchronize()
-        return [m.put(a, self._stream) for m, a in zip(mirrors, arrays, strict=True)]
+        if not self._sets or any(d.nbytes < a.nbytes for d, a in zip(self._sets[0].there, arrays, strict=True)):
+            self._reader.synchronize()
+            self._sets = deque(self._set(arrays) for _ in range(_SETS))
+        mine = self._sets.popleft()
+        self._sets.append(mine)
+        if mine.free is not None:
+            self.stream.wait(mine.free)
+        found = [self._put(mine, i, array) for i, array in enumerate(arrays)]
+        mine.copied, mine.free = self.stream.record(), None
+        self._reader.wait(mine.copied)
+        return found
 
-    def done(self) -> None:
-        """Say that nothing enqueued later reads what was uploaded last."""
-        self._sets[-1] = (self._sets[-1][0], self._stream.record())
+    @property
+    def copied(self) -> Event:
+        """When the arrays uploaded last have been copied."""
+        found = self._sets[-1].copied
+        assert found is not None
+        return found
 
+    def done(self) -> Event:
+        """Say that nothing enqueued later reads what was uploaded last; give when that is."""
+        found = self._reader.record()
+        self._sets[-1].free = found
+        return found
 
-class PinnedPool:
-    """Page-locked arrays that are lent, and come back when nobody refers to them any more.
+    def _set(self, arrays: tuple[NDArray[Any], ...]) -> _Set:
+        return _Set([self._gpu.empty((a.nbytes,), np.uint8) for a in arrays], [None] * len(arrays))
 
-    Page-locking takes far longer than a copy, so memory is kept: up to three arrays, of the size last asked for.
-
-    Parameters
-    ----------
-    gpu : Gpu
-        Whose copies are to be fast.
-    """
-
-    def __init__(self, gpu: Gpu) -> None:
-        self._gpu = gpu
-        self._free: deque[NDArray[np.uint8]] = deque(maxlen=_LENT)
-
-    def take(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Lend an array with undefined contents."""
-        nbytes = math.prod(shape) * np.dtype(dtype).itemsize
-        memory = None
-        while memory is None and self._free:
-            found = self._free.popleft()
-            memory = found if found.nbytes == nbytes else None
-        if memory is None:
-            memory = self._gpu.pinned((nbytes,), np.uint8)
-        # Every view of the array holds on to `loan`; the memory comes back with the last of them.
-        loan = (ctypes.c_uint8 * nbytes).from_address(memory.ctypes.data)
-        weakref.finalize(loan, self._free.append, memory).atexit = False
-        return np.frombuffer(memoryview(loan), dtype).reshape(shape)
+    def _put(self, mine: _Set, i: int, array: NDArray[Any]) -> DeviceArray:
+        there = mine.there[i].view(array.shape, array.dtype)
+        if not (array.flags.c_contiguous and self._gpu.is_locked(array)):
+            staged = mine.staged[i]
+            if staged is None:
+                staged = mine.staged[i] = self._gpu.pinned(mine.there[i].shape, np.uint8)
+            if mine.copied is not None:
+                mine.copied.synchronize()
+            copy = staged[: array.nbytes].view(array.dtype).reshape(array.shape)
+            np.copyto(copy, array)
+            array = copy
+        there.set(array, self.stream)
+        return there

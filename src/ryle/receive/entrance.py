@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ryle.config import Endpoint, Observation
 from ryle.config.observation import Engine
 from ryle.receive.assembly import Assembler, Chunk, Plan
@@ -197,6 +200,8 @@ class MappedEntrance(Entrance, Generic[T]):
         Makes what feeds the assembler; what the observation says if absent.
     name : str
         For accounts.
+    memory : callable, optional
+        Gives so many bytes for the ring, page-locked where a GPU copies from it; ordinary memory if absent.
 
     Raises
     ------
@@ -214,10 +219,12 @@ class MappedEntrance(Entrance, Generic[T]):
         index: int = 0,
         source: Callable[[Assembler], Source] | None = None,
         name: str,
+        memory: Callable[[int], NDArray[np.uint8]] | None = None,
     ) -> None:
         self.map = map
         senders = [(s.network, s.port) for s in observation.receive(engine, index).senders]
-        assembler = Assembler(replace(map.plan, senders=senders) if senders else map.plan)
+        plan = replace(map.plan, senders=senders) if senders else map.plan
+        assembler = Assembler(plan, None if memory is None else memory(Assembler.memory_bytes(plan)))
         if source is not None:
             made = source(assembler)
         else:

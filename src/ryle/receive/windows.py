@@ -44,11 +44,61 @@ class WindowShape:
         return low, self.step * (first_spectrum + self.batch - 1) + self.window + self.max_delay
 
 
-class SampleBuffer:
-    """Collects sample chunks and gives windows, one a batch of spectra.
+class Batches:
+    """Says which batches of spectra are complete, as samples come in order of time.
 
-    Chunks come in time order; what lies between two of them is missing. A gap longer than two windows is jumped over:
-    the batches that end in it are given, those wholly inside it are not.
+    What lies between two stretches of samples is missing. A gap longer than two windows is jumped over: the batches
+    that end in it are given, those wholly inside it are not.
+
+    Parameters
+    ----------
+    shape : WindowShape
+        How batches lie.
+    """
+
+    def __init__(self, shape: WindowShape) -> None:
+        self.shape = shape
+        self._next: int | None = None  # first spectrum of the next batch
+        self._end = 0
+
+    @property
+    def needed(self) -> int | None:
+        """First sample that batches to come may read; None if nothing is under way."""
+        return None if self._next is None else self.shape.span(self._next)[0]
+
+    def parts(self, start: int) -> bool:
+        """Whether samples from `start` on begin anew, so that the batches of before are to be ended first.
+
+        They do behind a long gap, and if digitizers have started again, with earlier time stamps.
+        """
+        if self._next is None:
+            return False
+        low, high = self.shape.span(self._next)
+        return start < self._end or start > high + 2 * (high - low)
+
+    def add(self, start: int, end: int) -> Iterator[int]:
+        """Add the samples [start, end); give the first spectrum of each batch that is now complete."""
+        if self._next is None:
+            # The first batch that these samples can contribute to: a positive delay reads earlier ones.
+            earliest = max(0, start - self.shape.window - self.shape.max_delay)
+            self._next = earliest // self.shape.step // self.shape.batch * self.shape.batch
+            while self.shape.span(self._next)[1] <= start:
+                self._next += self.shape.batch
+        self._end = end
+        while self.shape.span(self._next)[1] <= end:
+            yield self._next
+            self._next += self.shape.batch
+
+    def end(self) -> Iterator[int]:
+        """Give the batches that the samples so far contribute to, as they are, and start anew."""
+        while self._next is not None and self.shape.span(self._next)[0] < self._end:
+            yield self._next
+            self._next += self.shape.batch
+        self._next = None
+
+
+class SampleBuffer:
+    """Collects sample chunks and gives windows, one a batch of spectra (`Batches`).
 
     Parameters
     ----------
@@ -59,7 +109,7 @@ class SampleBuffer:
     def __init__(self, shape: WindowShape) -> None:
         self.shape = shape
         self._chunks: deque[SampleChunk] = deque()
-        self._next: int | None = None  # first spectrum of the next batch
+        self._batches = Batches(shape)
 
     def push(self, chunk: SampleChunk) -> Iterator[tuple[int, SampleWindow]]:
         """Add a chunk; give each batch that is now complete.
@@ -77,46 +127,29 @@ class SampleBuffer:
             Every sample that the batch may read, missing ones marked, in views of the chunks.
 
         """
-        if self._chunks and chunk.timestamp < self._chunks[-1].end:
-            yield from self.flush()  # every digitizer has started again, with earlier time stamps
-        if self._next is not None:
-            low, high = self.shape.span(self._next)
-            if chunk.timestamp > high + 2 * (high - low):
-                yield from self.flush()
-        if self._next is None:
-            # The first batch that this chunk can contribute to: a positive delay reads earlier samples.
-            earliest = max(0, chunk.timestamp - self.shape.window - self.shape.max_delay)
-            self._next = earliest // self.shape.step // self.shape.batch * self.shape.batch
-            while self.shape.span(self._next)[1] <= chunk.timestamp:
-                self._next += self.shape.batch
+        if self._batches.parts(chunk.timestamp):
+            yield from self.flush()
         self._chunks.append(chunk)
-        while self.shape.span(self._next)[1] <= self._chunks[-1].end:
-            yield self._batch()
+        for first in self._batches.add(chunk.timestamp, chunk.end):
+            yield first, self._batch(first)
 
     def flush(self) -> Iterator[tuple[int, SampleWindow]]:
         """Give the batches that the samples so far contribute to, as they are, and start anew."""
-        while self._chunks and self._next is not None:
-            if self.shape.span(self._next)[0] >= self._chunks[-1].end:
-                break
-            yield self._batch()
+        for first in self._batches.end():
+            yield first, self._batch(first)
         self._chunks.clear()
-        self._next = None
 
     @property
     def needed(self) -> int | None:
         """First sample that batches to come may read; None if nothing is held."""
         return self._chunks[0].timestamp if self._chunks else None
 
-    def _batch(self) -> tuple[int, SampleWindow]:
-        assert self._next is not None
-        first = self._next
-        low, high = self.shape.span(first)
-        window = self._cut(low, high)
-        self._next = first + self.shape.batch
-        keep = self.shape.span(self._next)[0]
+    def _batch(self, first: int) -> SampleWindow:
+        window = self._cut(*self.shape.span(first))
+        keep = self.shape.span(first + self.shape.batch)[0]
         while len(self._chunks) > 1 and self._chunks[0].end <= keep:
             self._chunks.popleft()
-        return first, window
+        return window
 
     def _cut(self, low: int, high: int) -> SampleWindow:
         """View the packets that hold the samples [low, high); none stand in for those that no chunk has."""

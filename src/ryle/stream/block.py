@@ -16,8 +16,19 @@ from numpy.typing import NDArray
 class Event(Protocol):
     """A point in a device's stream of work."""
 
+    @property
+    def passed(self) -> bool:
+        """Whether the device has come to it; does not wait."""
+
     def synchronize(self) -> None:
         """Wait until the device has come to it."""
+
+
+class Waits(Protocol):
+    """A device's stream of work."""
+
+    def wait(self, event: Any) -> None:
+        """Let work that is enqueued from now on begin only when the event has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,12 @@ class Block:
     def end(self) -> int:
         """Unit of time just after the last."""
         return self.start + self.span
+
+    def free_on(self, stream: Waits) -> None:
+        """Let a stream of a device, which is to write to the block, wait until nobody reads it any more."""
+        for event in self.after:
+            stream.wait(event)
+        self.after.clear()
 
     def release(self, after: Event | None = None) -> None:
         """Give the block back; this reader must not look at it any more.

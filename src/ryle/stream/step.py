@@ -43,15 +43,19 @@ class EachBlock(Step):
         Where blocks come from.
     outputs : sequence of Ring
         What it writes.
+    waits : bool
+        Whether blocks are waited for until they are ready; a step that only enqueues work on a device waits there.
     """
 
-    def __init__(self, name: str, source: Reader, outputs: Sequence[Ring] = ()) -> None:
+    def __init__(self, name: str, source: Reader, outputs: Sequence[Ring] = (), *, waits: bool = True) -> None:
         super().__init__(name, outputs)
-        self._source = source
+        self._source, self._waits = source, waits
 
     def run(self) -> None:
         """Use each block; then what comes at the end."""
         for block in self._source:
+            if self._waits and block.ready is not None:
+                block.ready.synchronize()
             self.use(block)
         self.finish()
 

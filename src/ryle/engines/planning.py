@@ -1,0 +1,240 @@
+"""What a GPU is to do with a stream of samples, planned ahead in a thread of its own: delays, validity, places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ryle.channelize.validity import whole_windows, window_starts
+from ryle.chunk import SampleChunk
+from ryle.engines.totals import InputTotals
+from ryle.engines.tracking import Tracking
+from ryle.receive.windows import Batches, WindowShape
+from ryle.stream.block import Block
+from ryle.stream.ring import Reader, Ring
+from ryle.stream.step import EachBlock
+
+
+class Samples(Protocol):
+    """What blocks of samples are."""
+
+    @property
+    def lent(self) -> bool:
+        """Whether the samples lie in the block's own memory, which must be held while they are needed."""
+
+    def given(self, block: Block) -> SampleChunk:
+        """View a block as the F-engine takes it."""
+
+    def saturated(self, block: Block) -> int:
+        """Count the saturated samples that are reported of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Samples begin anew, with a packet since sync."""
+
+    packet: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """So many packets are missing; `needed` is the first that is still read."""
+
+    packets: int
+    needed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Packets [first, end) of a chunk follow; `needed` is the first, since sync, that is still read."""
+
+    chunk: SampleChunk
+    first: int
+    end: int
+    needed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch of spectra can be made, of the packets [low, high) since sync; later ones read none before `needed`."""
+
+    first: int
+    low: int
+    high: int
+    needed: int
+
+
+@dataclass(slots=True)
+class Tables:
+    """Arrays of a batch, page-locked where a GPU takes them; they lie one behind the other in `memory`.
+
+    Parameters
+    ----------
+    memory : ndarray of uint8
+        All of them.
+    coarse, fine, phase : ndarray, shape (input, spectrum)
+        Delays: int64, float64, float64.
+    counters : ndarray of uint64, shape (input, 2)
+        What the GPU counts: values clamped and input power.
+    """
+
+    memory: NDArray[np.uint8]
+    coarse: NDArray[np.int64]
+    fine: NDArray[np.float64]
+    phase: NDArray[np.float64]
+    counters: NDArray[np.uint64]
+
+    @classmethod
+    def make(cls, inputs: int, spectra: int, allocate: Callable[[int], NDArray[np.uint8]]) -> Tables:
+        """Allocate them."""
+        size = 8 * inputs * spectra
+        memory = allocate(3 * size + 16 * inputs)
+        each = memory[: 3 * size].reshape(3, -1)
+        shape = inputs, spectra
+        coarse = each[0].view(np.int64).reshape(shape)
+        fine, phase = (part.view(np.float64).reshape(shape) for part in each[1:])
+        return cls(memory, coarse, fine, phase, memory[3 * size :].view(np.uint64).reshape(inputs, 2))
+
+
+@dataclass(slots=True)
+class Planned:
+    """What to do next, in this order: `moves`, then the batch if there is one.
+
+    Parameters
+    ----------
+    tables : Tables
+        Of the batch.
+    moves : list of Restart, Skip or Append
+        What happens to the samples on the GPU.
+    batch : Batch or None
+        What is made then.
+    source : Block or None
+        Samples that are not needed on the host any more when the moves have been made.
+    """
+
+    tables: Tables
+    moves: list[Restart | Skip | Append] = field(default_factory=list)
+    batch: Batch | None = None
+    source: Block | None = None
+
+
+class PlanBatches(EachBlock):
+    """Blocks of samples to what a GPU is to do with them, at most a batch at a time.
+
+    Parameters
+    ----------
+    source : Reader
+        Of blocks of samples.
+    samples : Samples
+        What the blocks are.
+    shape : WindowShape
+        How batches lie in time.
+    tracking : Tracking
+        Makes the delays.
+    totals : InputTotals
+        Where ADC values are counted.
+    out : Ring
+        Of `Planned`.
+    piece : int
+        Packets of an input that move at once at most.
+    """
+
+    def __init__(
+        self,
+        source: Reader,
+        samples: Samples,
+        shape: WindowShape,
+        tracking: Tracking,
+        totals: InputTotals,
+        out: Ring,
+        piece: int,
+    ) -> None:
+        super().__init__("plan", source, [out])
+        self._samples, self._shape, self._tracking, self._totals = samples, shape, tracking, totals
+        self._out, self._piece = out, piece
+        self._batches = Batches(shape)
+        self._size = 0  # samples of a packet
+        self._first, self._present = 0, np.zeros((0, 0), np.uint8)  # packets that batches still read: which are there
+        self._moves: list[Restart | Skip | Append] = []
+
+    def use(self, block: Block) -> None:
+        """Plan what a block makes possible."""
+        chunk = self._samples.given(block)
+        self._totals.adc_saturated += self._samples.saturated(block)
+        self._totals.adc.add(chunk)
+        self._size, start = chunk.packet_samples, chunk.timestamp // chunk.packet_samples
+        if self._batches.parts(chunk.timestamp):
+            self.finish()
+        if self._batches.needed is None:
+            self._moves.append(Restart(start))
+            self._first, self._present = start, np.zeros((chunk.inputs, 0), np.uint8)
+        elif start > self._end:
+            self._skip(start - self._end)
+        packets = chunk.present.shape[1]
+        for a in range(0, packets, self._piece):
+            b = min(a + self._piece, packets)
+            self._moves.append(Append(chunk, a, b, self._needed))
+            self._add(chunk.present[:, a:b])
+            self._make(self._batches.add((start + a) * self._size, (start + b) * self._size))
+        self._put(None, block)
+
+    def finish(self) -> None:
+        """Plan the batches that are left; what they lack is missing."""
+        self._make(self._batches.end())
+
+    @property
+    def _end(self) -> int:
+        """Packet since sync behind the last."""
+        return self._first + self._present.shape[1]
+
+    @property
+    def _needed(self) -> int:
+        """First packet since sync that batches to come read, of those that came."""
+        needed = self._batches.needed
+        return self._end if needed is None else max(needed // self._size, self._first)
+
+    def _add(self, present: NDArray[np.uint8]) -> None:
+        needed = self._needed
+        self._present = np.concatenate((self._present[:, needed - self._first :], present), axis=1)
+        self._first = needed
+
+    def _skip(self, packets: int) -> None:
+        while packets > 0:
+            some = min(packets, self._piece)
+            self._moves.append(Skip(some, self._needed))
+            self._add(np.zeros((len(self._present), some), np.uint8))
+            packets -= some
+
+    def _make(self, firsts: Iterator[int]) -> None:
+        for first in firsts:
+            low, high = self._shape.span(first)
+            high = -(-high // self._size)
+            self._skip(high - self._end)
+            needed = self._shape.span(first + self._shape.batch)[0] // self._size
+            self._put(Batch(first, low // self._size, high, needed))
+
+    def _put(self, batch: Batch | None, source: Block | None = None) -> None:
+        room = self._out.room()
+        assert room is not None
+        plan = Planned(room.data.tables, self._moves, batch, source)
+        room.data, self._moves = plan, []
+        if batch is not None:
+            room.start, room.span = batch.first, self._shape.batch
+            room.planes["valid"] = self._fill(plan.tables, batch.first)
+        self._out.put(room)
+
+    def _fill(self, tables: Tables, first: int) -> NDArray[np.bool_]:
+        """Write a batch's delays; give which of its spectra are valid, (input, spectrum)."""
+        delays, step = self._tracking.delays(first), self._shape.step
+        tables.coarse[...], tables.fine[...], tables.phase[...] = delays.coarse, delays.fine, delays.phase
+        starts = window_starts(delays.coarse, first, step, self._first * self._size)
+        return whole_windows(starts, self._shape.window, self._present, self._size)
+
+
+def plan_ring(inputs: int, spectra: int, blocks: int, allocate: Callable[[int], NDArray[Any]]) -> Ring:
+    """Make a ring of plans."""
+    return Ring("plans", lambda: Block(Planned(Tables.make(inputs, spectra, allocate))), blocks)
