@@ -127,6 +127,43 @@ def test_a_host_array_in_any_order_is_copied(gpu, rng):
     np.testing.assert_array_equal(gpu.array(read_only).get(), host)
 
 
+def test_columns_are_copied_moved_and_filled(gpu, rng):
+    wanted = rng.integers(0, 256, (7, 6400), np.uint8)
+    array = gpu.array(wanted)
+    for host in (rng.integers(0, 256, (7, 30, 16), np.uint8), gpu.pinned((7, 30, 16), np.uint8)):
+        host[...] = rng.integers(0, 256, host.shape, np.uint8)
+        part = host[:, 5:25]  # rows lie apart
+        array.set_columns(1600, part)
+        wanted[:, 1600:1920] = part.reshape(7, -1)
+        np.testing.assert_array_equal(array.get(), wanted)
+    array.move_columns(0, 1500, 1500)
+    wanted[:, :1500] = wanted[:, 1500:3000]
+    array.fill_columns(4000, 33, 0xA5)
+    wanted[:, 4000:4033] = 0xA5
+    np.testing.assert_array_equal(array.get(), wanted)
+    np.testing.assert_array_equal(array.view((6400,), np.uint8, 6400).get(), wanted[1])
+    with pytest.raises(ValueError, match="overlap"):
+        array.move_columns(0, 99, 100)
+    for at in (-1, 6390):
+        with pytest.raises(ValueError, match="of rows of 6400 bytes"):
+            array.fill_columns(at, 20, 0)
+    with pytest.raises(ValueError, match="44800"):
+        array.view((6400,), np.uint8, 40000)
+
+
+def test_page_locked_memory_is_known(gpu):
+    assert gpu.is_locked(gpu.pinned(100, np.int32)[3:]) and not gpu.is_locked(np.zeros(100))
+
+
+def test_an_event_says_whether_it_has_passed(gpu):
+    with Held(gpu) as held:
+        event = held.stream.record()
+        assert not event.passed
+        held.let_go()
+        event.synchronize()
+        assert event.passed
+
+
 def test_copies_from_device_to_device(gpu, rng):
     host = rng.standard_normal(1000)
     source, target = gpu.array(host), gpu.array(np.zeros(1000))

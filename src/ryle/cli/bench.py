@@ -20,6 +20,13 @@ class What(StrEnum):
     TRANSPORT = "transport"
 
 
+class Fed(StrEnum):
+    """What engines are fed from."""
+
+    NETWORK = "network"
+    MEMORY = "memory"
+
+
 def bench(
     what: Annotated[What, typer.Argument(help="What to measure.")] = What.CPU,
     json: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
@@ -31,7 +38,7 @@ def bench(
         float | None,
         typer.Option(
             help="channelize, correlate: time for all of it; about 210, or 60 to 80; transport: of a trial (2); "
-            "engine: signal of a run (20 integrations).",
+            "engine: signal of a run (20 integrations), or seconds of a turn (3).",
             min=1,
         ),
     ] = None,
@@ -40,6 +47,11 @@ def bench(
     ] = False,
     full: Annotated[bool, typer.Option("--full", help="channelize: all powers of two of channels too.")] = False,
     cufftdx: Annotated[Path | None, typer.Option(help="channelize: folder that ryle.bench.cufftdx made.")] = None,
+    fed: Annotated[
+        Fed,
+        typer.Option(help="engine: from the network, in real time; or from memory, on a GPU, as fast as it goes."),
+    ] = Fed.NETWORK,
+    only: Annotated[str, typer.Option(help="engine from memory: only cases with these words, such as 'FX'.")] = "",
     backend: Annotated[str, typer.Option(help="precision, engine: form of the arithmetic.")] = "cpu",
     antennas: Annotated[int, typer.Option(help="engine: antennas of two polarizations.", min=2)] = 64,
     rate: Annotated[float, typer.Option(help="engine: samples of an input, MS/s.")] = 0.256,
@@ -53,7 +65,8 @@ def bench(
 ) -> None:
     """Measure this machine against named baselines.
 
-    `engine` runs whole correlators in real time as `ryle run` does and says what was lost; `cpu` takes the CPU forms,
+    `engine` runs whole correlators in real time as `ryle run` does and says what was lost; with --fed memory it runs
+    F-, X- and FX-engines on a GPU beside their copies and their kernels alone; `cpu` takes the CPU forms,
     one core at a time, about a minute for five runs; `channelize` the F-engine and
     `correlate` the X-engine on a GPU, less than four minutes each; `precision` how pure the F-engine is, in half a
     minute; `transport` repeats two papers' experiments with packets, memory and copies to GPUs, in some minutes. Close
@@ -67,6 +80,10 @@ def bench(
         from ryle.bench.correlate import bench_correlate
 
         bench_correlate(json, runs or (2 if quick else 3), seconds, quick)
+    elif what is What.ENGINE and fed is Fed.MEMORY:
+        from ryle.bench.gpu_engine import bench_gpu_engines
+
+        bench_gpu_engines(json, seconds=seconds or 3.0, turns=runs or 3, only=only)
     elif what is What.ENGINE:
         from ryle.bench.engine import Correlator, bench_engine
 

@@ -304,7 +304,7 @@ class FengineTable(Table):
     backend: Literal["cpu", "cuda"] = Field("cpu", description="what the arithmetic runs on")
     threads: int = Field(1, ge=1, le=1024, description="of one process")
     batch: int | None = Field(
-        None, ge=64, description="spectra made at a time; some 256 if absent, up to 1024 on a GPU; rounded as integrations"
+        None, ge=64, description="spectra made at a time; if absent some 256, or up to 1024 on a GPU"
     )
     receive: ReceiveTable | None = Field(None, description="as network.receive, for F-engines")
 

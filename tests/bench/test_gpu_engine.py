@@ -1,0 +1,20 @@
+"""The benchmark of engines on a GPU runs, on the emulated one, and says whose rate is whose."""
+
+import pytest
+
+from ryle.bench.gpu_engine import CASES, Case, measure, tiny
+
+
+@pytest.mark.parametrize("kind, fed", [("f", "memory"), ("fx", "memory"), ("fx", "ring"), ("x", "memory")])
+def test_a_case(kind, fed, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "tests")
+    case = tiny(Case(kind, fed, "copies", 0.9, 8, 4096))
+    row = measure(case, 1.0, 1, emulated=True)
+    assert row.value > 0 and row.baseline_value > row.value and row.more["kernels_alone"] > 0
+    assert 0 < row.ratio < 1 and row.more["cores"] > 0.3
+    assert row.size["inputs"] == 2
+
+
+def test_what_is_measured_is_what_was_asked():
+    assert {c.kind for c in CASES} == {"f", "fx", "x"} and {c.fed for c in CASES} == {"memory", "ring", "table"}
+    assert any(c.engines == 4 for c in CASES)
