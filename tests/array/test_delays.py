@@ -112,6 +112,32 @@ def test_inputs_are_stacked() -> None:
     assert evaluate_inputs([], [0, 4]).coarse.shape == (0, 2)
 
 
+def test_inputs_together_are_as_each_alone(rng):
+    """Schedules that change at the same counts, as those from geometry do, and others: the same bits."""
+
+    def schedule(starts, rate=1.7e9):
+        numbers = rng.normal(size=(len(starts), 4)) * [1e-7, 1e-9, 2.0, 30.0]
+        return DelaySchedule([LinearDelayModel(s, rate, *map(float, n)) for s, n in zip(starts, numbers, strict=True)])
+
+    counts = np.sort(rng.integers(0, 10**13, 50)) + np.arange(50)
+    starts = sorted({int(s) for s in rng.integers(0, 10**13, 6)})
+    later = [s + 1 for s in starts]
+    cases = (
+        [schedule(starts) for _ in range(7)],
+        [schedule(starts[:1])] * 2,
+        [schedule(starts), schedule(later)],
+        [schedule(starts), schedule(starts, 1.6e9)],
+        [schedule(starts), DelaySchedule()],
+        [schedule([int(counts[-1]) + 1])] * 2,
+        [schedule(starts), LinearDelayModel(3, 1e9, 1e-6)],
+    )
+    for models in cases:
+        for at in (counts, counts[::-1].copy(), counts[:1]):
+            got, wanted = evaluate_inputs(models, at), [m.evaluate(at) for m in models]
+            for name in ("coarse", "fine", "phase"):
+                np.testing.assert_array_equal(getattr(got, name), [getattr(w, name) for w in wanted])
+
+
 def test_bad_models_are_refused() -> None:
     for arguments, message in [
         ({"rate": 1.0}, "between −1 and 1"),

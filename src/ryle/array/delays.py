@@ -167,18 +167,21 @@ class DelaySchedule(DelayModel):
         models = self._models
         self._models = models[max(bisect_right(models, before, key=lambda m: m.start) - 1, 0) :]
 
+    def reaching(self, first: int, last: int) -> tuple[LinearDelayModel, ...]:
+        """Give the models in reach of the counts from `first` to `last`: a schedule may hold a day of them."""
+        models = self._models
+        low = max(bisect_right(models, first, key=lambda m: m.start) - 1, 0)
+        return models[low : bisect_right(models, last, key=lambda m: m.start)]
+
     def evaluate_exact(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Delay in samples and phase in radians at sample counts (see `DelayModel`)."""
-        models = self._models
         delay, phase = np.zeros(counts.shape), np.zeros(counts.shape)
-        if not counts.size or not models:
+        if not counts.size or not self._models:
             return delay, phase
-        # Only the models in reach of these counts: a schedule may hold a day of them.
-        low = max(bisect_right(models, int(counts.min()), key=lambda m: m.start) - 1, 0)
-        high = bisect_right(models, int(counts.max()), key=lambda m: m.start)
-        starts = np.array([m.start for m in models[low:high]], np.int64)
+        models = self.reaching(int(counts.min()), int(counts.max()))
+        starts = np.array([m.start for m in models], np.int64)
         index = np.searchsorted(starts, counts, side="right") - 1
-        for i, model in enumerate(models[low:high]):
+        for i, model in enumerate(models):
             here = index == i
             if here.any():
                 delay[here], phase[here] = model.evaluate_exact(counts[here])
@@ -188,6 +191,9 @@ class DelaySchedule(DelayModel):
 def evaluate_inputs(models: Sequence[DelayModel], counts: ArrayLike) -> Delays:
     """Evaluate the models of several inputs at the same sample counts: `Delays` of shape (input, count)."""
     times = np.asarray(counts, np.int64)
+    together = _evaluate_together(models, times)
+    if together is not None:
+        return together
     each = [model.evaluate(times) for model in models]
     if not each:
         empty = np.zeros((0, *times.shape))
@@ -195,3 +201,32 @@ def evaluate_inputs(models: Sequence[DelayModel], counts: ArrayLike) -> Delays:
     return Delays(
         np.stack([d.coarse for d in each]), np.stack([d.fine for d in each]), np.stack([d.phase for d in each])
     )
+
+
+def _evaluate_together(models: Sequence[DelayModel], counts: NDArray[np.int64]) -> Delays | None:
+    """Evaluate schedules whose models change at the same counts, as those made from geometry do; else give None.
+
+    Each value comes of the same operations as by `LinearDelayModel.evaluate_exact`: an array of inputs has hundreds of
+    thousands of them in a batch, and hundreds of Python calls a batch are too many.
+    """
+    if not counts.size or not models or not all(isinstance(model, DelaySchedule) for model in models):
+        return None
+    low, high = int(counts.min()), int(counts.max())
+    reach = [model.reaching(low, high) for model in models if isinstance(model, DelaySchedule)]
+    starts = [m.start for m in reach[0]]
+    if not starts or any([m.start for m in each] != starts for each in reach[1:]):
+        return None
+    numbers = np.array([[(m.delay * m.sample_rate, m.rate, m.phase, m.phase_rate) for m in each] for each in reach])
+    rates = {m.sample_rate for each in reach for m in each}
+    if len(rates) > 1:
+        return None
+    delay, phase = np.zeros((len(models), *counts.shape)), np.zeros((len(models), *counts.shape))
+    index = np.searchsorted(np.array(starts, np.int64), counts, side="right") - 1
+    for i, start in enumerate(starts):
+        here = slice(None) if (index == i).all() else index == i
+        samples = (counts[here] - np.int64(start)).astype(np.float64)
+        d, rate, p, phase_rate = numbers[:, i, :].T[:, :, np.newaxis]
+        delay[:, here] = d + rate * samples
+        phase[:, here] = p + phase_rate * (samples / next(iter(rates)))
+    coarse = np.rint(delay)
+    return Delays(coarse.astype(np.int64), delay - coarse, phase)

@@ -29,7 +29,7 @@ from ryle.stream.step import Step
 from ryle.wire.samples import packed_bytes
 
 _DEPTH = 3  # pieces of work that are under way on a stream
-_WARM = 0.5  # seconds that are not counted
+_WARM = 1.0  # seconds that are not counted
 
 _FILE = """
 observation = {{name = "bench", sync_time = "2026-03-20T20:00:00Z"}}

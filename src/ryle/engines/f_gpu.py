@@ -244,6 +244,6 @@ def gpu_f_steps(
     tracking = Tracking(o, antennas, shape.batch, residuals)
     piece = max(1, shape.batch * shape.step // o.digitizer.heap_samples)
     plans = plan_ring(inputs, shape.batch, _PLANS, lambda n: gpu.pinned((n,), np.uint8))
-    plan = PlanBatches(source, samples, shape, tracking, totals, plans, piece)
+    plan = PlanBatches(source, samples, shape, tracking, totals, plans, piece, looks=not table)
     channelize = Channelize(gpu, o, antennas, layout, plans.reader(), totals, piece, statistics, table=table)
     return [plan, channelize], totals, channelize

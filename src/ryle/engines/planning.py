@@ -141,6 +141,8 @@ class PlanBatches(EachBlock):
         Of `Planned`.
     piece : int
         Packets of an input that move at once at most.
+    looks : bool
+        Whether samples lie where the host can look at them, and count their values.
     """
 
     def __init__(
@@ -152,8 +154,11 @@ class PlanBatches(EachBlock):
         totals: InputTotals,
         out: Ring,
         piece: int,
+        *,
+        looks: bool = True,
     ) -> None:
         super().__init__("plan", source, [out])
+        self._looks = looks
         self._samples, self._shape, self._tracking, self._totals = samples, shape, tracking, totals
         self._out, self._piece = out, piece
         self._batches = Batches(shape)
@@ -165,7 +170,8 @@ class PlanBatches(EachBlock):
         """Plan what a block makes possible."""
         chunk = self._samples.given(block)
         self._totals.adc_saturated += self._samples.saturated(block)
-        self._totals.adc.add(chunk)
+        if self._looks:
+            self._totals.adc.add(chunk)
         self._size, start = chunk.packet_samples, chunk.timestamp // chunk.packet_samples
         if self._batches.parts(chunk.timestamp):
             self.finish()

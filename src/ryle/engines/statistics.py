@@ -25,8 +25,14 @@ if TYPE_CHECKING:  # it brings pyuvdata
 _RECORDS = dict(zip(NUMBERS, ("adc_samples", "adc_power", "spectra_values", "spectra_saturated"), strict=True))
 
 
+#: Inputs of a chunk whose ADC values are counted.
+_AT_ONCE = 16
+
+
 class AdcHistogram:
-    """How often each ADC value occurs, from one packet of each input and chunk: enough to see levels and clipping.
+    """How often each ADC value occurs, from one packet of an input and chunk: enough to see levels and clipping.
+
+    Of many inputs some are looked at in each chunk, in turn.
 
     Attributes
     ----------
@@ -40,12 +46,14 @@ class AdcHistogram:
         self._bits, self._complex = observation.channelized_bits, observation.digitizer.complex
         self.levels = histogram_levels(self._bits)
         self.counts = np.zeros((inputs, len(self.levels)), np.int64)
+        self._turn = 0
 
     def add(self, chunk: SampleChunk) -> None:
-        """Count the first packet present of each input."""
+        """Count the first packet present of each input whose turn it is."""
         reach = int(self.levels[-1])
         scale = 1 << max(0, self._bits - 10) if self._bits < 32 else 1
-        for i in range(chunk.inputs):
+        first, self._turn = self._turn, (self._turn + min(_AT_ONCE, chunk.inputs)) % chunk.inputs
+        for i in (np.arange(first, first + min(_AT_ONCE, chunk.inputs)) % chunk.inputs).tolist():
             there = np.flatnonzero(chunk.present[i])
             if there.size:
                 values: NDArray[Any] = unpack(chunk.data[i, there[0]], self._bits, complex_samples=self._complex)
