@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from ryle.chunk import Integration
 from ryle.config import FOREIGN_X_HEAPS, ConfigError, Observation, Problem
 from ryle.engines.beginning import WholeBand
+from ryle.engines.output import open_output, tell_written
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.statistics import CollectStatistics
 from ryle.engines.write_file import WriteFile
 from ryle.monitor.status import StatusReporter
-from ryle.products.observed import kept_note, metadata, output_file
 from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.assembly import Assembler
 from ryle.receive.dumps import DumpMap
@@ -101,22 +100,15 @@ def serve(
     o = observation
     if o.xengine.sends == "meerkat" and o.catcher.packets is None:
         raise ConfigError(o.source, [Problem("xengine.sends", "meerkat", FOREIGN_X_HEAPS)])
-    path = file or output_file(o, output, overwrite=overwrite)
-    if note := kept_note(o, path):
-        print(note, file=sys.stderr)
-    path.parent.mkdir(parents=True, exist_ok=True)
     identity = {"role": "catcher", "index": 0}
-    with UVH5Writer(path, metadata(o), overwrite=overwrite) as writer:
+    with open_output(o, output, file, overwrite=overwrite) as writer:
         reporter: StatusReporter
 
         # Others' X-engines begin when they like, and give what they give.
         beginning = WholeBand(o.file_spectra) if o.catcher.packets is None else None
 
         def written(number: int, integration: Integration) -> None:
-            if number == 1 and beginning is not None:
-                index, out = integration.first_spectrum // integration.spectra, beginning.left_out
-                reporter.event("began", integration=index, left_out=out, later=beginning.later)
-            reporter.event("written", integration=number, first_spectrum=integration.first_spectrum)
+            tell_written(reporter, beginning, number, integration)
 
         engine, record = catcher_engine(o, writer, written, beginning)
         reporter = StatusReporter(identity, engine.metrics)

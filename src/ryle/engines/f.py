@@ -290,23 +290,11 @@ def f_steps(
 
 def _metrics(o: Observation, entrance: Inlet, f: InputTotals, sender: SpectraSender | RowSender) -> Registry:
     m = entrance_metrics(entrance, o.digitizer_heap_bytes, "packets of samples")
-
-    def rms() -> list[float]:
-        values: list[float] = np.sqrt(f.power / np.maximum(1, f.samples)).round(2).tolist()
-        return values
-
     m.gauge("position", "s", "signal that has been channelized", lambda: f.position / float(o.sample_rate))
     unit = "packets" if isinstance(sender, RowSender) else "heaps"
     m.counter("sent", unit, "packets of rows, or F-heaps, sent", lambda: sender.sent)
     m.counter("withheld", unit, "of these, without a valid spectrum: not sent", lambda: sender.withheld)
-    m.gauge(
-        "saturated",
-        "",
-        "share of spectra's values that saturated",
-        lambda: float(f.saturated.sum() / max(1, f.values.sum())),
-    )
-    m.gauge("input_rms", "ADC steps", "of each input", rms)
-    m.counter("adc_saturated", "samples", "that digitizers reported", lambda: f.adc_saturated)
+    f.measure(m)
     return m
 
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ryle.config import Observation
 from ryle.engines.statistics import AdcHistogram
+from ryle.stream.metrics import Registry
 
 
 class InputTotals:
@@ -57,3 +58,17 @@ class InputTotals:
         self.power += power.astype(np.float64)
         self.samples += spectra * self._step
         self.position = (first + valid.shape[1]) * self._step
+
+    def measure(self, metrics: Registry) -> None:
+        """Add to an engine's metrics what is counted here."""
+
+        def rms() -> list[float]:
+            values: list[float] = np.sqrt(self.power / np.maximum(1, self.samples)).round(2).tolist()
+            return values
+
+        def saturated() -> float:
+            return float(self.saturated.sum() / max(1, self.values.sum()))
+
+        metrics.gauge("saturated", "", "share of spectra's values that saturated", saturated)
+        metrics.gauge("input_rms", "ADC steps", "of each input", rms)
+        metrics.counter("adc_saturated", "samples", "that digitizers reported", lambda: self.adc_saturated)

@@ -37,6 +37,11 @@ class WriteFile(EachBlock):
         Given the file, if there is one, when all has been written.
     beginning : WholeBand, optional
         Chooses the first integration, by the substreams that blocks' plane ``present`` has; without it they have all.
+
+    Attributes
+    ----------
+    written, beginning
+        The same; who is told may be set until the step starts.
     """
 
     def __init__(
@@ -53,7 +58,7 @@ class WriteFile(EachBlock):
         self._open_file = open_file
         self._writer: UVH5Writer | None = None
         self._integrations, self._summing = integrations, Summing(spectra)
-        self._written, self._at_end, self._beginning = written, at_end, beginning
+        self.written, self.beginning, self._at_end = written, beginning, at_end
         #: Spectra since sync up to which the file goes.
         self.position = 0
 
@@ -64,10 +69,10 @@ class WriteFile(EachBlock):
             if present is None or present.any():
                 there = np.ones(1, bool) if present is None else (present != 0).any(axis=tuple(range(1, present.ndim)))
                 for integration in self._integrations(block):
-                    if self._beginning is None:
+                    if self.beginning is None:
                         self._sum(integration)
                         continue
-                    for one in self._beginning.push(integration, there):
+                    for one in self.beginning.push(integration, there):
                         self._sum(one)
 
     def _sum(self, integration: Integration) -> None:
@@ -76,8 +81,8 @@ class WriteFile(EachBlock):
 
     def finish(self) -> None:
         """Write what is open."""
-        if self._beginning is not None:
-            for one in self._beginning.flush():
+        if self.beginning is not None:
+            for one in self.beginning.flush():
                 self._sum(one)
         for whole in self._summing.flush():
             self._write(whole)
@@ -99,7 +104,7 @@ class WriteFile(EachBlock):
         assert self._writer is not None
         number = self._writer.append(integration)
         self.position = integration.first_spectrum + integration.spectra
-        self._written(number, integration)
+        self.written(number, integration)
 
     def close(self) -> None:
         """Close the file."""
