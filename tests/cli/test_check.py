@@ -48,7 +48,8 @@ def test_examples(name):
     result = run(example(name))
     assert result.exit_code == 0, result.output
     assert name in result.output
-    for title in ("Each link", "Memory, arithmetic, disk", "X-engine sums", "GB/h"):
+    sums = "FX sums" if name == "alma72" else "X-engine sums"
+    for title in ("Each link", "Memory, arithmetic, disk", sums, "GB/h"):
         assert title in result.output
 
 
@@ -115,6 +116,18 @@ def test_what_the_gpu_form_needs_is_shown(monkeypatch):
     text = " ".join(drawn(report(o)).split())
     assert "here: Emu 1" in text and "Nothing to be wary of" in text
     assert "on GPU" not in drawn(report(load(example("paper128"))))
+
+
+def test_one_process_is_shown(monkeypatch):
+    """What F and X in one process takes, and that it needs a GPU."""
+    monkeypatch.setattr(gpu, "_opened", lambda number: (None, "there is no NVIDIA driver here"))
+    text = " ".join(drawn(report(load(example("alma72")))).split())
+    assert "FX on GPU needs an NVIDIA GPU (any from Ampere on)" in text and "here: none" in text
+    assert "FX will not start on this computer: there is no NVIDIA driver here" in text
+    assert "one process (FX) in place of F-engines, X-engines and catcher" in text
+    for what in ("of its memory", "FX receive ring", "FX sums, 4 integrations", "live FX: packets wait"):
+        assert what in text
+    assert "F-engine" not in text.replace("F-engines, X-engines and catcher", "") and "X-engine in" not in text
 
 
 def test_names_that_look_like_markup():

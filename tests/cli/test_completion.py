@@ -37,7 +37,7 @@ def folder(tmp_path, monkeypatch):
 def test_subcommands():
     assert offered([], "ex") == ["example", "export"]
     assert offered(["wire"]) == ["list", "show", "check"]
-    assert offered(["engine"]) == ["f", "x", "catcher"]
+    assert offered(["engine"]) == ["f", "x", "catcher", "fx"]
 
 
 def test_examples_and_formats(folder):

@@ -5,7 +5,7 @@ import pytest
 
 from ryle.channelize import ChannelizerConfig
 from ryle.channelize.cuda_plan import make_plan
-from ryle.config import ConfigError, Observation, checks, example, load, parse
+from ryle.config import ConfigError, Observation, changed, checks, example, load, parse
 from ryle.wire.description import FORMATS
 
 GOOD = """
@@ -46,6 +46,7 @@ PACKETS = MAPPED.replace("channels = 256", 'channels = 256\npackets = "paper_psa
 CATCHER = '[catcher]\npackets = "casper"\n'
 RFI = MAPPED[MAPPED.index("[simulate]") : MAPPED.index("[vdif]")]
 CASPER = MAPPED.replace(RFI, CATCHER)
+FX = GOOD + '[fx]\nbackend = "cpu"\n'
 OTHER_X = '[network]\nx_engines = ["10.0.0.1:8511", "10.0.0.2:8511"]\n'
 
 MISTAKES = [  # check, file, (old, new), key, part of the remedy
@@ -137,6 +138,36 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
         "fengine.receive.device",
         "0000:41:00.0",
     ),
+    ("_one_backend", FX, ('backend = "cpu"', "gpus = [0]"), "fx.gpus", 'set fx.backend = "cuda"'),
+    ("_one_backend", FX, ('backend = "cpu"', 'backend = "cpu"\ngpus = [1]'), "fx.gpus", 'fx.backend is "cpu"'),
+    (
+        "_one_backend",
+        FX.replace('backend = "cpu"', ""),
+        ('"1 s"\n[net', '"1 s"\nbackend = "cuda"\n[net'),
+        "xengine.backend",
+        "set fx.backend",
+    ),
+    (
+        "_whole",
+        FX,
+        ("heap = 64", "heap = 64\nantennas_per_engine = 1"),
+        "fengine.antennas_per_engine",
+        "all 2 antennas",
+    ),
+    (
+        "_whole",
+        FX,
+        ('"1 s"\n[net', '"1 s"\nchannels_per_substream = 64\n[net'),
+        "xengine.channels_per_substream",
+        "all 256 channels",
+    ),
+    ("_nobody_else", PACKETS + "[fx]", ("", ""), "fengine.packets", "begins with samples"),
+    ("_nobody_else", CASPER + "[fx]", ("", ""), "catcher.packets", "begins with samples"),
+    ("_nobody_else", FX, ("heap = 64", 'heap = 64\nsends = "meerkat"'), "fengine.sends", "sends no spectra"),
+    ("_nobody_else", FX, ('"1 s"\n[net', '"1 s"\nsends = "meerkat"\n[net'), "xengine.sends", "writes them to a file"),
+    ("_nobody_else", FX, ('"1 s"\n[net', '"1 s"\nreceive = "udp"\n[net'), "xengine.receive", "fengine.receive"),
+    ("_nobody_else", FX, ("[net", '[catcher]\nreceive = "udp"\n[net'), "catcher.receive", "fengine.receive"),
+    ("_nobody_else", FX, ("[network]\n", OTHER_X), "network.x_engines", "sends no spectra"),
     ("_feed_angles", GOOD, ("location", 'feed_angles = ["90 deg"]\nlocation'), "array.feed_angles", "needed: 2"),
     ("_on_the_earth", GOOD, ('"9 m", "0 m"', '"9e7 m", "0 m"'), "array.antennas[1].enu", "A2 is 90 Mm away"),
     ("_on_the_earth", GOOD, ('height = "0 m"', 'height = "1050 km"'), "array.location.height", "100 km"),
@@ -209,13 +240,13 @@ def test_each_check_is_tried():
     assert {name for name, *_ in MISTAKES} == {c.find.__name__ for c in checks.CHECKS}
 
 
-@pytest.mark.parametrize("text", [GOOD, MAPPED, PACKETS, CASPER, PACKETS + "conjugate = true"])
+@pytest.mark.parametrize("text", [GOOD, MAPPED, PACKETS, CASPER, FX, PACKETS + "conjugate = true"])
 def test_good(text):
     parse(text)
 
 
 @pytest.mark.parametrize("check", checks.CHECKS, ids=lambda c: c.find.__name__)
-@pytest.mark.parametrize("text", [GOOD, MAPPED, PACKETS, CASPER])
+@pytest.mark.parametrize("text", [GOOD, MAPPED, PACKETS, CASPER, FX])
 def test_reads_only_its_tables(check, text):
     whole = parse(text)
     part = Observation.model_construct()
@@ -223,6 +254,33 @@ def test_reads_only_its_tables(check, text):
         part.__dict__.pop(name, None)
     part.__dict__.update({name: getattr(whole, name) for name in check.tables})
     assert list(check.find(part)) == []  # an AttributeError names a table that it does not declare
+
+
+def test_one_process_has_one_backend():
+    """What [fx] says rules both halves, also over what they say; else it is as the F-engine's."""
+    both = '"1 s"\nbackend = "cuda"\n[net'
+    for text, backend, key in (
+        (FX.replace('"1 s"\n[net', both), "cpu", "fx.backend"),
+        (FX.replace('backend = "cpu"', 'backend = "cuda"\ngpus = [3]'), "cuda", "fx.backend"),
+        (FX.replace('backend = "cpu"', "").replace("= 64", '= 64\nbackend = "cuda"'), "cuda", "fengine.backend"),
+    ):
+        o = parse(text)
+        assert o.fengine.backend == o.xengine.backend == backend
+        assert o.backend_key("f") == o.backend_key("x") == key
+        assert o.engines == {"fx": 1} and o.f_engines == 0 and o.statistics is None
+        assert changed(o, fengine={"gain": 2.0}, xengine={"integration": "0.5 s"}).engines == {"fx": 1}
+
+
+def test_several_gpus_are_planned():
+    with pytest.raises(ConfigError) as error:
+        parse(FX.replace('backend = "cpu"', 'backend = "cuda"\ngpus = [0, 1]'))
+    (problem,) = error.value.problems
+    assert problem.key == "fx.gpus" and "several GPUs are planned; give one" in problem.remedy
+
+
+def test_addresses_that_one_process_has_not_are_free():
+    """Ports of digitizers may run over those that F- and X-engines would have."""
+    assert parse(FX.replace("17100", "17599")).fx is not None
 
 
 def test_cross_checks_run_beside_wrong_fields():

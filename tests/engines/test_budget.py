@@ -4,12 +4,14 @@ import json
 import math
 import subprocess
 import sys
+from fractions import Fraction
 
 import pytest
 
 from ryle.config import ConfigError, changed
 from ryle.engines import budget
 from ryle.engines.f import f_engine
+from ryle.engines.fx_engine import fx_engine
 from ryle.engines.x import x_engine
 from ryle.receive.samples import SampleMap
 
@@ -46,6 +48,20 @@ def test_what_is_stated_is_what_engines_have(observe, sends, simulate):
     assert set(budget.latency(o)) == {"f", "x", "catcher"}
 
 
+@pytest.mark.parametrize("simulate", ['speed = "max"', "speed = 1.0"])
+def test_what_is_stated_is_what_one_process_has(observe, simulate):
+    o = changed(observe(sends="rows", sub=64, simulate=simulate), fx={})
+    stated = {m.name.split(",")[0]: m.bytes for m in budget.memory(o)}
+    engine, _ = fx_engine(o, lambda: None)
+    with engine:
+        held, received = rings(engine)
+    assert stated["FX receive ring"] == received
+    assert stated["FX spectra"] + stated["FX sums"] * 3 // 4 == held  # and those that it adds to
+    assert set(budget.latency(o)) == {"fx"} and o.engines == {"fx": 1}
+    longer = changed(o, catcher={"integration": 4 * Fraction(o.integration_time)})
+    assert sum(m.bytes for m in budget.memory(longer)) > sum(stated.values())
+
+
 def test_samples_that_are_decoded_take_memory(observe):
     o = observe(sends="rows")
     rate, plain = o.sample_rate, {m.name for m in budget.memory(o)}
@@ -68,6 +84,10 @@ def test_what_does_not_fit_is_refused_with_what_makes_it_smaller(observe, monkey
     budget.afford(o, {"f": 1})  # on a host of its own
     (caution,) = budget.cautions(o)
     assert caution.key == "network.skew" and "F-engine" in caution.remedy
+    one = changed(observe(sends="rows", sub=64), fx={})
+    monkeypatch.setattr(budget, "available", lambda: sum(m.bytes for m in budget.memory(one)) - 1)
+    with pytest.raises(ConfigError, match=r"1 FX here(?s:.*)Lower it, or remove \[fx\]"):
+        budget.afford(one, one.engines)
 
 
 def test_commands_refuse_before_anything_starts(observation_text, tmp_path):

@@ -9,7 +9,9 @@ from ryle.channelize.cuda_kernels import compile_variants
 from ryle.config import changed, example, load
 from ryle.correlate import CorrelatorConfig
 from ryle.correlate.cuda import CudaCorrelator
+from ryle.engines import budget, gpus
 from ryle.engines import devices as gpu
+from ryle.engines.fx_engine import fx_engine
 
 
 def cautions(o):
@@ -98,3 +100,30 @@ def test_backends_on_gpus(monkeypatch):
     assert "no driver; install it" in cautions(on_gpu)[0].remedy
     monkeypatch.setattr("ryle.engines.devices._opened", lambda: (SimpleNamespace(memory_bytes=1 << 40), None))
     assert cautions(on_gpu) == []
+
+
+def test_one_process_for_both(monkeypatch):
+    """One caution for both halves; the GPU looked at is the one that [fx] names; sums that do not fit name what would."""
+    o = changed(load(example("alma72")), fx={"gpus": [2]})
+    asked = []
+    monkeypatch.setattr(gpu, "_opened", lambda number: asked.append(number) or (None, "no driver; install it"))
+    (caution,) = cautions(o)
+    assert caution.key == "fx.backend" and caution.remedy.startswith("FX will not start on this computer: no driver")
+    tiny = SimpleNamespace(**vars(RTX), memory_bytes=1 << 20)
+    monkeypatch.setattr(gpu, "_opened", lambda number: asked.append(number) or (tiny, None))
+    (caution,) = cautions(o)
+    assert caution.key == "fengine.channels" and "makes FX take" in caution.remedy and "has 1.049 MB" in caution.remedy
+    assert set(asked) == {2}
+
+
+@pytest.mark.parametrize("size", [{"antennas": 5, "channels": 256, "taps": 8}, {"channels": 1024, "bits": 4}])
+def test_one_process_takes_what_is_stated(observe, monkeypatch, size):
+    made = EmulatedGpu()
+    monkeypatch.setattr(gpus, "open_gpu", lambda: made)
+    o = observe(sends="rows", sub=size["channels"], **size)
+    o = changed(o, fx={"backend": "cuda"}, fengine={"batch": 512}, simulate={"speed": "max"})
+    engine, _ = fx_engine(o, lambda: None)
+    with engine:
+        held = sum(memory.nbytes for memory in made.allocations.held())
+    assert gpu.fx_bytes(o) <= held < 1.03 * gpu.fx_bytes(o)
+    assert [m.name.split(",")[0] for m in budget.memory(o)] == ["FX receive ring", "FX sums"]

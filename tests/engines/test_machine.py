@@ -40,10 +40,13 @@ def test_examples_that_a_thread_can_take(name):
 
 
 def test_more_than_a_thread_takes(alma):
-    """1.2 Tb/s to one socket."""
-    f, x = machine_cautions(alma)
-    assert f.key == x.key == "network.receive.threads" and f.value == 1
-    load_of = next(link for link in links(alma) if link.name == "F-engine in")
+    """1.2 Tb/s to one socket, of F and X in one process or apart."""
+    (fx,) = machine_cautions(alma)
+    apart = alma.model_copy(update={"fx": None})
+    f, x = machine_cautions(apart)
+    assert fx.key == f.key == x.key == "network.receive.threads" and fx.value == f.value == 1
+    assert fx.remedy == f.remedy.replace("F-engine", "FX")
+    load_of = next(link for link in links(apart) if link.name == "F-engine in")
     assert load_of.payload == pytest.approx(1.198e12, rel=1e-3)
     assert (
         "18.28 Mpackets/s, 1.198 Tb/s to a thread" in f.remedy
@@ -58,7 +61,7 @@ def test_more_than_a_thread_takes(alma):
 )
 def test_threads_share_the_load(alma, by, threads, said):
     own = {"by": by, "device": "0000:41:00.0", "threads": threads}
-    found = [p.key for p in machine_cautions(changed(alma, fengine={"receive": own})) if "F-engine" in p.remedy]
+    found = [p.key for p in machine_cautions(changed(alma, fengine={"receive": own})) if "FX" in p.remedy]
     assert found == (["fengine.receive.threads"] if said else [])
 
 

@@ -150,7 +150,10 @@ def _overview(o: Observation) -> Table:
     }
     if o.catcher.integration is not None:
         dumps = o.file_spectra // o.integration_spectra
-        rows["in the file"] = f"{o.file_time:.9g} s = {dumps} integrations of the X-engines, summed by the catcher"
+        summed = "summed before the file" if o.fx is not None else "of the X-engines, summed by the catcher"
+        rows["in the file"] = f"{o.file_time:.9g} s = {dumps} integrations {summed}"
+    if o.fx is not None:
+        rows["F and X"] = "one process (FX) in place of F-engines, X-engines and catcher: spectra cross no network"
     if o.sends_rows and o.f_engines:
         link = next(link for link in rates.links(o) if link.name == "F-engine out")
         share = f"{1e2 * (link.wire / link.payload - 1):.1f} % more on the wire"
@@ -165,8 +168,11 @@ def _overview(o: Observation) -> Table:
         rows["X-engines"] = "others', which send CASPER's 0x4b52 packets"
     if any((told := told_senders(o)).values()):
         rows["senders"] = "; ".join(f"to {who}: {listed(map(str, found)) or 'anybody'}" for who, found in told.items())
-    if o.fengine.backend == "cuda" and o.f_engines:
-        rows["F-engine on GPU"] = f"{gpu.needs(o)}; here: {gpu.here(o)[0]}"
+    if o.fengine.backend == "cuda" and o.channelizes:
+        who, takes = "F-engine", ""
+        if o.fx is not None:
+            who, takes = "FX", f"; takes {show(gpu.fx_bytes(o), 'B')} of its memory"
+        rows[f"{who} on GPU"] = f"{gpu.needs(o)}{takes}; here: {gpu.here(o)[0]}"
     for name, text in rows.items():
         table.add_row(name, Text(text))  # Text: names may hold what looks like markup
     return table
@@ -175,14 +181,16 @@ def _overview(o: Observation) -> Table:
 def _links(o: Observation) -> RenderableType:
     ip = rates.overhead(o, 0) - rates.UDP - 8
     spead = f"SPEAD {8 + 8 * rates.SPECTRA_ITEMS} B a packet (X-engine out {8 + 8 * rates.VISIBILITY_ITEMS} B)"
-    if o.catcher.packets is not None:
+    if o.fx is not None:
+        spead = f"header {rates.digitizer_header(o)} B a packet"
+    elif o.catcher.packets is not None:
         spead = f"header {rates.CASPER_HEADER} B a packet"
     elif o.sends_rows:
         spead = spead.replace(")", f", rows of F-engines {rates.ROWS_HEADER} B)")
     elif o.packets is not None:
         header = o.packets.packet_bytes - o.packets.payload_bytes
         spead = f"header {header} B a packet (X-engine out SPEAD {8 + 8 * rates.VISIBILITY_ITEMS} B)"
-    if not (o.packets or o.catcher.packets) and (header := rates.digitizer_header(o)) != 8 + 8 * rates.SPECTRA_ITEMS:
+    if o.channelizes and o.fx is None and (header := rates.digitizer_header(o)) != 8 + 8 * rates.SPECTRA_ITEMS:
         spead = spead.replace(")", f", digitizer stream {header} B)")
     ethernet = f"Ethernet {rates.ETHERNET} B, preamble and gap included"
     caption = f"wire: payload + {spead} + UDP {rates.UDP} B + IP {ip} B + {ethernet}"
@@ -206,14 +214,15 @@ def _resources(o: Observation) -> RenderableType:
     for engine, seconds in budget.latency(o).items():
         sheet.row(f"live {budget.NAMES[engine]}: packets wait, at worst", show(seconds, "s"))
     sheet.gap()
-    work, f, x = rates.load(o), o.f_engines, o.substreams
-    if f:
-        sheet.row("F-engine input", show(work.f_samples / f, "sample/s"), f"{f}", show(work.f_samples, "sample/s"))
+    work, fx = rates.load(o), o.engines.get("fx", 0)
+    if f := fx or o.f_engines:
+        name = "FX" if fx else "F-engine"
+        sheet.row(f"{name} input", show(work.f_samples / f, "sample/s"), f"{f}", show(work.f_samples, "sample/s"))
         flops = show(work.f_flops / f, "FLOP/s")
-        sheet.row("F-engine arithmetic, about", flops, f"{f}", show(work.f_flops, "FLOP/s"))
-    if o.catcher.packets is None:
-        operations = show(work.x_ops / x, "OP/s")
-        sheet.row("X-engine, 8·N(N+1)/2 a channel-sample", operations, f"{x}", show(work.x_ops, "OP/s"))
+        sheet.row(f"{'F' if fx else name} arithmetic, about", flops, f"{f}", show(work.f_flops, "FLOP/s"))
+    if x := fx or o.engines.get("x", 0):
+        operations, name = show(work.x_ops / x, "OP/s"), "X arithmetic" if fx else "X-engine"
+        sheet.row(f"{name}, 8·N(N+1)/2 a channel-sample", operations, f"{x}", show(work.x_ops, "OP/s"))
     sheet.gap()
     growth = rates.file_rate(o)
     sheet.row("UVH5 file, at most", "", "", f"{growth / 1e6:.4g} MB/s, {growth * 3.6e-6:.4g} GB/h")

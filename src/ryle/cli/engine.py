@@ -17,15 +17,23 @@ app = typer.Typer(add_completion=False, help="One engine process; prints status 
 Index = Annotated[int, typer.Option(min=0, help="Which one, counted from 0.")]
 Supervised = Annotated[bool, typer.Option("--supervised", help="Drain when standard input says so or closes.")]
 
+Into = Annotated[Path | None, typer.Option("--into", hidden=True)]
 Live = Annotated[bool, typer.Option("--live", help="An array sends, whatever [simulate] says of speed.")]
 
 
 def _afforded(file: Path, role: Engine, live: bool) -> Observation:
     """Read what is observed, if this host has the memory for an engine of it."""
-    from ryle.config import load
+    from ryle.config import ConfigError, Problem, load
     from ryle.engines.budget import afford
 
     observation = load(file)
+    if (role == "fx") != (observation.fx is not None):
+        remedy = (
+            "is missing: without it F and X are engines of their own (`ryle engine f`, `x`, `catcher`); add [fx]"
+            if role == "fx"
+            else "makes F and X one process: start `ryle engine fx` in place of this, or remove [fx]"
+        )
+        raise ConfigError(observation.source, [Problem("fx", None, remedy)])
     observation = observation.live if live else observation
     afford(observation, {role: 1})
     return observation
@@ -53,10 +61,25 @@ def catcher(
     output: OutputDirectory = None,
     overwrite: Overwrite = False,
     live: Live = False,
-    into: Annotated[Path | None, typer.Option("--into", hidden=True)] = None,
+    into: Into = None,
     supervised: Supervised = False,
 ) -> None:
     """Collect visibilities of all substreams into a file."""
     from ryle.engines.catcher import serve
 
     serve(_afforded(file, "catcher", live), output, supervised, file=into, overwrite=overwrite)
+
+
+@app.command()
+def fx(
+    file: ObservationFile,
+    output: OutputDirectory = None,
+    overwrite: Overwrite = False,
+    live: Live = False,
+    into: Into = None,
+    supervised: Supervised = False,
+) -> None:
+    """Channelize and correlate all antennas: digitizer heaps in, a file out; needs the table [fx]."""
+    from ryle.engines.fx_engine import serve
+
+    serve(_afforded(file, "fx", live), output, supervised, file=into, overwrite=overwrite)

@@ -26,8 +26,8 @@ def run(
 ) -> None:
     """Run the correlator that an observation file describes, until its end or Ctrl-C.
 
-    Starts the simulator (if the file asks for one), the F-engines, the X-engines and the catcher as processes over UDP,
-    and shows a live table of rates, losses and states.
+    Starts the simulator (if the file asks for one), the F-engines, the X-engines and the catcher as processes over UDP
+    (with [fx] one process in place of these), and shows a live table of rates, losses and states.
     """
     from rich.console import Console
 

@@ -17,6 +17,7 @@ WORKED = {
     "engine": "ryle engine x demo.toml --index 1",
     "engine f": "ryle engine f demo.toml --index 0",
     "engine x": "ryle engine x demo.toml --index 1",
+    "engine fx": "ryle engine fx array.toml -o out",
     "engine catcher": "ryle engine catcher demo.toml -o out",
     "export": "ryle export out/demo.uvh5 --to ms --to uvfits",
     "plot": "ryle plot out/demo.uvh5 -o pictures",

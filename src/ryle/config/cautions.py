@@ -49,7 +49,7 @@ def largest_delay(o: Observation) -> float:
 
 def _delays(o: Observation) -> Iterator[Problem]:
     needed = largest_delay(o)
-    if o.phase_centre is not None and o.f_engines and o.fengine.max_delay < needed:
+    if o.phase_centre is not None and o.channelizes and o.fengine.max_delay < needed:
         advice = (
             f"antennas can need up to {show(needed, 's')}: sources low in the sky cannot be tracked; set at least that"
         )
@@ -58,7 +58,7 @@ def _delays(o: Observation) -> Iterator[Problem]:
 
 def _levels(o: Observation) -> Iterator[Problem]:
     gain, bits = o.fengine.gain, o.fengine.output_bits
-    if not o.f_engines and o.simulate is None:
+    if not o.channelizes and o.simulate is None:
         return  # others' gains
     if bits == 4 and gain == 1 and o.fengine.gains_file is None:
         yield Problem(
@@ -108,8 +108,11 @@ def _loopback(host: str) -> bool:
 
 
 def _ports(o: Observation) -> Iterator[Problem]:
-    runs = [run_of("spectra", o.network.spectra, o.substreams), run_of("visibilities", o.network.visibilities, 1)]
-    for run in [*(digitizer_runs(o) if o.f_engines else []), *runs]:
+    runs = digitizer_runs(o) if o.channelizes else []
+    if o.fx is None:
+        runs.append(run_of("spectra", o.network.spectra, o.substreams))
+        runs.append(run_of("visibilities", o.network.visibilities, 1))
+    for run in runs:
         first, last = run.first.port, run.numbers[-1] if run.by_port else run.first.port
         if first < 1024:
             yield Problem(run.key, str(run), "ports below 1024 are for root alone; start at 1024 or above")
@@ -130,14 +133,14 @@ def _buffers(o: Observation) -> Iterator[Problem]:
 
 def told_senders(o: Observation) -> dict[str, list[Sender]]:
     """List who may send to engines of each kind that there are; everybody where the list is empty."""
-    kinds: dict[str, Engine] = {"F-engines": "f", "X-engines": "x", "catcher": "catcher"}
-    there = {"F-engines": o.f_engines > 0, "X-engines": o.catcher.packets is None, "catcher": True}
-    return {kind: o.receive(engine).senders for kind, engine in kinds.items() if there[kind]}
+    kinds: dict[Engine, str] = {"f": "F-engines", "x": "X-engines", "catcher": "catcher", "fx": "FX"}
+    return {kinds[engine]: o.receive(engine).senders for engine in o.engines}
 
 
 def _senders(o: Observation) -> Iterator[Problem]:
     ends = {
-        "F-engines": o.digitizer_endpoints(0) if o.f_engines else [],
+        "F-engines": o.digitizer_endpoints(0) if o.channelizes else [],
+        "FX": o.digitizer_endpoints(0),
         "X-engines": [o.spectra_endpoint(0)],
         "catcher": [o.network.visibilities],
     }

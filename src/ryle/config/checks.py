@@ -17,6 +17,7 @@ import numpy as np
 from ryle.config import (
     digitizers,
     feed_checks,  # noqa: F401 (registers its checks)
+    fx_checks,  # noqa: F401
     network_checks,  # noqa: F401
     physical_checks,  # noqa: F401
 )
@@ -245,13 +246,13 @@ def _digitizer_heap(o: Observation) -> Iterator[Problem]:
         yield Problem(key, samples, f"{remedy} of {o.sample_bits} bits")
 
 
-@reads("fengine")
+@reads("fengine", "fx", "xengine")
 def _gpu_channels(o: Observation) -> Iterator[Problem]:
     channels = o.fengine.channels
     if o.fengine.backend == "cuda" and channels not in GPU_CHANNELS:
         near = min(GPU_CHANNELS, key=lambda c: abs(math.log(c / channels)))
         allowed = f"the GPU form needs a power of two from {min(GPU_CHANNELS)} to {max(GPU_CHANNELS)}"
-        yield Problem("fengine.channels", channels, f'{allowed}, such as {near}; or set fengine.backend = "cpu"')
+        yield Problem("fengine.channels", channels, f'{allowed}, such as {near}; or set {o.backend_key("f")} = "cpu"')
 
 
 @reads("fengine", "xengine")

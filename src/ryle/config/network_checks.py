@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from ryle.config.observation import Engine, Observation
 
 
-@reads("array", "catcher", "fengine", "inputs", "network", "xengine")
+@reads("array", "catcher", "fengine", "fx", "inputs", "network", "xengine")
 def _addresses_apart(o: Observation) -> Iterator[Problem]:
     """Each run of endpoints stays in range and off those of other links."""
     substreams = max(1, o.substreams)  # 0 is a mistake that another check reports
     each = o.network.x_engines
-    if each and (len(each) != substreams or len({str(e) for e in each}) < len(each)):
+    if each and o.fx is None and (len(each) != substreams or len({str(e) for e in each}) < len(each)):
         yield Problem("network.x_engines", len(each), f"addresses; {substreams} X-engines need one each, all different")
-    spectra = spectra_runs(o)
     taken: list[Run] = []
-    statistics = [] if o.statistics is None else [run_of("statistics", o.statistics, 1)]
-    for runs in (digitizer_runs(o), spectra, [run_of("visibilities", o.network.visibilities, 1)], statistics):
+    inner = [spectra_runs(o), [run_of("visibilities", o.network.visibilities, 1)]]
+    inner.append([] if o.statistics is None else [run_of("statistics", o.statistics, 1)])
+    for runs in (digitizer_runs(o), *(inner if o.fx is None else ())):
         for run in runs:
             first, count, shown = run.first, run.count, str(run.first)
             if run.by_port and run.numbers[-1] > 65535:
@@ -52,7 +52,7 @@ def _own_addresses(o: Observation) -> Iterator[Problem]:
             yield Problem(key, len(own), remedy)
 
 
-@reads("array", "catcher", "fengine", "inputs", "network")
+@reads("array", "catcher", "fengine", "fx", "inputs", "network")
 def _one_receiver(o: Observation) -> Iterator[Problem]:
     """Give an own address to one F-engine: two cannot receive at the same port."""
     owner: dict[Endpoint, int] = {}

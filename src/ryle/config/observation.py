@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 
 from ryle.chunk import BLOCK
 from ryle.config import digitizers, tables
@@ -28,6 +28,7 @@ from ryle.config.tables import (
     DigitizerTable,
     Endpoint,
     FengineTable,
+    FxTable,
     InputTable,
     NetworkTable,
     ObservationTable,
@@ -57,7 +58,7 @@ RING_BYTES = 128 << 20
 #: Degrees, by ``array.x_orientation``; circular feeds have their phase 0 at north.
 _POINTING = {"east": {"x": 90.0, "y": 0.0}, "north": {"x": 0.0, "y": 90.0}}
 
-Engine = Literal["f", "x", "catcher"]
+Engine = Literal["f", "x", "catcher", "fx"]
 
 
 class Observation(tables.Table):
@@ -71,6 +72,7 @@ class Observation(tables.Table):
     fengine: FengineTable
     xengine: XengineTable
     catcher: CatcherTable = CatcherTable()
+    fx: FxTable | None = None
     phase_centre: PhaseCentreTable | None = None
     network: NetworkTable = NetworkTable()
     output: OutputTable = OutputTable()
@@ -78,6 +80,19 @@ class Observation(tables.Table):
     vdif: VdifTable | None = None
     _source: str = PrivateAttr("observation")
     _text: str = PrivateAttr("")
+
+    @model_validator(mode="after")
+    def _one_process(self) -> Observation:
+        """Say in the tables of both halves what ``[fx]`` rules: one backend, all antennas."""
+        if self.fx is not None:
+            backend = self.fx.backend or self.fengine.backend
+            f: dict[str, Any] = {"backend": backend}
+            if "antennas_per_engine" not in self.fengine.model_fields_set:
+                f["antennas_per_engine"] = len(self.antennas)
+            self.__dict__["fengine"] = self.fengine.model_copy(update=f)
+            if self.fx.backend is not None or "backend" not in self.xengine.model_fields_set:
+                self.__dict__["xengine"] = self.xengine.model_copy(update={"backend": backend})
+        return self
 
     @property
     def live(self) -> Observation:
@@ -395,9 +410,33 @@ class Observation(tables.Table):
     # -- processes --------------------------------------------------------------------------------------------------
 
     @property
+    def channelizes(self) -> bool:
+        """Whether Ryle channelizes samples, and others' F- or X-engines do not send."""
+        return self.fengine.packets is None and self.catcher.packets is None
+
+    @property
+    def engines(self) -> dict[Engine, int]:
+        """How many engines there are, of each kind that there is, in the order of the signal path."""
+        if self.fx is not None:
+            return {"fx": 1}
+        found: dict[Engine, int] = {"f": self.f_engines} if self.channelizes else {}
+        return found | ({"x": self.substreams} if self.catcher.packets is None else {}) | {"catcher": 1}
+
+    @property
+    def gpus(self) -> list[int]:
+        """Numbers of the GPUs that engines are to take, of those that CUDA shows; the first if empty."""
+        return [] if self.fx is None else self.fx.gpus
+
+    def backend_key(self, half: Literal["f", "x"]) -> str:
+        """Name the key that says what the arithmetic of F or X runs on."""
+        if self.fx is not None:
+            return "fx.backend" if self.fx.backend is not None else "fengine.backend"
+        return f"{half}engine.backend"
+
+    @property
     def f_engines(self) -> int:
-        """Number of Ryle's F-engines; none if others' send packets."""
-        if self.fengine.packets is not None or self.catcher.packets is not None:
+        """Number of Ryle's F-engines; none if others' send packets, or F and X are one process."""
+        if not self.channelizes or self.fx is not None:
             return 0
         return -(-len(self.antennas) // self.fengine.antennas_per_engine)
 
@@ -429,8 +468,8 @@ class Observation(tables.Table):
 
     @property
     def statistics(self) -> Endpoint | None:
-        """Where F-engines send statistics of their inputs; None if F-engines or what writes the file are others'."""
-        if self.fengine.packets is not None or self.catcher.packets is not None or self.xengine.sends == "meerkat":
+        """Where F-engines send statistics of their inputs; None if there are none, or others write the file."""
+        if not self.channelizes or self.fx is not None or self.xengine.sends == "meerkat":
             return None
         from ryle.config.runs import free_port
 
@@ -446,13 +485,13 @@ class Observation(tables.Table):
 
         Parameters
         ----------
-        engine : "f", "x" or "catcher"
-            Which kind.
+        engine : "f", "x", "catcher" or "fx"
+            Which kind; F and X in one process receive as F-engines do.
         index : int
             Which of these.
         """
-        tables = {"f": self.fengine.receive, "x": self.xengine.receive, "catcher": self.catcher.receive}
-        own = tables[engine]
+        f, x, catcher = self.fengine.receive, self.xengine.receive, self.catcher.receive
+        own = {"f": f, "x": x, "catcher": catcher, "fx": f}[engine]
         keys: dict[str, Any] = {} if own is None else {name: getattr(own, name) for name in own.model_fields_set}
         found = self.network.receive.model_copy(update=keys)
         cores = [

@@ -94,9 +94,9 @@ def digitizer_header(o: Observation) -> int:
 
 def links(o: Observation) -> list[Link]:
     """Every kind of link, in the order of the signal path."""
-    antennas = len(o.f_engine_antennas(0))
-    if o.packets is not None or o.catcher.packets is not None:
+    if not o.channelizes:
         return _others_links(o)
+    antennas = len(o.f_engine_antennas(0))
     heaps = float(o.sample_rate / (o.step * o.heap_spectra))  # a second, of one antenna and substream
     digitized = float(o.sample_rate / o.digitizer.heap_samples)
     f_packet = o.spectra_heap_bytes // o.groups
@@ -109,6 +109,8 @@ def links(o: Observation) -> list[Link]:
         size = o.digitizer_heap_bytes
         return _link(o, name, count, size, size, streams * digitized, None, digitizer_header(o))
 
+    if o.fx is not None:
+        return [samples("digitizer stream", o.n_inputs, 1), samples("FX in", 1, o.n_inputs)]
     return [
         samples("digitizer stream", o.n_inputs, 1),
         samples("F-engine in", o.f_engines, antennas * o.pols),

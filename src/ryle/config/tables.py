@@ -367,6 +367,26 @@ class CatcherTable(Table):
     receive: ReceiveTable | None = Field(None, description="as network.receive, for the catcher")
 
 
+class FxTable(Table):
+    """``[fx]``: F and X in one process, in place of F-engines, X-engines and catcher; it receives as F-engines do."""
+
+    gpus: list[Annotated[int, Field(ge=0, le=1023)]] = Field(
+        default_factory=list,
+        description="number of the GPU that it runs on, of those that CUDA shows; the first of them if empty",
+        examples=["[0]"],
+    )
+    backend: Literal["cpu", "cuda"] | None = Field(
+        None, description="what the arithmetic of both halves runs on; as fengine.backend if absent"
+    )
+
+    @field_validator("gpus")
+    @classmethod
+    def _one(cls, value: list[int]) -> list[int]:
+        if len(value) > 1:
+            raise ValueError(f"several GPUs are planned; give one, such as gpus = [{value[0]}]")
+        return value
+
+
 class PhaseCentreTable(Table):
     """``[phase_centre]``: where delays are tracked to; without it data are not phase-tracked (unprojected)."""
 

@@ -23,7 +23,7 @@ from ryle.receive.windows import window_shape
 #: Batches of spectra that an F-engine has memory for: one that is sent, one that waits, one that is being made.
 BATCHES = 3
 #: What engines are called.
-NAMES: Mapping[Engine, str] = {"f": "F-engine", "x": "X-engine", "catcher": "catcher"}
+NAMES: Mapping[Engine, str] = {"f": "F-engine", "x": "X-engine", "catcher": "catcher", "fx": "FX"}
 _LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -34,7 +34,7 @@ class Memory:
 
     Attributes
     ----------
-    engine : "f", "x" or "catcher"
+    engine : "f", "x", "catcher" or "fx"
         Who holds it.
     name : str
         What is in it.
@@ -55,6 +55,8 @@ def plans(o: Observation) -> dict[Engine, Plan]:
     waits, timed = o.at_full_speed, not o.at_full_speed
     if o.catcher.packets is not None:
         return {"catcher": DumpMap(o).plan}
+    if o.fx is not None:
+        return {"fx": SampleMap(o, range(len(o.antennas)), waits=waits, timed=timed).plan}
     found: dict[Engine, Plan] = {}
     if o.f_engines:
         found["f"] = SampleMap(o, o.f_engine_antennas(0), waits=waits, timed=timed).plan
@@ -68,18 +70,14 @@ def plans(o: Observation) -> dict[Engine, Plan]:
 
 def memory(o: Observation) -> list[Memory]:
     """List the buffers of each engine on a CPU, as they are allocated; what is smaller than a MB or so is left out."""
-    counts: dict[Engine, int] = {"f": o.f_engines, "x": o.substreams, "catcher": 1}
     found = [
-        Memory(e, f"{NAMES[e]} receive ring, {p.chunks} blocks", Assembler.memory_bytes(p), counts[e])
+        Memory(e, f"{NAMES[e]} receive ring, {p.chunks} blocks", Assembler.memory_bytes(p), o.engines[e])
         for e, p in plans(o).items()
     ]
-    inputs = len(o.f_engine_antennas(0)) * o.pols if o.f_engines else 0
-    if inputs:
-        decoded = SampleMap(o, o.f_engine_antennas(0), waits=o.at_full_speed).decoded_bytes
-        if decoded:
-            found.append(Memory("f", "F-engine decoded samples", decoded, o.f_engines))
-        batch = inputs * o.fengine.channels * window_shape(o).batch * 2
-        found.append(Memory("f", f"F-engine spectra, {BATCHES} batches", BATCHES * batch, o.f_engines))
+    if o.fx is not None:
+        return found + _channelizing(o, "fx", range(len(o.antennas))) + _integrating(o)
+    if o.f_engines:
+        found += _channelizing(o, "f", o.f_engine_antennas(0))
     sums = visibility_heap_bytes(o)
     if o.catcher.packets is None:
         if not o.sends_rows:
@@ -91,6 +89,26 @@ def memory(o: Observation) -> list[Memory]:
     if o.statistics is not None:
         found.append(Memory("catcher", "catcher statistics ring", Assembler.memory_bytes(StatisticsMap(o).plan), 1))
     return found
+
+
+def _channelizing(o: Observation, engine: Engine, antennas: range) -> list[Memory]:
+    """List what some antennas' spectra take behind the receive ring; FX leaves them on its GPU."""
+    name, count = NAMES[engine], o.engines[engine]
+    decoded = SampleMap(o, antennas, waits=o.at_full_speed).decoded_bytes
+    batch = len(antennas) * o.pols * o.fengine.channels * window_shape(o).batch * 2
+    found = [Memory(engine, f"{name} decoded samples", decoded, count)] if decoded else []
+    if engine == "fx" and o.fengine.backend == "cuda":
+        return found
+    return [*found, Memory(engine, f"{name} spectra, {BATCHES} batches", BATCHES * batch, count)]
+
+
+def _integrating(o: Observation) -> list[Memory]:
+    """List what sums take where spectra are in one channel group, and go to the file without a network."""
+    sums = o.products * (o.fengine.channels * 16 + 4)
+    longer = (
+        [Memory("fx", "FX, one integration of the file", sums, 1)] if o.file_spectra > o.integration_spectra else []
+    )
+    return [Memory("fx", f"FX sums, {SUMS + 1} integrations", (SUMS + 1) * sums, 1), *longer]
 
 
 def latency(o: Observation) -> dict[Engine, float]:
@@ -143,7 +161,7 @@ def afford(o: Observation, engines: Mapping[Engine, int]) -> None:
 
 def cautions(o: Observation) -> Iterator[Problem]:
     """Warn of an observation whose engines do not all fit into this computer's memory: `ryle run` would refuse it."""
-    if (problem := _too_much(o, {"f": o.f_engines, "x": o.substreams, "catcher": 1})) is not None:
+    if (problem := _too_much(o, o.engines)) is not None:
         yield problem
 
 
@@ -155,10 +173,10 @@ def _too_much(o: Observation, engines: Mapping[Engine, int]) -> Problem | None:
     largest, size = max(buffers, key=lambda pair: pair[1])
     what = f"{show(total, 'B')} of memory for {_counted(engines)} here, and {show(free, 'B')} are available"
     most = f"the largest part is {largest.name}: {show(size, 'B')}"
+    spread = f"{'remove [fx] and ' if o.fx is not None else ''}spread the engines over more hosts"
     if "ring" in largest.name and largest.engine != "catcher":
-        remedy = f"asks for {what}; {most}. Lower it, or spread the engines over more hosts"
-        return Problem("network.skew", o.network.skew, remedy)
-    remedy = f"asks for {what}; {most}. Spread the engines over more hosts"
+        return Problem("network.skew", o.network.skew, f"asks for {what}; {most}. Lower it, or {spread}")
+    remedy = f"asks for {what}; {most}. {spread[0].upper()}{spread[1:]}"
     return Problem("fengine.channels", o.fengine.channels, remedy)
 
 

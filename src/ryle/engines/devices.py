@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from ryle.config.observation import Observation
 from ryle.config.units import show
+from ryle.engines.budget import BATCHES
 from ryle.gpu import GpuError, GpuUnavailable, open_gpu
 from ryle.problems import Problem
+from ryle.receive.windows import window_shape
 
 if TYPE_CHECKING:
     from ryle.gpu import Gpu
@@ -26,7 +28,7 @@ DEVICES = (
 
 
 def needs(o: Observation) -> str:
-    """Say which GPUs the F-engine of an observation runs on."""
+    """Say which GPUs an observation's channelizer runs on."""
     able = [names for arch, shared, names in DEVICES if _refusal(o, shared, arch) is None]
     suited = (
         "any from Ampere on" if len(able) == len(DEVICES) else "such as " + ", ".join(able) if able else "none known"
@@ -42,9 +44,9 @@ def here(o: Observation) -> tuple[str, str | None]:
     found : str
         Its name, or "none".
     problem : str or None
-        Why the F-engine of the observation cannot use it.
+        Why the observation's channelizer cannot use it.
     """
-    gpu, missing = _opened()
+    gpu, missing = _opened(*o.gpus)
     if gpu is None:
         return "none", missing
     return gpu.name, _refusal(o, gpu.shared_bytes, gpu.arch)
@@ -52,12 +54,15 @@ def here(o: Observation) -> tuple[str, str | None]:
 
 def gpu_cautions(o: Observation) -> Iterator[Problem]:
     """Warn of what this computer lacks; another may run the engines."""
-    if o.fengine.backend == "cuda" and (o.f_engines or o.simulate is not None):
+    if o.fengine.backend == "cuda" and (o.channelizes or o.simulate is not None):
         _, problem = here(o)
         if problem is not None:
-            remedy = f'F-engines will not start on this computer: {problem}; elsewhere they may; "cpu" runs anywhere'
-            yield Problem("fengine.backend", "cuda", remedy)
-    if o.xengine.backend == "cuda":
+            who, they = ("F-engines", "they") if o.fx is None else ("FX", "it")
+            remedy = f'{who} will not start on this computer: {problem}; elsewhere {they} may; "cpu" runs anywhere'
+            yield Problem(o.backend_key("f"), "cuda", remedy)
+    if o.fx is not None:
+        yield from _fx_memory(o)
+    elif o.xengine.backend == "cuda":
         gpu, missing = _opened()
         needed = x_engine_sums(o)
         if gpu is not None and needed > gpu.memory_bytes:
@@ -71,16 +76,38 @@ def gpu_cautions(o: Observation) -> Iterator[Problem]:
             yield Problem("xengine.backend", "cuda", remedy)
 
 
+def _fx_memory(o: Observation) -> Iterator[Problem]:
+    gpu = _opened(*o.gpus)[0] if o.fengine.backend == "cuda" else None
+    if gpu is not None and (needed := fx_bytes(o)) > gpu.memory_bytes:
+        remedy = (
+            f"makes FX take {show(needed, 'B')} of a GPU, and the {gpu.name} here has {show(gpu.memory_bytes, 'B')}: "
+            "lower fengine.batch or channels, or remove [fx] and spread engines over more GPUs"
+        )
+        yield Problem("fengine.channels", o.fengine.channels, remedy)
+
+
+def fx_bytes(o: Observation) -> int:
+    """Bytes that F and X in one process take of a GPU: samples, filtered spectra, spectra that wait, and sums."""
+    shape, size = window_shape(o), o.digitizer.heap_samples
+    low, high = shape.span(0)
+    window, batch = (high - low) // size + 3, shape.batch * shape.step // size
+    packets = max(2 * window + max(1, batch), window + 3 * (batch + 1) + max(1, batch))
+    payload = size * o.channelized_bits * (2 if o.digitizer.complex else 1) // 8
+    spectra = o.n_inputs * o.fengine.channels * shape.batch
+    return o.n_inputs * packets * (payload + 1) + spectra * (8 + 2 * BATCHES) + x_engine_sums(o)
+
+
 def x_engine_sums(o: Observation) -> int:
     """Bytes of the sums of an X-engine on a GPU: int32 of what is added, int64 with counts, these once more to read."""
-    visibilities, counts = o.substream_channels * o.products, o.groups * o.products
+    groups = o.groups if o.fx is None else 1
+    visibilities, counts = o.substream_channels * o.products, groups * o.products
     return visibilities * 2 * 4 + 2 * (visibilities * 2 * 8 + counts * 4)
 
 
 @cache
-def _opened() -> tuple[Gpu | None, str | None]:
+def _opened(*numbers: int) -> tuple[Gpu | None, str | None]:
     try:
-        return open_gpu(), None
+        return open_gpu(*numbers), None
     except (GpuUnavailable, GpuError) as error:
         return None, str(error)
 

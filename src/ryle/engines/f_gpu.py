@@ -119,6 +119,11 @@ class Channelize(EachBlock):
         self._compute.synchronize()
         self.out.unused(room)
 
+    @property
+    def totals(self) -> InputTotals:
+        """What is counted."""
+        return self._totals
+
     def use(self, block: Block) -> None:
         """Enqueue what has been planned."""
         self._settle()

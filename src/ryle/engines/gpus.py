@@ -24,7 +24,7 @@ def gpu_for(observation: Observation, engine: Literal["f", "x"]) -> Gpu | None:
         If there is none that can be used; says why.
     """
     backend = (observation.fengine if engine == "f" else observation.xengine).backend
-    return open_gpu() if backend == "cuda" else None
+    return open_gpu(*observation.gpus) if backend == "cuda" else None
 
 
 def locked(gpu: Gpu | None) -> Memory | None:

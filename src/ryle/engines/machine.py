@@ -13,7 +13,7 @@ from ryle.engines.budget import NAMES
 from ryle.problems import listed
 from ryle.receive.sockets import granted_buffer
 
-_TABLES: dict[Engine, str] = {"f": "fengine", "x": "xengine", "catcher": "catcher"}
+_TABLES: dict[Engine, str] = {"f": "fengine", "x": "xengine", "catcher": "catcher", "fx": "fengine"}
 
 
 @dataclass(frozen=True)
@@ -46,21 +46,17 @@ _WAYS = {"udp": "sockets", "packet_ring": "a packet ring", "dpdk": "DPDK"}
 def machine_cautions(o: Observation) -> Iterator[Problem]:
     """Warn of what a receiving thread, or this computer's kernel and processor, cannot do."""
     if not o.at_full_speed:
-        for engine in _engines(o):
+        for engine in o.engines:
             yield from _thread(o, engine)
         yield from _buffers(o)
     yield from _cores(o)
 
 
-def _engines(o: Observation) -> list[Engine]:
-    there: dict[Engine, bool] = {"f": o.f_engines > 0, "x": o.catcher.packets is None, "catcher": True}
-    return [engine for engine, has in there.items() if has]
-
-
 def _key(o: Observation, engine: Engine, name: str) -> str:
     """Name the key that says how an engine receives."""
-    own = {"f": o.fengine.receive, "x": o.xengine.receive, "catcher": o.catcher.receive}[engine]
-    return f"{'network' if own is None or name not in own.model_fields_set else _TABLES[engine]}.receive.{name}"
+    table = _TABLES[engine]
+    own = getattr(o, table).receive
+    return f"{'network' if own is None or name not in own.model_fields_set else table}.receive.{name}"
 
 
 def _thread(o: Observation, engine: Engine) -> Iterator[Problem]:
@@ -83,7 +79,7 @@ def _thread(o: Observation, engine: Engine) -> Iterator[Problem]:
 
 
 def _buffers(o: Observation) -> Iterator[Problem]:
-    asked = [o.receive(engine).buffer or 0 for engine in _engines(o) if o.receive(engine).by == "udp"]
+    asked = [o.receive(engine).buffer or 0 for engine in o.engines if o.receive(engine).by == "udp"]
     if asked and (granted := granted_buffer(max(asked))) < max(asked):
         text = (
             f"is more than this computer's kernel grants, {show(granted, 'B')}: packets are lost when a thread has to "
@@ -95,16 +91,14 @@ def _buffers(o: Observation) -> Iterator[Problem]:
 def _cores(o: Observation) -> Iterator[Problem]:
     here = os.cpu_count() or 1
     said: set[str] = set()
-    for engine in _engines(o):
+    for engine, count in o.engines.items():
         key = _key(o, engine, "cores")
-        cores = sorted(
-            {c for i in range({"f": o.f_engines, "x": o.substreams}.get(engine, 1)) for c in o.receive(engine, i).cores}
-        )
+        cores = sorted({c for i in range(count) for c in o.receive(engine, i).cores})
         if (beyond := [c for c in cores if c >= here]) and key not in said:
             said.add(key)
             yield Problem(key, listed(map(str, beyond)), f"this computer has cores 0 to {here - 1}")
     for name, table, runs in (
-        ("fengine", o.fengine, o.f_engines > 0),
+        ("fengine", o.fengine, o.channelizes),
         ("xengine", o.xengine, o.catcher.packets is None),
     ):
         if runs and table.backend == "cpu" and table.threads > here:

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.live import Live
 
 from ryle.config import FOREIGN_X_HEAPS, Observation
-from ryle.config.observation import Engine
 from ryle.engines.budget import afford
 from ryle.engines.supervisor import STAGES, Child, RunError, Supervisor
 from ryle.gpu import GpuUnavailable, gpu_problem
@@ -92,11 +91,8 @@ def run_processes(
         If engines are to run on a GPU and there is none; nothing has been started.
     """
     console = console or Console(stderr=True)
-    on_gpu = [key for key in ("fengine", "xengine") if getattr(observation, key).backend == "cuda"]
-    if on_gpu and (problem := gpu_problem()):
-        raise GpuUnavailable(f"{on_gpu[0]}.backend is cuda, but {problem}")  # once, not by every engine
-    engines: dict[Engine, int] = {"f": observation.f_engines, "x": observation.substreams, "catcher": 1}
-    afford(observation if simulate else observation.live, engines)
+    _want_gpu(observation)
+    afford(observation if simulate else observation.live, observation.engines)
     file = output_file(observation, output, overwrite=overwrite)
     meerkat = observation.xengine.sends == "meerkat" and observation.catcher.packets is None
     if not meerkat and (note := kept_note(observation, file)):
@@ -111,9 +107,11 @@ def run_processes(
     again = [*kind, "--overwrite"] if overwrite else kind
     for i in range(observation.f_engines):
         commands.append(("f", i, ["engine", "f", source, "--index", str(i), *kind, "--supervised"]))
-    for i in range(observation.substreams if observation.catcher.packets is None else 0):
+    for i in range(observation.engines.get("x", 0)):
         commands.append(("x", i, ["engine", "x", source, "--index", str(i), *kind, "--supervised"]))
-    if meerkat:
+    if observation.fx is not None:
+        commands.append(("fx", 0, ["engine", "fx", source, "--into", str(file), *again, "--supervised"]))
+    elif meerkat:
         to = observation.network.visibilities
         console.print(f"[yellow]{FOREIGN_X_HEAPS}, at {to}[/]", highlight=False, soft_wrap=True)
     else:
@@ -171,6 +169,14 @@ def run_processes(
             text = f"[yellow]stopped after {table.so_far(list(result.statuses.items()))}: {kept}[/]"
         console.print(text, highlight=False, soft_wrap=True)
     return result
+
+
+def _want_gpu(o: Observation) -> None:
+    """Say once, and not by every engine, that there is no GPU for those that are to run on one."""
+    halves = {o.backend_key("f"): o.fengine.backend, o.backend_key("x"): o.xengine.backend}
+    on_gpu = [key for key, backend in halves.items() if backend == "cuda"]
+    if on_gpu and (problem := gpu_problem(*o.gpus)):
+        raise GpuUnavailable(f"{on_gpu[0]} is cuda, but {problem}")
 
 
 def _began(event: dict[str, Any]) -> str:

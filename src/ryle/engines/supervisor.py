@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: Stages in the order of the signal path.
-STAGES = ("simulate", "f", "x", "catcher")
+#: Stages in the order of the signal path; "fx" stands for the three behind it.
+STAGES = ("simulate", "fx", "f", "x", "catcher")
 _QUIET = 1.0  # seconds without a packet after which a stage that nobody feeds any more is drained
 _PATIENCE = 120.0  # seconds that a process may take to get ready, or to drain
 _SILENCE = 120.0  # seconds that it may say nothing while it runs
@@ -56,7 +56,9 @@ class Child:
     @property
     def label(self) -> str:
         """The same, short, for tables."""
-        return self.role if self.role in ("simulate", "catcher") else f"{self.role.upper()} {self.index}"
+        return {"simulate": "simulate", "catcher": "catcher", "fx": "FX"}.get(
+            self.role, f"{self.role.upper()} {self.index}"
+        )
 
     @property
     def exit_code(self) -> int | None:

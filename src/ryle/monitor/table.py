@@ -26,6 +26,8 @@ _STATES = {
 LOSSES = ("missing", "late", "duplicate", "malformed", "foreign")
 
 
+#: Processes whose position is that of the file.
+_WRITERS = ("catcher", "FX")
 _SHORT = {"missing": "lost", "late": "late", "duplicate": "dup", "malformed": "bad", "foreign": "alien"}
 
 
@@ -110,7 +112,7 @@ class RunTable:
         return f"{self._position(rows):.2f}" + (f" of {self._duration:.2f} s" if self._duration else " s")
 
     def _position(self, rows: list[tuple[str, dict[str, Any]]]) -> float:
-        position = float(next((s["position"] for n, s in rows if n == "catcher" and "position" in s), 0.0))
+        position = float(next((s["position"] for n, s in rows if n in _WRITERS and "position" in s), 0.0))
         return min(position, self._duration or position)
 
     def _rate(self, name: str, key: str, when: float, count: float) -> float:

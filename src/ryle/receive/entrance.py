@@ -188,7 +188,7 @@ class MappedEntrance(Entrance, Generic[T]):
     ----------
     observation : Observation
         Says how engines receive.
-    engine : "f", "x" or "catcher"
+    engine : "f", "x", "catcher" or "fx"
         What kind of engine it is.
     map : Map
         Which packets, and where they go.

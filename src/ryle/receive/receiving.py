@@ -33,7 +33,7 @@ def make_source(
     ----------
     observation : Observation
         Says how engines of this kind receive.
-    engine : "f", "x" or "catcher"
+    engine : "f", "x", "catcher" or "fx"
         Which kind.
     sink : Assembler or Discard
         What to feed.

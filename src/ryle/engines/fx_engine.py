@@ -1,0 +1,113 @@
+"""F and X in one process, live: packets of samples of all antennas in, a file of the whole band out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from ryle.config import Observation
+from ryle.engines import f_gpu
+from ryle.engines.f import Channelize
+from ryle.engines.fx import fx_steps
+from ryle.engines.gpus import gpu_for, locked
+from ryle.engines.output import open_output, tell_written
+from ryle.engines.serving import entrance_metrics, serve_engine
+from ryle.engines.write_file import WriteFile
+from ryle.engines.x import Correlate, XEngine
+from ryle.monitor.status import StatusReporter
+from ryle.products.uvh5 import UVH5Writer
+from ryle.receive.entrance import MappedEntrance
+from ryle.receive.samples import SampleMap
+from ryle.stream.engine import Engine, Inlet
+from ryle.stream.metrics import Registry
+from ryle.stream.step import Step
+
+
+def fx_engine(observation: Observation, open_file: Callable[[], UVH5Writer]) -> tuple[Engine, WriteFile]:
+    """Make F and X of all antennas: receive, channelize, correlate, write.
+
+    Parameters
+    ----------
+    observation : Observation
+        What is observed.
+    open_file : callable
+        Opens the file, when there is something to write.
+
+    Returns
+    -------
+    engine : Engine
+        Not yet started.
+    write : WriteFile
+        Its last step.
+
+    Raises
+    ------
+    GpuUnavailable
+        If it is to run on a GPU that there is not; no socket has been opened.
+    OSError
+        If it cannot receive.
+    """
+    o, antennas = observation, range(len(observation.antennas))
+    memory = locked(gpu_for(o, "f"))
+    samples = SampleMap(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed)
+    entrance = MappedEntrance(o, "fx", samples, o.digitizer_endpoints(antennas), name="digitizer", memory=memory)
+    steps = fx_steps(o, entrance.reader(), samples, open_file, joins=o.simulate is None)
+    write = steps[-1]
+    assert isinstance(write, WriteFile)
+    return Engine([entrance], steps, _metrics(o, entrance, steps, write)), write
+
+
+def _metrics(o: Observation, entrance: Inlet, steps: Sequence[Step], write: WriteFile) -> Registry:
+    """Say of each step what its engine would; how far it is, is how far the file goes."""
+    m = entrance_metrics(entrance, o.digitizer_heap_bytes, "packets of samples")
+    seconds, beginning = o.step / float(o.sample_rate), write.beginning
+    m.gauge("position", "s", "signal up to which the file goes", lambda: write.position * seconds)
+    m.counter("integrations", "integrations", "integrations in the file", lambda: write.integrations)
+    if beginning is not None:
+        m.counter("left_out", "integrations", "before the first of the file", lambda: beginning.left_out)
+    for step in steps:
+        match step:
+            case Channelize():
+                step.f.measure(m)
+            case f_gpu.Channelize():
+                step.totals.measure(m)
+            case Correlate():
+                _of_sums(m, step.x)
+    return m
+
+
+def _of_sums(m: Registry, x: XEngine) -> None:
+    m.counter("late_blocks", "blocks", "blocks of integrations that were given already", lambda: x.late_blocks)
+    m.counter("early_blocks", "blocks", "blocks before the first whole integration", lambda: x.early_blocks)
+
+
+def serve(
+    observation: Observation,
+    output: Path | None,
+    supervised: bool,
+    *,
+    file: Path | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Be F and X: receive samples of all antennas, write one file, until told to drain.
+
+    Parameters
+    ----------
+    observation : Observation
+        What is observed.
+    output : Path, optional
+        Directory to write to, instead of the observation's.
+    supervised : bool
+        Whether standard input is a supervisor's pipe.
+    file : Path, optional
+        File to write, which a supervisor has chosen; else the first that no earlier run has left.
+    overwrite : bool
+        Replace what an earlier run has left.
+    """
+    identity = {"role": "fx", "index": 0}
+    engine, write = fx_engine(observation, lambda: open_output(observation, output, file, overwrite=overwrite))
+    reporter = StatusReporter(identity, engine.metrics)
+    write.written = partial(tell_written, reporter, write.beginning)
+    write.open()
+    serve_engine(engine, identity, supervised, reporter)
