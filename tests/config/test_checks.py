@@ -268,6 +268,7 @@ def test_one_process_has_one_backend():
         assert o.fengine.backend == o.xengine.backend == backend
         assert o.backend_key("f") == o.backend_key("x") == key
         assert o.engines == {"fx": 1} and o.f_engines == 0 and o.statistics is None
+        assert o.receive("fx") == o.receive("f")
         assert changed(o, fengine={"gain": 2.0}, xengine={"integration": "0.5 s"}).engines == {"fx": 1}
 
 
