@@ -54,7 +54,7 @@ def case(observe):
     gap = 512 * int(random.integers(0, 40))
     pieces = [
         SampleChunk(
-            512 * int(a) + gap * (a >= edges[2]) + (1 << 20) * (a >= edges[4]),
+            int(512 * a + gap * (a >= edges[2]) + (1 << 20) * (a >= edges[4])),
             made.data[:, a:b].copy(),
             present[:, a:b].copy(),
             512,

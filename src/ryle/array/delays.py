@@ -220,13 +220,22 @@ def _evaluate_together(models: Sequence[DelayModel], counts: NDArray[np.int64]) 
     rates = {m.sample_rate for each in reach for m in each}
     if len(rates) > 1:
         return None
-    delay, phase = np.zeros((len(models), *counts.shape)), np.zeros((len(models), *counts.shape))
     index = np.searchsorted(np.array(starts, np.int64), counts, side="right") - 1
-    for i, start in enumerate(starts):
-        here = slice(None) if (index == i).all() else index == i
-        samples = (counts[here] - np.int64(start)).astype(np.float64)
-        d, rate, p, phase_rate = numbers[:, i, :].T[:, :, np.newaxis]
-        delay[:, here] = d + rate * samples
-        phase[:, here] = p + phase_rate * (samples / next(iter(rates)))
+    rate = next(iter(rates))
+    if (index == index[0]).all() and index[0] >= 0:  # nearly always; few passes over the arrays
+        samples = (counts - np.int64(starts[index[0]])).astype(np.float64)
+        d, slope, p, phase_slope = numbers[:, index[0], :].T[:, :, np.newaxis]
+        delay, phase = slope * samples, phase_slope * (samples / rate)
+        delay += d
+        phase += p
+    else:
+        delay, phase = np.zeros((len(models), *counts.shape)), np.zeros((len(models), *counts.shape))
+        for i, start in enumerate(starts):
+            here = index == i
+            samples = (counts[here] - np.int64(start)).astype(np.float64)
+            d, slope, p, phase_slope = numbers[:, i, :].T[:, :, np.newaxis]
+            delay[:, here] = d + slope * samples
+            phase[:, here] = p + phase_slope * (samples / rate)
     coarse = np.rint(delay)
-    return Delays(coarse.astype(np.int64), delay - coarse, phase)
+    delay -= coarse
+    return Delays(coarse.astype(np.int64), delay, phase)

@@ -26,7 +26,7 @@ _RECORDS = dict(zip(NUMBERS, ("adc_samples", "adc_power", "spectra_values", "spe
 
 
 #: Inputs of a chunk whose ADC values are counted.
-_AT_ONCE = 16
+_AT_ONCE = 4
 
 
 class AdcHistogram:
