@@ -140,7 +140,7 @@ void Assembler::read(const Arrival& packet, std::uint64_t* values, Parsed& out, 
     }
 }
 
-void Assembler::take(std::span<const Arrival> packets) {
+void Assembler::take_all(std::span<const Arrival> packets, Turns* turns, std::uint64_t number) {
     std::array<std::uint64_t, 1024> values;
     std::array<std::uint64_t, kBatch * kMostNotes> notes;
     std::array<Parsed, kBatch> parsed;
@@ -151,12 +151,15 @@ void Assembler::take(std::span<const Arrival> packets) {
             if (i + 4 < batch.size()) __builtin_prefetch(batch[i + 4].data);
             read(batch[i], values.data(), parsed[i], notes.data() + i * plan_.notes.size());
         }
+        if (turns != nullptr && at == 0 && !turns->wait(number)) return;
+        const bool last = at + batch.size() == packets.size();
         for (std::size_t done = 0; done < batch.size();) {
             {
                 const std::lock_guard lock(mutex_);
                 done +=
                     locate(batch.subspan(done), parsed.data() + done, notes.data() + done * plan_.notes.size(), found);
             }
+            if (turns != nullptr && last && done == batch.size()) turns->pass();  // copies are made side by side
             if (!plan_.pointers) copy_all(found);
             if (found.refused != 0 && give_back_ != nullptr)
                 give_back_(give_back_context_, found.unused.data(), found.refused);

@@ -77,7 +77,10 @@ class Assembler : public Sink {
     static std::size_t memory_bytes(const Plan& plan);
 
     void on_give_back(GiveBack function, void* context);
-    void take(std::span<const Arrival> packets) override;
+    void take(std::span<const Arrival> packets) override { take_all(packets, nullptr, 0); }
+    void take_in_turn(std::span<const Arrival> packets, Turns& turns, std::uint64_t number) override {
+        take_all(packets, &turns, number);
+    }
     void idle(std::int64_t now) override;
     const Senders* senders() const override {
         return plan_.one_sender || !plan_.senders.allowed.empty() ? &plan_.senders : nullptr;
@@ -263,6 +266,7 @@ class Assembler : public Sink {
     Chunk*& slot(std::int64_t chunk);
 
     void copy_all(Batch& batch);
+    void take_all(std::span<const Arrival> packets, Turns* turns, std::uint64_t number);
     void wait_for_memory(std::int64_t chunk);
     void copy(const Copy& copy, const std::uint8_t* next) const;
     void zero(Chunk& chunk) const;

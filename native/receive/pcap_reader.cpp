@@ -18,7 +18,8 @@
 namespace ryle {
 namespace {
 
-constexpr std::size_t kAhead = std::size_t{4} << 20;    // bytes whose pages are mapped in one go
+constexpr std::size_t kPiece = std::size_t{2} << 20;    // bytes whose pages are mapped in one go,
+constexpr std::size_t kAhead = std::size_t{16} << 20;   // so far ahead
 constexpr std::size_t kBehind = std::size_t{16} << 20;  // after which pages are let go
 constexpr std::size_t kNone = ~std::size_t{0};
 enum Link : std::uint32_t { kNull = 0, kEthernet = 1, kLoop = 108, kSll = 113, kSll2 = 276 };
@@ -107,11 +108,7 @@ std::uint16_t PcapReader::half(std::size_t at) const {
 bool PcapReader::next(PcapDatagram& out) {
     Record record;
     while (next_generation_ ? next_pcapng(record) : next_pcap(record)) {
-        if (at_ > ready_) {  // a fault a page costs more than the copy of it
-            ready_ = std::min(bytes_, at_ + kAhead);
-            const std::size_t from = at_ / 4096 * 4096;
-            if (ready_ > from) madvise(const_cast<std::uint8_t*>(file_) + from, ready_ - from, MADV_POPULATE_READ);
-        }
+        read_.store(at_, std::memory_order_relaxed);
         count(counts_.records);
         counts_.bytes.store(static_cast<std::int64_t>(at_), std::memory_order_relaxed);
         if (dissect(record, out)) return true;
@@ -120,11 +117,19 @@ bool PcapReader::next(PcapDatagram& out) {
     return false;
 }
 
-void PcapReader::release() {
-    const std::size_t page = at_ / 4096 * 4096;
-    if (page < freed_ + kBehind) return;
-    madvise(const_cast<std::uint8_t*>(file_) + freed_, page - freed_, MADV_DONTNEED);
-    freed_ = page;
+void PcapReader::map_ahead() {
+    std::size_t ready = ready_.load(std::memory_order_relaxed);
+    if (ready >= bytes_ || ready > read_.load(std::memory_order_relaxed) + kAhead) return;
+    const std::size_t size = std::min(kPiece, bytes_ - ready);
+    if (!ready_.compare_exchange_strong(ready, ready + size, std::memory_order_relaxed)) return;  // another does
+    madvise(const_cast<std::uint8_t*>(file_) + ready, size, MADV_POPULATE_READ);
+}
+
+void PcapReader::release(std::size_t at) {
+    const std::size_t page = at / 4096 * 4096;
+    std::size_t freed = freed_.load(std::memory_order_relaxed);
+    if (page < freed + kBehind || !freed_.compare_exchange_strong(freed, page, std::memory_order_relaxed)) return;
+    madvise(const_cast<std::uint8_t*>(file_) + freed, page - freed, MADV_DONTNEED);
 }
 
 bool PcapReader::next_pcap(Record& out) {

@@ -37,8 +37,14 @@ class PcapReader {
 
     // The next datagram, whose bytes are valid until release(); false at the end of the file.
     bool next(PcapDatagram& out);
-    // Nothing that was given is needed any more.
-    void release();
+    // How far the file was read.
+    std::size_t at() const { return at_; }
+    // Nothing that was given before the file was read so far is needed any more: pages are let go now and then. From
+    // any thread; whoever still reads such a page gets it again.
+    void release(std::size_t at);
+    // Map the pages of the piece behind what is mapped, if it is time: a fault a page costs more than the copy of it.
+    // Beside next() and itself, from any thread.
+    void map_ahead();
 
   private:
     struct Interface {
@@ -62,7 +68,8 @@ class PcapReader {
 
     PcapCounts& counts_;
     const std::uint8_t* file_ = nullptr;
-    std::size_t bytes_ = 0, at_ = 0, freed_ = 0, ready_ = 0;
+    std::size_t bytes_ = 0, at_ = 0;
+    std::atomic<std::size_t> read_{0}, ready_{0}, freed_{0};  // how far; pages are mapped, and let go, up to there
     bool big_ = false, next_generation_ = false;
     std::vector<Interface> interfaces_;
 };

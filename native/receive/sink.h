@@ -10,6 +10,7 @@
 #include <span>
 
 #include "senders.h"
+#include "turns.h"
 
 namespace ryle {
 
@@ -37,6 +38,12 @@ class Sink {
     // Take packets, from any thread. When it returns the packets may be overwritten; in pointer mode, once their
     // buffers have been given back.
     virtual void take(std::span<const Arrival> packets) = 0;
+    // The same when it is a number's turn; what does not depend on order is done before it and after it, beside others.
+    virtual void take_in_turn(std::span<const Arrival> packets, Turns& turns, std::uint64_t number) {
+        if (!turns.wait(number)) return;
+        take(packets);
+        turns.pass();
+    }
     // By what packets' senders are told, if they are looked at; sources need not find out who they are else.
     virtual const Senders* senders() const { return nullptr; }
     // The calling thread found nothing to receive for a while; `now`: by the clock that gives packets their times.

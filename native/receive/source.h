@@ -44,15 +44,24 @@ class Worker {
   protected:
     bool stopping() const { return stop_.load(std::memory_order_relaxed); }
     void hand_over(Sink& sink, std::span<const Arrival> packets) {
+        sink.take(packets);
+        count(packets);
+    }
+    // The same in turn with other threads.
+    void hand_over(Sink& sink, std::span<const Arrival> packets, Turns& turns, std::uint64_t number) {
+        sink.take_in_turn(packets, turns, number);
+        count(packets);
+    }
+
+  private:
+    void count(std::span<const Arrival> packets) {
         std::int64_t bytes = 0;
         for (const Arrival& packet : packets) bytes += packet.size;
-        sink.take(packets);
         add(packets_, static_cast<std::int64_t>(packets.size()));
         add(bytes_, bytes);
         add(calls_, 1);
     }
 
-  private:
     friend class Source;
     static void add(std::atomic<std::int64_t>& counter, std::int64_t n) {  // one writer
         counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);

@@ -56,9 +56,9 @@ struct PcapOptions {
     std::vector<PcapEnd> ends;
     double speed = 0;        // 1: at the pace of the times recorded; 0: as fast as it goes
     std::int64_t loops = 1;  // through the file; -1: until stopped
+    int threads = 1;         // which hand datagrams over in the order of the file; one if they have a pace
 };
 // `counts` are those of the present pass. Throws if the file cannot be read.
-std::unique_ptr<Worker> pcap_worker(std::string name, PcapOptions options, std::shared_ptr<PcapCounts> counts,
-                                    Sink& sink);
+std::vector<std::unique_ptr<Worker>> pcap_workers(PcapOptions options, std::shared_ptr<PcapCounts> counts, Sink& sink);
 
 }  // namespace ryle

@@ -58,16 +58,15 @@ Source* synthetic_source(Sink& sink, const LayoutTuple& layout, const std::vecto
 
 Source* pcap_source(Sink& sink, const std::string& path,
                     const std::optional<std::vector<std::tuple<nb::bytes, std::uint16_t>>>& ends, double speed,
-                    std::int64_t loops, const std::shared_ptr<PcapCounts>& counts, const std::vector<int>& cores) {
-    PcapOptions options{path, !ends, {}, speed, loops};
+                    std::int64_t loops, int threads, const std::shared_ptr<PcapCounts>& counts,
+                    const std::vector<int>& cores) {
+    PcapOptions options{path, !ends, {}, speed, loops, threads};
     if (ends)
         for (const auto& [address, port] : *ends) {
             const auto* data = static_cast<const std::uint8_t*>(address.data());
             options.ends.push_back({{data, data + address.size()}, port});
         }
-    std::vector<std::unique_ptr<Worker>> workers;
-    workers.push_back(pcap_worker("pcap", std::move(options), counts, sink));
-    return new Source(std::move(workers), cores);
+    return new Source(pcap_workers(std::move(options), counts, sink), cores);
 }
 
 nb::dict counts_of(const PcapCounts& counts) {
@@ -137,8 +136,8 @@ void bind_sources(nb::module_& m) {
         .def(nb::init<>())
         .def_prop_ro("account", &counts_of)
         .def_prop_ro("bytes", [](const PcapCounts& c) { return c.bytes.load(std::memory_order_relaxed); });
-    m.def("pcap_source", &pcap_source, "sink"_a, "path"_a, "ends"_a.none(), "speed"_a, "loops"_a, "counts"_a, "cores"_a,
-          nb::keep_alive<0, 1>());
+    m.def("pcap_source", &pcap_source, "sink"_a, "path"_a, "ends"_a.none(), "speed"_a, "loops"_a, "threads"_a,
+          "counts"_a, "cores"_a, nb::keep_alive<0, 1>());
     m.def("synthetic_source", &synthetic_source, "sink"_a, "layout"_a, "heads"_a, "first"_a, "step"_a, "packets"_a,
           "rate"_a, "cores"_a, nb::keep_alive<0, 1>());
 }

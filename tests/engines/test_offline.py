@@ -460,7 +460,7 @@ def test_interrupt_leaves_what_came_before(simulated, tmp_path, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         return append(self, integration)
 
-    slowly = lambda sink, path: PcapSource(sink, path, speed=0.25)  # noqa: E731 - else all is read before it is heard
+    slowly = lambda sink, path, **_: PcapSource(sink, path, speed=0.25)  # noqa: E731 - else all is read before it is heard
     monkeypatch.setattr("ryle.engines.offline_packets.PcapSource", slowly)
     monkeypatch.setattr(UVH5Writer, "append", interrupted)
     monkeypatch.setattr("ryle.config.observation._LEAST_SAMPLES", 1 << 12)  # a whole recording would be one block

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -224,6 +225,47 @@ def test_captures_are_replayed(data, tmp_path, speed):
     check(assembler, data)
     assert source.account.datagrams == 200
     assert took > 0.39 or not speed  # 39 x 40 ms, four times as fast
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_that_share_a_capture_decide_as_one_does(tmp_path, threads):
+    """Losses, duplicates, late packets, a jump of the clock: the same bytes and the same account, whoever copies."""
+    rng = fresh.rng()
+    order = np.repeat(np.arange(700), 4)
+    order = order[np.argsort(order + rng.normal(0, rng.choice([0.2, 3.0, 30.0], order.size), order.size))]
+    order = order[rng.random(order.size) > 0.03]
+    order = np.insert(order, rng.integers(0, order.size, 40), rng.choice(order, 40))
+    path = tmp_path / "capture.pcap"
+    with PcapWriter(path) as writer:
+        for i, number in enumerate(order.tolist()):
+            fid = int(rng.integers(0, 5))  # the last is nobody's
+            writer.write(10**18 + 50_000 * i, paper(number + 9000 * (i > 1500), fid, rng.bytes(8192)), "10.0.0.1", 8511)
+
+    def run(count):
+        assembler = Assembler(plan(waits=True, rate=2e4, silence=1.0, skew=40, chunks=240))
+        source = PcapSource(assembler, path, threads=count)
+        source.start()
+        found = []
+
+        def finish():
+            assert source.join(60)
+            assembler.finish()
+
+        ending = threading.Thread(target=finish)
+        ending.start()
+        for chunk in assembler:
+            found.append((chunk.number, chunk.epoch, chunk.present.copy(), chunk.data[chunk.present == 1].copy()))
+        ending.join()
+        counts = assembler.counts()
+        return found, replace(counts, first_loss=0.0, open=0, ready=0, taken=0, free=0), source.account
+
+    wanted, got = run(1), run(threads)
+    assert wanted[1].resyncs and wanted[1].duplicate and wanted[1].late and wanted[1].missing and wanted[1].foreign
+    assert got[1:] == wanted[1:] and len(got[0]) == len(wanted[0])
+    for a, b in zip(got[0], wanted[0], strict=True):
+        assert a[:2] == b[:2]
+        np.testing.assert_array_equal(a[2], b[2])
+        np.testing.assert_array_equal(a[3], b[3])
 
 
 def test_a_replay_stops_at_once(tmp_path, steady):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from ryle.config import ConfigError, Observation, Problem, show
 from ryle.engines.fx import fx_steps
+from ryle.engines.gpus import gpu_for, locked
 from ryle.engines.run import RunResult
 from ryle.engines.watching import tell_account, tell_end, watched
 from ryle.engines.write_file import WriteFile
@@ -29,6 +31,8 @@ from ryle.stream.step import Step
 from ryle.wire.description import Format
 from ryle.wire.packets import Parser
 
+#: Threads that copy datagrams of a capture: more are not faster than memory.
+_READERS = 8
 _LOOK = 2000  # datagrams that are looked at to say what a capture holds instead
 
 
@@ -67,7 +71,7 @@ def correlate_packets(
     sources: list[PcapSource] = []
 
     def source(sink: Assembler) -> PcapSource:
-        sources.append(PcapSource(sink, file))
+        sources.append(PcapSource(sink, file, threads=min(_READERS, len(os.sched_getaffinity(0)))))
         return sources[-1]
 
     def open_file() -> UVH5Writer:
@@ -83,12 +87,14 @@ def correlate_packets(
         steps = [WriteFile(entrance.reader(), dumps.given, open_file, o.file_spectra)]
     elif o.packets is not None:
         packets = packet_map(o, range(o.substreams), waits=True)
-        entrance = MappedEntrance(o, "x", packets, [], source=source, name="capture")
+        memory = locked(gpu_for(o, "x"))
+        entrance = MappedEntrance(o, "x", packets, [], source=source, name="capture", memory=memory)
         format, fields = o.packets.format, str(o.fengine.packets)
         steps = x_steps(o, entrance.reader(), packets.given, open_file, joins=live)
     else:
         samples = SampleMap(o, range(len(o.antennas)), waits=True)
-        entrance = MappedEntrance(o, "f", samples, [], source=source, name="capture")
+        memory = locked(gpu_for(o, "f"))
+        entrance = MappedEntrance(o, "f", samples, [], source=source, name="capture", memory=memory)
         format, fields = samples.format, o.digitizer.packets
         steps = fx_steps(o, entrance.reader(), samples, open_file, joins=live)
     read, write = sources[0], steps[-1]

@@ -255,7 +255,8 @@ def x_steps(
     With `joins` the file begins as that of a correlator that joined an array which was already sending.
     """
     o = observation
-    x = XEngine(o, 0, o.fengine.channels, o.groups * o.substreams, whole_first=joins)
+    gpu = gpu_for(o, "x")
+    x = XEngine(o, 0, o.fengine.channels, o.groups * o.substreams, whole_first=joins, gpu=gpu)
     sums = Ring("integrations", lambda: Block(_touched(x.room())), SUMS)
     return [
         Correlate(source, x, chunk, sums),

@@ -139,6 +139,7 @@ def pcap_source(
     ends: list[tuple[bytes, int]] | None,
     speed: float,
     loops: int,
+    threads: int,
     counts: PcapCounts,
     cores: list[int],
 ) -> Source: ...

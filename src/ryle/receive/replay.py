@@ -13,7 +13,7 @@ from ryle.receive.sources import NativeSource, Sink
 
 
 class PcapSource(NativeSource):
-    """Feed the datagrams of a capture, in the order of the file and with its times of arrival, from a native thread.
+    """Feed the datagrams of a capture, in the order of the file and with its times of arrival, from native threads.
 
     What `ryle.receive.pcap.PcapFile` reads is read, by the same rules. Nothing is dropped: a sink that waits holds it
     up.
@@ -30,8 +30,10 @@ class PcapSource(NativeSource):
         1 as recorded, 2 twice as fast, 0 as fast as it goes.
     loops : int, optional
         Times to go through the file; forever if None. Timestamps start again each time.
+    threads : int
+        Threads that hand them over and copy them, if there is no pace.
     cores : sequence of int
-        Core that the thread runs on.
+        Cores that they run on.
 
     Raises
     ------
@@ -47,6 +49,7 @@ class PcapSource(NativeSource):
         *,
         speed: float = 0.0,
         loops: int | None = 1,
+        threads: int = 1,
         cores: Sequence[int] = (),
     ) -> None:
         if speed < 0 or (loops is not None and loops < 1):
@@ -54,8 +57,9 @@ class PcapSource(NativeSource):
         self.bytes_total = PcapFile(path).bytes_total  # which says what is wrong with a file
         ends = None if endpoints is None else [(ipaddress.ip_address(e.host).packed, e.port) for e in endpoints]
         self._counts = _native.PcapCounts()
+        passes = -1 if loops is None else loops
         self._native = _native.pcap_source(
-            sink.native, os.fspath(path), ends, speed, -1 if loops is None else loops, self._counts, list(cores)
+            sink.native, os.fspath(path), ends, speed, passes, threads, self._counts, list(cores)
         )
 
     @property
