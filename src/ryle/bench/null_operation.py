@@ -14,7 +14,6 @@ import json
 import statistics
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,12 +26,13 @@ from rich.console import Console
 from ryle.array.delays import Delays
 from ryle.bench.engine import Correlator, free_run
 from ryle.bench.harness import Answers, Child, ratios, say, serve, take_turns
-from ryle.bench.lossless import Search, Trial, highest_lossless, taken_seconds
+from ryle.bench.lossless import Search, highest_lossless
+from ryle.bench.receiver import Receiver
 from ryle.bench.results import Row, host, save
 from ryle.channelize import ChannelizerConfig, Layout, Spectra, registry
 from ryle.channelize.channelizer import prepared_output
 from ryle.chunk import Integration, PacketChunk, SampleChunk, SampleWindow, SpectraChunk
-from ryle.config import Endpoint, Observation, changed, example, load, parse
+from ryle.config import Observation, changed, example, load, parse
 from ryle.correlate import BACKENDS
 from ryle.correlate.cpu import CpuCorrelator
 from ryle.engines.capture import Capture, CaptureOptions
@@ -41,11 +41,7 @@ from ryle.engines.x import x_engine
 from ryle.receive.packets import packet_map
 from ryle.receive.receiving import make_source
 from ryle.receive.samples import SampleMap
-from ryle.send.sender import Sender
-from ryle.send.sending import Sending
-from ryle.wire.description import Format
 
-_QUIET = 0.3  # s after which what was sent has been received or lost
 _WARM_UP = 0.5  # s at a tenth of a Gb/s, for memory and caches
 
 
@@ -146,79 +142,23 @@ def _capture(o: Observation, kind: str) -> tuple[Answers, Callable[[], None]]:
     return {"figures": lambda asked: {"placed": capture.metrics.values()["account"]["placed"]}}, end
 
 
-class Receiver:
-    """A child that receives, and a sender to it.
-
-    Parameters
-    ----------
-    engine : "f" or "x"
-        Whose packets.
-    null : bool
-        Whether an engine receives them, or a capture.
-    """
-
-    def __init__(self, engine: str, null: bool) -> None:
-        self._port = free_run(24, 23000)
-        self._child = Child("ryle.bench.null_operation", "child", engine, str(int(null)), str(self._port))
-        self._child.answer()
-        o = observation(engine, self._port)
-        self._format: Format = (
-            SampleMap(o, range(4), waits=False) if engine == "f" else packet_map(o, [0])
-        ).plan.format
-        self._sources = 8 if engine == "f" else 16
-        self._start = 0
-
-    def trial(self, gbps: float, seconds: float) -> Trial:
-        """Send at a rate for some seconds; count what was not placed."""
-        before = self._placed()
-        stolen, others = taken_seconds()
-        sender = Sender(
-            Sending(
-                to=[Endpoint(host="127.0.0.1", port=self._port)],
-                format=self._format,
-                sources=self._sources,
-                gbps=gbps,
-                seconds=seconds,
-                start=self._start,
-            )
-        )
-        sender.start()
-        sender.join()
-        done = sender.progress()
-        taken = taken_seconds()
-        placed = before
-        while (now := self._placed()) != placed:
-            placed = now
-            time.sleep(_QUIET)
-        per_stream = -(-done.packets // self._sources)
-        self._start += per_stream * self._format.timestamp.step  # no jump, which would be a clock set anew
-        return Trial(
-            asked=gbps,
-            offered=done.bytes * 8e-9 / max(done.seconds, 1e-9),
-            seconds=done.seconds,
-            sent=done.packets,
-            lost=done.packets - (placed - before),
-            stolen=taken[0] - stolen,
-            others=taken[1] - others,
-        )
-
-    def _placed(self) -> int:
-        self._child.ask("figures")
-        return int(self._child.answer()["placed"] or 0)
-
-    def close(self) -> None:
-        """End the child."""
-        self._child.close()
+def receiver(engine: str, null: bool) -> Receiver:
+    """Start an engine, or a capture, and a sender to it."""
+    port = free_run(24, 23000)
+    child = Child("ryle.bench.null_operation", "child", engine, str(int(null)), str(port))
+    o = observation(engine, port)
+    format = (SampleMap(o, range(4), waits=False) if engine == "f" else packet_map(o, [0])).plan.format
+    return Receiver(child, format, [port], 8 if engine == "f" else 16)
 
 
 def highest(engine: str, null: bool, seconds: float, start: float, most: float, tell: Callable[[str], None]) -> Search:
     """Search the highest rate without loss, of an engine without an operation or of a capture."""
-    receiver = Receiver(engine, null)
+    receives = receiver(engine, null)
     name = f"{engine.upper()}-engine without operation" if null else f"capture of {engine.upper()}'s packets"
     try:
-        receiver.trial(0.1, _WARM_UP)
+        receives.trial(0.1, _WARM_UP)
         return highest_lossless(
-            receiver.trial,
+            receives.trial,
             start=min(start, most),
             most=most,
             seconds=seconds,
@@ -228,7 +168,7 @@ def highest(engine: str, null: bool, seconds: float, start: float, most: float, 
             ),
         )
     finally:
-        receiver.close()
+        receives.close()
 
 
 def rows(
