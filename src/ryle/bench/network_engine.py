@@ -44,6 +44,7 @@ phase_centre = {{name = "field", ra = "07h00m00s", dec = "-30d00m00s"}}
 [fengine]
 channels = {channels}
 taps = 16
+max_delay = "10 us"
 backend = "{backend}"
 receive = {{threads = {threads}, cores = {cores}, buffer = "{buffer} MiB"}}
 [array]
