@@ -3,7 +3,7 @@
 import pytest
 
 from ryle.bench.engine import Correlator, bench_engine, free_run
-from ryle.bench.null_operation import Receiver
+from ryle.bench.null_operation import receiver as start_receiver
 from ryle.config import parse
 
 
@@ -38,7 +38,7 @@ def test_two_at_the_same_time(tmp_path, steady):
 @pytest.mark.parametrize("null", [False, True])
 def test_all_is_received_slowly(engine, null, steady):
     def body():
-        receiver = Receiver(engine, null)
+        receiver = start_receiver(engine, null)
         try:
             for _ in range(2):
                 trial = receiver.trial(0.02, 0.5)

@@ -24,7 +24,8 @@ def test_input_power_and_adc_histogram(observe):
     rms = np.sqrt(engine.power / engine.samples)
     np.testing.assert_allclose(rms, simulator.digitizer.rms, rtol=0.01)
     levels, counts = engine.adc.levels, engine.adc.counts
-    assert counts.sum(axis=1).min() > 0 and (counts.sum(axis=1) == counts.sum(axis=1)[0]).all()
+    assert counts.sum(axis=1).min() > 0
+    assert np.ptp(counts.sum(axis=1)) <= o.digitizer.heap_samples  # inputs take turns
     spread = np.sqrt((counts * levels**2).sum(axis=1) / counts.sum(axis=1))
     np.testing.assert_allclose(spread, rms, rtol=0.2)
     assert (engine.values > 0).all() and (engine.saturated <= engine.values).all()
