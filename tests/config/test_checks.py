@@ -84,6 +84,7 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
         "fengine.channels",
         "from 64 to 65536",
     ),
+    ("_gpus_are_used", GOOD, ("channels = 256", "channels = 256\ngpus = [0, 1]"), "fengine.gpus", 'backend is "cpu"'),
     ("_substreams_divide", GOOD, ('"1 s"\n[net', '"1 s"\nchannels_per_substream = 100\n[net'), None, "is 128"),
     ("_substreams_divide", GOOD, ('"1 s"\n[net', '"1 s"\nchannels_per_substream = 257\n[net'), None, "is 256"),
     ("_f_packet", GOOD, ("heap = 64", 'heap = 4096\nsends = "meerkat"'), "fengine.spectra_per_heap", "at most 2048"),

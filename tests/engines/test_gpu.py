@@ -16,7 +16,7 @@ from emulation.deferred import DeferredGpu
 from ryle.bench.fx import OneThread
 from ryle.channelize import Blocks, Heaps, Rows, cuda
 from ryle.chunk import SampleChunk, parts_from_rows
-from ryle.config import changed
+from ryle.config import ConfigError, changed, parse
 from ryle.correlate import cuda as correlate_cuda
 from ryle.engines import gpus
 from ryle.engines.f import FEngine, f_steps
@@ -192,3 +192,21 @@ def test_without_a_gpu_an_engine_ends_with_one_message(observation_text, tmp_pat
         assert len(said) == 1 and said[0].startswith("error:"), ended.stderr
         assert "ready" not in ended.stdout
     assert not list(tmp_path.glob("**/*.uvh5"))
+
+
+def test_engines_take_gpus_in_turn(observe, observation_text, monkeypatch):
+    opened = []
+    monkeypatch.setattr(gpus, "open_gpu", lambda *numbers: opened.append(numbers))
+    o = changed(observe(antennas=2), fengine={"backend": "cuda", "gpus": [2, 5]}, xengine={"backend": "cuda"})
+    for index in range(3):
+        gpus.gpu_for(o, "f", index)
+    gpus.gpu_for(o, "x", 1)
+    assert opened == [(2,), (5,), (2,), ()]
+    assert gpus.gpu_for(changed(o, fengine={"backend": "cpu", "gpus": []}), "f") is None
+    for key, told in (({"gpus": [1]}, "fengine.backend is .cpu."), ({"gpus": [-1], "backend": "cuda"}, "gpus")):
+        with pytest.raises(ConfigError, match=told):
+            parse(observation_text(antennas=2).replace("[fengine]", "[fengine]\n" + toml(key)), "small.toml")
+
+
+def toml(keys):
+    return "\n".join(f"{k} = {v if isinstance(v, list) else chr(34) + v + chr(34)}" for k, v in keys.items())

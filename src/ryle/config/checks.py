@@ -255,6 +255,14 @@ def _gpu_channels(o: Observation) -> Iterator[Problem]:
         yield Problem("fengine.channels", channels, f'{allowed}, such as {near}; or set {o.backend_key("f")} = "cpu"')
 
 
+@reads("fengine", "fx", "xengine")
+def _gpus_are_used(o: Observation) -> Iterator[Problem]:
+    for name, table in (("fengine", o.fengine), ("xengine", o.xengine)):
+        if table.gpus and table.backend == "cpu" and o.fx is None:
+            remedy = f'needs a backend that uses them, and {name}.backend is "cpu": set it to "cuda", or remove this'
+            yield Problem(f"{name}.gpus", table.gpus, remedy)
+
+
 @reads("fengine", "xengine")
 def _substreams_divide(o: Observation) -> Iterator[Problem]:
     channels, share = o.fengine.channels, o.substream_channels

@@ -55,6 +55,8 @@ def _nobody_else(o: Observation) -> Iterator[Problem]:
         ("catcher.packets", o.catcher.packets, o.catcher.packets is not None, "begins with samples, not with sums"),
         ("fengine.sends", o.fengine.sends, o.fengine.sends != "rows", "sends no spectra: it keeps them"),
         ("xengine.sends", o.xengine.sends, o.xengine.sends != "native", "sends no sums: it writes them to a file"),
+        ("fengine.gpus", listed(map(str, o.fengine.gpus)), bool(o.fengine.gpus), "runs on fx.gpus"),
+        ("xengine.gpus", listed(map(str, o.xengine.gpus)), bool(o.xengine.gpus), "runs on fx.gpus"),
         ("network.x_engines", listed(map(str, x_engines)), bool(x_engines), "sends no spectra: it keeps them"),
         ("xengine.receive", None, o.xengine.receive is not None, "receives samples alone, as fengine.receive says"),
         ("catcher.receive", None, o.catcher.receive is not None, "receives samples alone, as fengine.receive says"),

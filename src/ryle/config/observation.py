@@ -422,10 +422,10 @@ class Observation(tables.Table):
         found: dict[Engine, int] = {"f": self.f_engines} if self.channelizes else {}
         return found | ({"x": self.substreams} if self.catcher.packets is None else {}) | {"catcher": 1}
 
-    @property
-    def gpus(self) -> list[int]:
-        """Numbers of the GPUs that engines are to take, of those that CUDA shows; the first if empty."""
-        return [] if self.fx is None else self.fx.gpus
+    def gpu_of(self, half: Literal["f", "x"], index: int = 0) -> list[int]:
+        """Give the number of the GPU that an engine is to take, of those that CUDA shows; none: the first."""
+        table = self.fx or (self.fengine if half == "f" else self.xengine)
+        return [table.gpus[index % len(table.gpus)]] if table.gpus else []
 
     def backend_key(self, half: Literal["f", "x"]) -> str:
         """Name the key that says what the arithmetic of F or X runs on."""

@@ -276,6 +276,10 @@ class ReceiveTable(Table):
         return {"by": value} if isinstance(value, str) else value
 
 
+#: Of those that CUDA shows.
+GpuNumber = Annotated[int, Field(ge=0, le=1023)]
+
+
 class FengineTable(Table):
     """``[fengine]``: the channelizer, or what others' F-engines send."""
 
@@ -302,6 +306,11 @@ class FengineTable(Table):
     pace: float = Field(1.25, gt=1, le=100, description="rate at which spectra are sent, in units of real time")
     antennas_per_engine: int = Field(1, ge=1, description="antennas that one process channelizes")
     backend: Literal["cpu", "cuda"] = Field("cpu", description="what the arithmetic runs on")
+    gpus: list[GpuNumber] = Field(
+        default_factory=list,
+        description="numbers of the GPUs that these engines take in turn, of those that CUDA shows; the first if empty",
+        examples=["[0, 1]"],
+    )
     threads: int = Field(1, ge=1, le=1024, description="of one process")
     batch: int | None = Field(
         None, ge=64, description="spectra made at a time; if absent some 256, or up to 1024 on a GPU"
@@ -331,6 +340,11 @@ class XengineTable(Table):
     )
     channels_per_substream: int | None = Field(None, ge=1, description="channels of one X-engine; all if absent")
     backend: Literal["cpu", "cuda"] = Field("cpu", description="what the arithmetic runs on")
+    gpus: list[GpuNumber] = Field(
+        default_factory=list,
+        description="numbers of the GPUs that these engines take in turn, of those that CUDA shows; the first if empty",
+        examples=["[0, 1]"],
+    )
     threads: int = Field(1, ge=1, le=1024, description="of one process")
     sends: Literal["native", "meerkat"] = Field(
         "native",
@@ -370,7 +384,7 @@ class CatcherTable(Table):
 class FxTable(Table):
     """``[fx]``: F and X in one process, in place of F-engines, X-engines and catcher; it receives as F-engines do."""
 
-    gpus: list[Annotated[int, Field(ge=0, le=1023)]] = Field(
+    gpus: list[GpuNumber] = Field(
         default_factory=list,
         description="number of the GPU that it runs on, of those that CUDA shows; the first of them if empty",
         examples=["[0]"],

@@ -46,7 +46,7 @@ def here(o: Observation) -> tuple[str, str | None]:
     problem : str or None
         Why the observation's channelizer cannot use it.
     """
-    gpu, missing = _opened(*o.gpus)
+    gpu, missing = _opened(*o.gpu_of("f"))
     if gpu is None:
         return "none", missing
     return gpu.name, _refusal(o, gpu.shared_bytes, gpu.arch)
@@ -63,7 +63,7 @@ def gpu_cautions(o: Observation) -> Iterator[Problem]:
     if o.fx is not None:
         yield from _fx_memory(o)
     elif o.xengine.backend == "cuda":
-        gpu, missing = _opened()
+        gpu, missing = _opened(*o.gpu_of("x"))
         needed = x_engine_sums(o)
         if gpu is not None and needed > gpu.memory_bytes:
             remedy = (
@@ -77,7 +77,7 @@ def gpu_cautions(o: Observation) -> Iterator[Problem]:
 
 
 def _fx_memory(o: Observation) -> Iterator[Problem]:
-    gpu = _opened(*o.gpus)[0] if o.fengine.backend == "cuda" else None
+    gpu = _opened(*o.gpu_of("f"))[0] if o.fengine.backend == "cuda" else None
     if gpu is not None and (needed := fx_bytes(o)) > gpu.memory_bytes:
         remedy = (
             f"makes FX take {show(needed, 'B')} of a GPU, and the {gpu.name} here has {show(gpu.memory_bytes, 'B')}: "

@@ -223,7 +223,7 @@ def f_engine(observation: Observation, index: int) -> tuple[Engine, InputTotals]
         raise ValueError(f"F-engine {index} does not exist: there are {o.f_engines}, counted from 0")
     antennas = o.f_engine_antennas(index)
     layout = Rows(o.pols) if o.sends_rows else Heaps(o.fengine.spectra_per_heap, o.pols)
-    gpu = gpu_for(o, "f")
+    gpu = gpu_for(o, "f", index)
     sender = (RowSender if o.sends_rows else SpectraSender)(o, antennas, rate=spectra_rate(o))
     if isinstance(sender, SpectraSender):  # rows are no SPEAD
         sender.describe()

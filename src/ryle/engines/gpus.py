@@ -15,8 +15,8 @@ from ryle.gpu import Gpu, open_gpu
 Memory = Callable[[int], NDArray[np.uint8]]
 
 
-def gpu_for(observation: Observation, engine: Literal["f", "x"]) -> Gpu | None:
-    """Open the GPU of an engine; None if it runs on a CPU.
+def gpu_for(observation: Observation, engine: Literal["f", "x"], index: int = 0) -> Gpu | None:
+    """Open the GPU of the engine of a kind, or half of FX, that has a number; None if it runs on a CPU.
 
     Raises
     ------
@@ -24,7 +24,7 @@ def gpu_for(observation: Observation, engine: Literal["f", "x"]) -> Gpu | None:
         If there is none that can be used; says why.
     """
     backend = (observation.fengine if engine == "f" else observation.xengine).backend
-    return open_gpu(*observation.gpus) if backend == "cuda" else None
+    return open_gpu(*observation.gpu_of(engine, index)) if backend == "cuda" else None
 
 
 def locked(gpu: Gpu | None) -> Memory | None:

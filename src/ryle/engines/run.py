@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.live import Live
@@ -173,10 +173,11 @@ def run_processes(
 
 def _want_gpu(o: Observation) -> None:
     """Say once, and not by every engine, that there is no GPU for those that are to run on one."""
-    halves = {o.backend_key("f"): o.fengine.backend, o.backend_key("x"): o.xengine.backend}
-    on_gpu = [key for key, backend in halves.items() if backend == "cuda"]
-    if on_gpu and (problem := gpu_problem(*o.gpus)):
-        raise GpuUnavailable(f"{on_gpu[0]} is cuda, but {problem}")
+    halves: list[tuple[Literal["f", "x"], str]] = [("f", o.fengine.backend), ("x", o.xengine.backend)]
+    for half, backend in halves:
+        for index in range(o.engines.get(half, 1) if backend == "cuda" else 0):
+            if problem := gpu_problem(*o.gpu_of(half, index)):
+                raise GpuUnavailable(f"{o.backend_key(half)} is cuda, but {problem}")
 
 
 def _began(event: dict[str, Any]) -> str:

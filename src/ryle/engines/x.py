@@ -286,7 +286,7 @@ def x_engine(observation: Observation, index: int) -> Engine:
     sender = VisibilitySender(o, index)
     sender.describe()
     live = o.simulate is None
-    gpu = gpu_for(o, "x")
+    gpu = gpu_for(o, "x", index)
     x = XEngine(o, index * o.substream_channels, o.substream_channels, o.groups, whole_first=live, gpu=gpu)
     entrance: Entrance
     chunk: Callable[[Block], SpectraChunk | PacketChunk]
