@@ -86,6 +86,9 @@ def test_paper_behind_its_own_f_engines():
     assert (o.batch_spectra, o.packet_channels, o.groups, o.substreams) == (64, 64, 1, 16)
     assert 1024 // layout.spectra * 16 * o.groups == 1024
     assert o.chunk_spectra() == 512  # 4 MiB, 5.24 ms: of these 20 hold the 100 ms that F-engines may be apart
+    on_gpu = changed(o, xengine={"backend": "cuda"})
+    assert on_gpu.chunk_spectra() == 960  # 10 ms
+    assert (on_gpu.chunk_spectra(64), o.chunk_spectra(64)) == (128, 64)  # but not more than 64 MiB
     assert o.skew_chunks() == 20 and changed(o, network={"skew": 0.0}).skew_chunks() == 1
     assert o.file_spectra == 1 << 20 == 8 * o.integration_spectra and o.file_time == 10.73741824
     assert str(o.spectra_endpoint(15)) == "127.0.0.1:8526"

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 
+import h5py
 import numpy as np
 import pytest
 
 import fresh
 from emulation import EmulatedGpu
-from emulation.deferred import DeferredGpu
+from emulation.deferred import DeferredGpu, DeferredKernel
 from ryle.bench.fx import OneThread
 from ryle.channelize import Blocks, Heaps, Rows, cuda
 from ryle.chunk import SampleChunk, parts_from_rows
@@ -21,7 +22,9 @@ from ryle.correlate import cuda as correlate_cuda
 from ryle.engines import gpus
 from ryle.engines.f import FEngine, f_steps
 from ryle.engines.fx import fx_steps
-from ryle.gpu import gpu_problem, open_gpu
+from ryle.gpu import GpuError, gpu_problem, open_gpu
+from ryle.products.observed import metadata
+from ryle.products.uvh5 import UVH5Writer
 from ryle.simulate import VoltageSimulator
 from ryle.stream.block import Block
 from ryle.stream.engine import Engine
@@ -192,6 +195,31 @@ def test_without_a_gpu_an_engine_ends_with_one_message(observation_text, tmp_pat
         assert len(said) == 1 and said[0].startswith("error:"), ended.stderr
         assert "ready" not in ended.stdout
     assert not list(tmp_path.glob("**/*.uvh5"))
+
+
+@pytest.mark.parametrize("gpu", ["late"], indirect=True)
+def test_a_gpu_that_is_lost_costs_no_integration_that_was_written(gpu, case, tmp_path, monkeypatch):
+    o, pieces = case
+    path, left, launch = tmp_path / "lost.uvh5", [60], DeferredKernel.launch
+
+    def fails_later(kernel, *arguments, **more):
+        left[0] -= 1
+        if left[0] < 0:
+            raise GpuError("launching failed: CUDA_ERROR_ECC_UNCORRECTABLE")
+        launch(kernel, *arguments, **more)
+
+    ring, feed = blocks_of(gpu, pieces)
+    steps = fx_steps(o, ring.reader(), Given(), lambda: UVH5Writer(path, metadata(o)))
+    monkeypatch.setattr(DeferredKernel, "launch", fails_later)
+    with Engine([], steps) as engine, pytest.raises(GpuError, match="ECC"):
+        engine.start()
+        feeding = threading.Thread(target=feed, daemon=True)
+        feeding.start()
+        engine.wait()
+    written = steps[-1].integrations
+    assert written
+    with h5py.File(path) as file:
+        assert file["Header/Ntimes"][()] == written and (file["Data/nsamples"][...] > 0).any()
 
 
 def test_engines_take_gpus_in_turn(observe, observation_text, monkeypatch):

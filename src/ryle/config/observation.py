@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from ryle.wire.levels import Levels
     from ryle.wire.spectra import SpectraLayout
 
-_CHUNK_BYTES = 4 << 20  # what X-engines work on at a time
+_CHUNK_BYTES = 4 << 20  # what X-engines work on at a time,
+_GPU_CHUNK_BYTES, _GPU_CHUNK_SECONDS = 64 << 20, Fraction(1, 100)  # and at most on a GPU
 #: Spectra that an F-engine's batch should hold, so that overlaps and calls cost little, and bounds on its samples of
 #: one input, so that short spectra come in good numbers and long ones do not fill the memory.
 _F_SPECTRA = 256
@@ -228,8 +229,13 @@ class Observation(tables.Table):
         return 0 if self.packets is None else len(self.packets.senders(self.wire_inputs))
 
     def chunk_spectra(self, substreams: int = 1) -> int:
-        """Spectra of a chunk of packets of so many substreams: whole batches, of some 4 MiB."""
-        return max(1, _CHUNK_BYTES // (self.batch_bytes * substreams)) * self.batch_spectra
+        """Spectra of a chunk of packets of so many substreams: whole batches, of some 4 MiB; on a GPU up to 10 ms."""
+        batch = self.batch_bytes * substreams
+        batches = max(1, _CHUNK_BYTES // batch)
+        if self.xengine.backend == "cuda":  # calls cost time, memory of a CPU's caches does not matter
+            in_time = int(_GPU_CHUNK_SECONDS * self.sample_rate / self.step / self.batch_spectra)
+            batches = max(batches, min(in_time, _GPU_CHUNK_BYTES // batch))
+        return batches * self.batch_spectra
 
     @property
     def batch_bytes(self) -> int:
