@@ -199,12 +199,13 @@ def test_without_a_gpu_an_engine_ends_with_one_message(observation_text, tmp_pat
 
 @pytest.mark.parametrize("gpu", ["late"], indirect=True)
 def test_a_gpu_that_is_lost_costs_no_integration_that_was_written(gpu, case, tmp_path, monkeypatch):
-    o, pieces = case
-    path, left, launch = tmp_path / "lost.uvh5", [60], DeferredKernel.launch
+    o, given = case
+    path, launch = tmp_path / "lost.uvh5", DeferredKernel.launch
+    data = np.concatenate([p.data for p in given], axis=1)[:, :32]  # a batch; far more of them than can be under way
+    pieces = [SampleChunk(32 * 512 * i, data, np.ones(data.shape[:2], np.uint8), 512) for i in range(40)]
 
     def fails_later(kernel, *arguments, **more):
-        left[0] -= 1
-        if left[0] < 0:
+        if steps[-1].integrations:
             raise GpuError("launching failed: CUDA_ERROR_ECC_UNCORRECTABLE")
         launch(kernel, *arguments, **more)
 

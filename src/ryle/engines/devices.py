@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ryle.config.observation import Observation
 from ryle.config.units import show
 from ryle.engines.budget import BATCHES
+from ryle.engines.planning import ring_packets
 from ryle.gpu import GpuError, GpuUnavailable, open_gpu
 from ryle.problems import Problem
 from ryle.receive.windows import window_shape
@@ -89,9 +90,7 @@ def _fx_memory(o: Observation) -> Iterator[Problem]:
 def fx_bytes(o: Observation) -> int:
     """Bytes that F and X in one process take of a GPU: samples, filtered spectra, spectra that wait, and sums."""
     shape, size = window_shape(o), o.digitizer.heap_samples
-    low, high = shape.span(0)
-    window, batch = (high - low) // size + 3, shape.batch * shape.step // size
-    packets = max(2 * window + max(1, batch), window + 3 * (batch + 1) + max(1, batch))
+    _, packets = ring_packets(shape, size)
     payload = size * o.channelized_bits * (2 if o.digitizer.complex else 1) // 8
     spectra = o.n_inputs * o.fengine.channels * shape.batch
     return o.n_inputs * packets * (payload + 1) + spectra * (8 + 2 * BATCHES) + x_engine_sums(o)

@@ -17,7 +17,7 @@ from ryle.channelize import Layout
 from ryle.channelize.channelizer import output_shape
 from ryle.config import Observation
 from ryle.engines.f_config import channelizer_config
-from ryle.engines.planning import Append, Batch, PlanBatches, Planned, Restart, Samples, Tables, plan_ring
+from ryle.engines.planning import Append, Batch, PlanBatches, Planned, Restart, Samples, Tables, plan_ring, ring_packets
 from ryle.engines.totals import InputTotals
 from ryle.engines.tracking import Tracking
 from ryle.gpu import Event, Gpu
@@ -54,8 +54,6 @@ class Channelize(EachBlock):
         Of `Planned`.
     totals : InputTotals
         What is counted.
-    piece : int
-        Packets of an input that move at once at most.
     statistics : Ring, optional
         Of `InputTotals.totals` at the end of each interval.
     table : bool
@@ -70,7 +68,6 @@ class Channelize(EachBlock):
         layout: Layout,
         source: Reader,
         totals: InputTotals,
-        piece: int,
         statistics: Ring | None = None,
         *,
         table: bool = False,
@@ -86,9 +83,7 @@ class Channelize(EachBlock):
         self._channelizer.set_gains(o.gains[config.input_offset : config.input_offset + config.inputs])
         self._compute = gpu.stream()
         self._uploads = Uploads(gpu, self._compute)
-        low, high = shape.span(0)
-        window = (high - low) // self._size + 3  # packets of a batch, as they fall
-        packets = max(2 * window + piece, window + 3 * (shape.batch * shape.step // self._size + 1) + piece)
+        _, packets = ring_packets(shape, self._size)
         self._ring = SampleRing(
             gpu,
             config.inputs,
@@ -247,8 +242,8 @@ def gpu_f_steps(
     inputs = len(antennas) * o.pols
     totals = InputTotals(o, inputs)
     tracking = Tracking(o, antennas, shape.batch, residuals)
-    piece = max(1, shape.batch * shape.step // o.digitizer.heap_samples)
+    piece, _ = ring_packets(shape, o.digitizer.heap_samples)
     plans = plan_ring(inputs, shape.batch, _PLANS, lambda n: gpu.pinned((n,), np.uint8))
     plan = PlanBatches(source, samples, shape, tracking, totals, plans, piece, looks=not table)
-    channelize = Channelize(gpu, o, antennas, layout, plans.reader(), totals, piece, statistics, table=table)
+    channelize = Channelize(gpu, o, antennas, layout, plans.reader(), totals, statistics, table=table)
     return [plan, channelize], totals, channelize

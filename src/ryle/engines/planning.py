@@ -244,3 +244,15 @@ class PlanBatches(EachBlock):
 def plan_ring(inputs: int, spectra: int, blocks: int, allocate: Callable[[int], NDArray[Any]]) -> Ring:
     """Make a ring of plans."""
     return Ring("plans", lambda: Block(Planned(Tables.make(inputs, spectra, allocate))), blocks)
+
+
+def ring_packets(shape: WindowShape, packet_samples: int) -> tuple[int, int]:
+    """Say how many packets of an input move at once at most, and for how many the ring on the GPU has room.
+
+    A window, and three batches beside it: while one is read, the next are copied.
+    """
+    low, high = shape.span(0)
+    window = (high - low) // packet_samples + 3  # packets of a batch, as they fall
+    batch = shape.batch * shape.step // packet_samples
+    piece = max(1, batch)
+    return piece, max(2 * window, window + 3 * (batch + 1)) + piece
