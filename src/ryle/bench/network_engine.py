@@ -30,8 +30,8 @@ from ryle.products.observed import metadata
 from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.samples import SampleMap
 
-_PACKET = 8192  # samples, bytes
-_SOURCES = 8  # streams to a port
+PACKET = 8192  #: samples, and bytes
+SOURCES = 8  #: streams to a port
 
 _FILE = """
 observation = {{name = "fed", sync_time = "2026-03-20T20:00:00Z"}}
@@ -55,11 +55,16 @@ antennas = [{antennas}]
 """
 
 
+def antennas_on_a_line(count: int) -> str:
+    """List antennas as an observation file does."""
+    return ",".join(f'{{name = "A{a}", enu = ["{20 * a} m", "{a} m", "0 m"]}}' for a in range(count))
+
+
 def observation(asked: dict[str, Any]) -> Observation:
     """Make the observation of antennas whose samples are `gbps` in real time."""
-    names = ",".join(f'{{name = "A{a}", enu = ["{20 * a} m", "{a} m", "0 m"]}}' for a in range(asked["antennas"]))
+    names = antennas_on_a_line(asked["antennas"])
     rate = round(asked["gbps"] * 1e9 / 8 / (2 * asked["antennas"]))
-    return parse(_FILE.format(**(asked | {"antennas": names, "rate": rate, "packet": _PACKET})), "fed")
+    return parse(_FILE.format(**(asked | {"antennas": names, "rate": rate, "packet": PACKET})), "fed")
 
 
 def main_of_child(asked: dict[str, Any]) -> None:
@@ -81,7 +86,7 @@ def main_of_child(asked: dict[str, Any]) -> None:
 
 def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, console: Console) -> Row:
     """Search the highest rate, and hold it."""
-    ports = 2 * asked["antennas"] // _SOURCES
+    ports = 2 * asked["antennas"] // SOURCES
     cores = sorted(os.sched_getaffinity(0))
     threads = asked["threads"]
     # Neighbours, senders and receivers, share caches; what is left is the engine's.
@@ -92,7 +97,7 @@ def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, co
         child = Child("ryle.bench.network_engine", "child", json.dumps(asked))
         o = observation(asked)
         format = SampleMap(o, range(asked["antennas"])).plan.format
-        receiver = Receiver(child, format, range(asked["port"], asked["port"] + ports), _SOURCES, threads, send)
+        receiver = Receiver(child, format, range(asked["port"], asked["port"] + ports), SOURCES, threads, send)
         try:
 
             def tell(found: Trial, verdict: str) -> None:
