@@ -133,7 +133,9 @@ def _capture(o: Observation, kind: str) -> tuple[Answers, Callable[[], None]]:
     capture.state = lambda state: waiting.set() if state == "waiting" else None
     thread = threading.Thread(target=capture.run, args=(None,), name="capture")
     thread.start()
-    waiting.wait()
+    while not waiting.wait(0.1):
+        if not thread.is_alive():
+            raise RuntimeError("the capture ended before it waited for packets; see above")
 
     def end() -> None:
         capture.stop()
