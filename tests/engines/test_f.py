@@ -6,6 +6,7 @@ import pytest
 from ryle.channelize import Blocks
 from ryle.config import changed
 from ryle.engines.f import FEngine
+from ryle.engines.tracking import Tracking
 from ryle.simulate import VoltageSimulator
 
 
@@ -41,3 +42,15 @@ def test_astrometry_is_ready_before_samples_come(observe, monkeypatch):
         list(engine.push(chunk))
     list(engine.flush())
     assert (engine.samples > 0).all()
+
+
+def test_an_antenna_has_the_same_delays_in_any_engine(observe):
+    """Segments of delay models are as short as the whole array needs, however it is divided."""
+    o = observe(antennas=5)
+    whole = Tracking(o, range(5), 64)
+    for some in (range(1, 3), range(4, 5)):
+        part, inputs = Tracking(o, some, 64), slice(some.start * o.pols, some.stop * o.pols)
+        for first in (0, 1 << 20):
+            a, b = whole.delays(first), part.delays(first)
+            for name in ("coarse", "fine", "phase"):
+                np.testing.assert_allclose(getattr(a, name)[inputs], getattr(b, name), rtol=0, atol=1e-12)

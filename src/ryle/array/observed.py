@@ -52,4 +52,5 @@ def phase_tracker(observation: Observation, which: Sequence[int] | None = None) 
         highest_frequency=float(observation.sky_frequencies.max()),
         sideband=observation.sideband_sign,
         max_delay=observation.fengine.max_delay,
+        whole=antennas(observation),
     )

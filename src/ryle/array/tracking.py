@@ -100,6 +100,8 @@ class PhaseTracker:
         Largest ``|delay|`` in seconds, `offset` included, that the buffers allow; None to leave it unchecked.
     max_phase_error : float
         Largest phase error of a segment against exact geometry, radians at `highest_frequency`.
+    whole : Antennas or None
+        All of the array, if `antennas` are some of it: an antenna has the same segments whoever tracks it.
 
     Raises
     ------
@@ -116,6 +118,7 @@ class PhaseTracker:
     offset: int = 0
     max_delay: float | None = None
     max_phase_error: float = 1e-3
+    whole: Antennas | None = None
     #: Length of a segment in samples.
     segment: int = field(init=False)
 
@@ -141,7 +144,8 @@ class PhaseTracker:
         """Bound on the second derivative of geometric delays, 1/s: Earth rate squared, equatorial distance, over c."""
         if not isinstance(self.direction, Sidereal):
             return 0.0
-        offsets = self.antennas.location.enu_to_offsets(self.antennas.enu)
+        every = self.antennas if self.whole is None else self.whole
+        offsets = every.location.enu_to_offsets(every.enu)
         return float(np.hypot(offsets[:, 0], offsets[:, 1]).max(initial=0.0) * _EARTH_RATE**2 / SPEED_OF_LIGHT)
 
     def wave_time(self, counts: ArrayLike) -> Time:
