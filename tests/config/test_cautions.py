@@ -59,6 +59,13 @@ def test_raised(sound, changes, key, advice):
     assert len(found) == 1, [str(p) for p in cautions(changed(sound, **changes))]
 
 
+def test_a_gpu_that_has_two_shares():
+    o = load(example("alma72"))
+    (caution,) = cautions(changed(o, fx={"gpus": [1, 0, 1]}))[len(cautions(o)) :] or [None]
+    assert caution.key == "fx.gpus" and caution.remedy.startswith("GPU 1 gets several shares")
+    assert len(cautions(changed(o, fx={"gpus": [1, 0]}))) == len(cautions(o))
+
+
 def test_int32_saturates(sound):
     """Only where noise of usual levels does: half of full scale, 63.5, needs 266 287 spectra."""
 

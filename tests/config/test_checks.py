@@ -148,6 +148,7 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
         "xengine.backend",
         "set fx.backend",
     ),
+    ("_gpus", FX, ('"cpu"', '"cuda"\ngpus = [0, 1, 2]'), "fx.gpus", "at most 2, such as [0, 1]"),
     (
         "_whole",
         FX,
@@ -273,11 +274,11 @@ def test_one_process_has_one_backend():
         assert changed(o, fengine={"gain": 2.0}, xengine={"integration": "0.5 s"}).engines == {"fx": 1}
 
 
-def test_several_gpus_are_planned():
-    with pytest.raises(ConfigError) as error:
-        parse(FX.replace('backend = "cpu"', 'backend = "cuda"\ngpus = [0, 1]'))
-    (problem,) = error.value.problems
-    assert problem.key == "fx.gpus" and "several GPUs are planned; give one" in problem.remedy
+def test_batches_grow_with_the_gpus_that_share_antennas():
+    """Each makes as many samples at a time as one GPU would of its antennas."""
+    one, two = (parse(FX.replace('backend = "cpu"', f'backend = "cuda"\ngpus = {gpus}')) for gpus in ([], [0, 1]))
+    assert (one.fx_gpus, two.fx_gpus) == (1, 2) and two.f_batches == 2 * one.f_batches
+    assert [two.gpu_of("f", i) for i in range(2)] == [[0], [1]]
 
 
 def test_addresses_that_one_process_has_not_are_free():

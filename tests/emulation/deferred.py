@@ -11,6 +11,7 @@ import numpy as np
 
 from emulation import EmulatedGpu
 from emulation.memory import of_whole_pages
+from ryle.gpu.interface import check_box
 
 
 class DeferredEvent:
@@ -94,6 +95,11 @@ class DeferredArray:
         self.array._columns(first, count)
         self.gpu.on(stream).enqueue(lambda: self.array.fill_columns(first, count, byte))
 
+    def take_box(self, at, source, first, box, stream=None):
+        check_box(self.shape, at, box)
+        check_box(source.shape, first, box)
+        self.gpu.on(stream).enqueue(lambda: self.array.take_box(at, source.array, first, box))
+
     def view(self, shape, dtype, first=0):
         return DeferredArray(self.gpu, self.array.view(shape, dtype, first))
 
@@ -111,11 +117,18 @@ class DeferredKernel:
 
 
 class DeferredGpu:
-    """An `EmulatedGpu` behind streams that take turns at random, as late as possible."""
+    """An `EmulatedGpu` behind streams that take turns at random, as late as possible.
 
-    def __init__(self, seed=1):
-        self.emulated, self.random = EmulatedGpu(seed=seed), random.Random(seed)
-        self.streams, self._pinned, self.running = [], [], threading.RLock()
+    One `beside` another has memory and kernels of its own; their streams take turns together, and wait for each other.
+    """
+
+    def __init__(self, seed=1, beside=None):
+        self.emulated = EmulatedGpu(seed=seed)
+        if beside is None:
+            self.random, self.streams, self._pinned, self.running = random.Random(seed), [], [], threading.RLock()
+        else:
+            self.random, self.streams = beside.random, beside.streams
+            self._pinned, self.running = beside._pinned, beside.running
         self.default_stream = self.stream()
         self.allocated = 0
 

@@ -224,6 +224,9 @@ class EmulatedGpu:
     def stream(self) -> Stream:
         return Stream()
 
+    def reach(self, other: "EmulatedGpu") -> bool:
+        return True
+
     def kernel(self, source: Path, name: str, defines: Mapping[str, int | str]) -> Kernel:
         key = (Path(source).resolve(), tuple(sorted(defines.items())))
         if key not in self._built:

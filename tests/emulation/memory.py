@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ryle.gpu.interface import check_columns
+from ryle.gpu.interface import check_box, check_columns
 
 PAGE = mmap.PAGESIZE
 ALIGNMENT = 256  # of what cudaMalloc gives
@@ -126,6 +126,21 @@ class DeviceArray:
 
     def fill_columns(self, first: int, count: int, byte: int, stream: object = None) -> None:
         self._columns(first, count)[...] = byte
+
+    def take_box(
+        self,
+        at: tuple[int, int, int],
+        source: "DeviceArray",
+        first: tuple[int, int, int],
+        box: tuple[int, int, int],
+        stream: object = None,
+    ) -> None:
+        check_box(self.shape, at, box)
+        check_box(source.shape, first, box)
+        if source.dtype != self.dtype:
+            raise TypeError(f"a box of {source.dtype} copied to an array of {self.dtype}")
+        here, there = (tuple(slice(f, f + n) for f, n in zip(a, box, strict=True)) for a in (at, first))
+        self.host[here] = source.host[there]
 
     def fill(self, byte: int, stream: object = None) -> None:
         ctypes.memset(self.pointer, byte, self.nbytes)

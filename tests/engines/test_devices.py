@@ -114,16 +114,28 @@ def test_one_process_for_both(monkeypatch):
     (caution,) = cautions(o)
     assert caution.key == "fengine.channels" and "makes FX take" in caution.remedy and "has 1.049 MB" in caution.remedy
     assert set(asked) == {2}
+    answers = {0: (SimpleNamespace(**vars(RTX), memory_bytes=1 << 50), None), 7: (None, "there are 2")}
+    monkeypatch.setattr(gpu, "_opened", answers.get)
+    (caution,) = cautions(changed(o, fx={"gpus": [0, 7]}))  # each of several is looked at
+    assert (caution.key, caution.value) == ("fx.gpus", 7) and "there are 2" in caution.remedy
 
 
-@pytest.mark.parametrize("size", [{"antennas": 5, "channels": 256, "taps": 8}, {"channels": 1024, "bits": 4}])
-def test_one_process_takes_what_is_stated(observe, monkeypatch, size):
+@pytest.mark.parametrize(
+    ("size", "shared"),
+    [
+        ({"antennas": 5, "channels": 256, "taps": 8}, []),
+        ({"channels": 1024, "bits": 4}, []),
+        ({"antennas": 4, "channels": 256, "taps": 8}, [0, 0]),
+    ],
+)
+def test_one_process_takes_what_is_stated(observe, monkeypatch, size, shared):
     made = EmulatedGpu()
-    monkeypatch.setattr(gpus, "open_gpu", lambda: made)
+    monkeypatch.setattr(gpus, "open_gpu", lambda *number: made)
     o = observe(sends="rows", sub=size["channels"], **size)
-    o = changed(o, fx={"backend": "cuda"}, fengine={"batch": 512}, simulate={"speed": "max"})
+    o = changed(o, fx={"backend": "cuda", "gpus": shared}, fengine={"batch": 512}, simulate={"speed": "max"})
     engine, _ = fx_engine(o, lambda: None)
     with engine:
         held = sum(memory.nbytes for memory in made.allocations.held())
-    assert gpu.fx_bytes(o) <= held < 1.03 * gpu.fx_bytes(o)
+    stated = o.fx_gpus * gpu.fx_bytes(o)
+    assert stated <= held < 1.03 * stated
     assert [m.name.split(",")[0] for m in budget.memory(o)] == ["FX receive ring", "FX sums"]

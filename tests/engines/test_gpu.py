@@ -153,7 +153,7 @@ def test_spectra_that_stay_there_are_summed_alike(gpu, case):
     wanted = run(thread, pieces)
     assert len(wanted) > 3
     ring, feed = blocks_of(gpu, pieces)
-    *steps, _ = fx_steps(o, ring.reader(), Given(), lambda: None)
+    *steps, _ = fx_steps(o, ring, Given(), lambda: None, [gpu])
     sums, got = steps[-1].outputs[0], []
     sums._readers.clear()
     through(steps, feed, sums, lambda b: got.append(copy.deepcopy(b.data)))
@@ -210,7 +210,7 @@ def test_a_gpu_that_is_lost_costs_no_integration_that_was_written(gpu, case, tmp
         launch(kernel, *arguments, **more)
 
     ring, feed = blocks_of(gpu, pieces)
-    steps = fx_steps(o, ring.reader(), Given(), lambda: UVH5Writer(path, metadata(o)))
+    steps = fx_steps(o, ring, Given(), lambda: UVH5Writer(path, metadata(o)), [gpu])
     monkeypatch.setattr(DeferredKernel, "launch", fails_later)
     with Engine([], steps) as engine, pytest.raises(GpuError, match="ECC"):
         engine.start()
@@ -228,10 +228,10 @@ def test_engines_take_gpus_in_turn(observe, observation_text, monkeypatch):
     monkeypatch.setattr(gpus, "open_gpu", lambda *numbers: opened.append(numbers))
     o = changed(observe(antennas=2), fengine={"backend": "cuda", "gpus": [2, 5]}, xengine={"backend": "cuda"})
     for index in range(3):
-        gpus.gpu_for(o, "f", index)
-    gpus.gpu_for(o, "x", 1)
+        gpus.gpus_for(o, "f", index)
+    gpus.gpus_for(o, "x", 1)
     assert opened == [(2,), (5,), (2,), ()]
-    assert gpus.gpu_for(changed(o, fengine={"backend": "cpu", "gpus": []}), "f") is None
+    assert gpus.gpus_for(changed(o, fengine={"backend": "cpu", "gpus": []}), "f") == []
     for key, told in (({"gpus": [1]}, "fengine.backend is .cpu."), ({"gpus": [-1], "backend": "cuda"}, "gpus")):
         with pytest.raises(ConfigError, match=told):
             parse(observation_text(antennas=2).replace("[fengine]", "[fengine]\n" + toml(key)), "small.toml")

@@ -96,7 +96,7 @@ class Bench:
             self.last = Ring("spectra", lambda: Block(filled(gpu.pinned(shape, dtype), 3)), 3)
             self.unit = self.shape.step  # samples of a unit of what comes out
             return [*steps, Download(gpu, channelize.out.reader(), self.last)]
-        self.x = XEngine(o, 0, o.fengine.channels, 1, gpu=gpu)
+        self.x = XEngine(o, 0, o.fengine.channels, 1, gpus=[gpu])
         self.last = Ring("integrations", lambda: Block(self.x.room()), 3)
         self.unit = self.shape.step
         return [*steps, Correlate(channelize.out.reader(), self.x, _device_spectra, self.last)]
@@ -108,7 +108,7 @@ class Bench:
         self.ring = Ring("rows", lambda: Block(filled(gpu.pinned(shape, np.int8), 4)), 4)
         self.feed = Feed(self.ring, self.shape.batch, self.gate)
         self.upload_bytes = int(np.prod(shape))
-        self.x = XEngine(o, 0, o.fengine.channels, 1, gpu=gpu)
+        self.x = XEngine(o, 0, o.fengine.channels, 1, gpus=[gpu])
         self.last = Ring("integrations", lambda: Block(self.x.room()), 3)
         self.unit = self.shape.step
 

@@ -27,7 +27,7 @@ def cautions(o: Observation) -> list[Problem]:
 
     What this computer lacks is for `ryle.engines.devices.gpu_cautions` to say.
     """
-    finders = (_delays, _levels, _packets, _ports, _buffers, _senders, _integration, _summed, _ends)
+    finders = (_delays, _levels, _packets, _ports, _buffers, _gpus, _senders, _integration, _summed, _ends)
     return [caution for find in (*finders, _foreign_heaps) for caution in find(o)]
 
 
@@ -135,6 +135,13 @@ def told_senders(o: Observation) -> dict[str, list[Sender]]:
     """List who may send to engines of each kind that there are; everybody where the list is empty."""
     kinds: dict[Engine, str] = {"f": "F-engines", "x": "X-engines", "catcher": "catcher", "fx": "FX"}
     return {kinds[engine]: o.receive(engine).senders for engine in o.engines}
+
+
+def _gpus(o: Observation) -> Iterator[Problem]:
+    numbers = [] if o.fx is None else o.fx.gpus
+    if twice := [n for n in dict.fromkeys(numbers) if numbers.count(n) > 1]:
+        advice = f"GPU {listed(map(str, twice))} gets several shares, which take turns: no faster than one, but a trial"
+        yield Problem("fx.gpus", numbers, advice)
 
 
 def _senders(o: Observation) -> Iterator[Problem]:

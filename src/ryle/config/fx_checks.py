@@ -44,6 +44,14 @@ def _whole(o: Observation) -> Iterator[Problem]:
         yield Problem("xengine.channels_per_substream", share, remedy)
 
 
+@reads("array", "fengine", "fx")
+def _gpus(o: Observation) -> Iterator[Problem]:
+    """Each GPU has an antenna and a channel at least."""
+    if o.fx is not None and len(o.fx.gpus) > (most := min(len(o.antennas), o.fengine.channels)):
+        remedy = f"each of them takes some antennas: give at most {most}, such as {o.fx.gpus[:most]}"
+        yield Problem("fx.gpus", o.fx.gpus, remedy)
+
+
 @reads("catcher", "fengine", "fx", "network", "xengine")
 def _nobody_else(o: Observation) -> Iterator[Problem]:
     """Nothing is said of packets between engines that are one."""

@@ -318,9 +318,9 @@ class Observation(tables.Table):
             return max(1, round(f.batch / self.batch_spectra))
         if f.backend == "cuda":
             parts = 2 if self.digitizer.complex else 1
-            inputs = (f.antennas_per_engine or len(self.antennas)) * self.pols
+            inputs = -(-(f.antennas_per_engine or len(self.antennas)) // self.fx_gpus) * self.pols  # of a GPU
             spectrum = inputs * self.step * parts * self.channelized_bits // 8
-            return max(1, min(_GPU_SPECTRA, _GPU_BYTES // spectrum) // self.batch_spectra)
+            return max(1, min(_GPU_SPECTRA * self.fx_gpus, _GPU_BYTES // spectrum) // self.batch_spectra)
         samples = min(max(_F_SPECTRA * self.step, _LEAST_SAMPLES), _MOST_SAMPLES)
         return max(1, round(samples / (self.batch_spectra * self.step)))
 
@@ -432,6 +432,11 @@ class Observation(tables.Table):
         """Give the number of the GPU that an engine is to take, of those that CUDA shows; none: the first."""
         table = self.fx or (self.fengine if half == "f" else self.xengine)
         return [table.gpus[index % len(table.gpus)]] if table.gpus else []
+
+    @property
+    def fx_gpus(self) -> int:
+        """How many GPUs F and X in one process are spread over, if they run on GPUs."""
+        return max(1, len(self.fx.gpus)) if self.fx is not None else 1
 
     def backend_key(self, half: Literal["f", "x"]) -> str:
         """Name the key that says what the arithmetic of F or X runs on."""

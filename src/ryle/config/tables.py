@@ -386,19 +386,13 @@ class FxTable(Table):
 
     gpus: list[GpuNumber] = Field(
         default_factory=list,
-        description="number of the GPU that it runs on, of those that CUDA shows; the first of them if empty",
-        examples=["[0]"],
+        description="numbers of the GPUs that antennas, and then channels, are spread over, of those that CUDA shows; "
+        "the first of them if empty",
+        examples=["[0, 1]"],
     )
     backend: Literal["cpu", "cuda"] | None = Field(
         None, description="what the arithmetic of both halves runs on; as fengine.backend if absent"
     )
-
-    @field_validator("gpus")
-    @classmethod
-    def _one(cls, value: list[int]) -> list[int]:
-        if len(value) > 1:
-            raise ValueError(f"several GPUs are planned; give one, such as gpus = [{value[0]}]")
-        return value
 
 
 class PhaseCentreTable(Table):

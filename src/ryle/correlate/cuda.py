@@ -115,6 +115,8 @@ class CudaCorrelator:
         """Add a run of a chunk's K-blocks, without waiting; see `ryle.correlate.Correlator`."""
         if isinstance(chunk, PacketChunk):
             check_packets(self.config, chunk)
+        elif isinstance(chunk, DeviceSpectra):
+            self._check_device(chunk.there.shape, chunk.valid.shape)
         else:
             check_chunk(self.config, chunk)
         if self.bits != 8:
@@ -190,19 +192,22 @@ class CudaCorrelator:
         ValueError, OverflowError
             As by `accumulate`.
         """
-        config, row = self.config, 16 * self.bits
+        self._check_device(data.shape, valid.shape)
         held = valid.shape[1]
-        words = (config.groups, held, config.inputs)
-        blocks_of = (config.channels, held, config.inputs, row)
-        rows_of = (held, config.antennas, config.channels, config.polarizations, row)
-        if data.shape not in (blocks_of, rows_of) or valid.shape != words:
-            raise ValueError(
-                f"data and valid have shapes {data.shape} and {valid.shape}; they must be {(blocks_of, words)}, "
-                f"or data {rows_of}"
-            )
         count = self._checked(held, first_block, blocks)
         for begin in range(first_block, first_block + count, RUN_BLOCKS):
             self._add(data, valid, begin, min(RUN_BLOCKS, first_block + count - begin), clamp)
+
+    def _check_device(self, data: tuple[int, ...], valid: tuple[int, ...]) -> None:
+        config, row = self.config, 16 * self.bits
+        held = valid[1]
+        words = (config.groups, held, config.inputs)
+        blocks_of = (config.channels, held, config.inputs, row)
+        rows_of = (held, config.antennas, config.channels, config.polarizations, row)
+        if data not in (blocks_of, rows_of) or valid != words:
+            raise ValueError(
+                f"data and valid have shapes {data} and {valid}; they must be {(blocks_of, words)}, or data {rows_of}"
+            )
 
     def accumulate_samples(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,8 @@ class DeviceSpectra(SpectraChunk):
     ----------
     first_block, valid
         As of `ryle.chunk.SpectraChunk`, on the host.
-    data : DeviceArray of int8, shape (channel, block, input, 128)
-        Good when `ready` has come.
+    data : DeviceArray of int8, shape (channel, block, input, 128) or (block, antenna, channel, polarization, 128)
+        K-blocks, or rows. Good when `ready` has come.
     ready : Event, optional
         What whoever reads `data` on the GPU waits for there.
     """
@@ -30,10 +31,43 @@ class DeviceSpectra(SpectraChunk):
     ready: Event | None = None
 
     @property
+    def blocks(self) -> int:
+        """Number of K-blocks."""
+        return int(self.valid.shape[1])
+
+    @property
     def there(self) -> DeviceArray:
         """The data, as what it is."""
         data: DeviceArray = self.data
         return data
+
+
+@dataclass(slots=True)
+class SpreadSpectra(SpectraChunk):
+    """Spectra of all inputs, a run of channels on each of several GPUs.
+
+    Parameters
+    ----------
+    first_block, valid
+        As of `ryle.chunk.SpectraChunk`, on the host, in one channel group.
+    data : sequence of DeviceArray of int8
+        The channels of each GPU, as of `DeviceSpectra`.
+    ready : sequence of Event
+        When those of each are good.
+    """
+
+    data: Any
+    ready: Sequence[Event]
+
+    @property
+    def blocks(self) -> int:
+        """Number of K-blocks."""
+        return int(self.valid.shape[1])
+
+    def on(self, part: int) -> DeviceSpectra:
+        """Give what lies on a GPU."""
+        there: DeviceArray = self.data[part]
+        return DeviceSpectra(self.first_block, there, self.valid, self.ready[part])
 
 
 @dataclass(frozen=True, slots=True)

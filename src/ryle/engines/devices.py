@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
@@ -78,28 +79,41 @@ def gpu_cautions(o: Observation) -> Iterator[Problem]:
 
 
 def _fx_memory(o: Observation) -> Iterator[Problem]:
-    gpu = _opened(*o.gpu_of("f"))[0] if o.fengine.backend == "cuda" else None
-    if gpu is not None and (needed := fx_bytes(o)) > gpu.memory_bytes:
-        remedy = (
-            f"makes FX take {show(needed, 'B')} of a GPU, and the {gpu.name} here has {show(gpu.memory_bytes, 'B')}: "
-            "lower fengine.batch or channels, or remove [fx] and spread engines over more GPUs"
-        )
-        yield Problem("fengine.channels", o.fengine.channels, remedy)
+    if o.fengine.backend != "cuda":
+        return
+    times = Counter(tuple(o.gpu_of("f", i)) for i in range(o.fx_gpus))
+    for number, parts in times.items():
+        gpu, missing = _opened(*number)
+        if missing is not None and number != tuple(o.gpu_of("f")):  # of the first, `here` tells
+            yield Problem("fx.gpus", number[0], f"FX will not start on this computer: {missing}")
+        if gpu is not None and (needed := parts * fx_bytes(o)) > gpu.memory_bytes:
+            remedy = (
+                f"makes FX take {show(needed, 'B')} of a GPU, and the {gpu.name} here has "
+                f"{show(gpu.memory_bytes, 'B')}: lower fengine.batch or channels, name more GPUs in fx.gpus, or remove "
+                "[fx] and spread engines over more GPUs"
+            )
+            yield Problem("fengine.channels", o.fengine.channels, remedy)
+            return
 
 
 def fx_bytes(o: Observation) -> int:
-    """Bytes that F and X in one process take of a GPU: samples, filtered spectra, spectra that wait, and sums."""
-    shape, size = window_shape(o), o.digitizer.heap_samples
+    """Bytes that F and X in one process take of each GPU: samples, filtered spectra, spectra that wait, and sums."""
+    shape, size, parts = window_shape(o), o.digitizer.heap_samples, o.fx_gpus
     _, packets = ring_packets(shape, size)
     payload = size * o.channelized_bits * (2 if o.digitizer.complex else 1) // 8
-    spectra = o.n_inputs * o.fengine.channels * shape.batch
-    return o.n_inputs * packets * (payload + 1) + spectra * (8 + 2 * BATCHES) + x_engine_sums(o)
+    inputs, channels = -(-len(o.antennas) // parts) * o.pols, -(-o.fengine.channels // parts)
+    spectra = inputs * o.fengine.channels * shape.batch
+    exchanged = 0 if parts == 1 else o.n_inputs * channels * shape.batch * 2 * BATCHES
+    return inputs * packets * (payload + 1) + spectra * (8 + 2 * BATCHES) + exchanged + _sums(o, channels, 1)
 
 
 def x_engine_sums(o: Observation) -> int:
     """Bytes of the sums of an X-engine on a GPU: int32 of what is added, int64 with counts, these once more to read."""
-    groups = o.groups if o.fx is None else 1
-    visibilities, counts = o.substream_channels * o.products, groups * o.products
+    return _sums(o, o.substream_channels, o.groups)
+
+
+def _sums(o: Observation, channels: int, groups: int) -> int:
+    visibilities, counts = channels * o.products, groups * o.products
     return visibilities * 2 * 4 + 2 * (visibilities * 2 * 8 + counts * 4)
 
 

@@ -15,11 +15,11 @@ from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.config import Observation
 from ryle.engines.budget import BATCHES
 from ryle.engines.f_config import channelizer_config
-from ryle.engines.gpus import gpu_for, locked
+from ryle.engines.gpus import gpus_for, locked
 from ryle.engines.planning import Samples
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.statistics import SendStatistics
-from ryle.engines.totals import InputTotals
+from ryle.engines.totals import InputTotals, measure
 from ryle.engines.tracking import Tracking
 from ryle.receive.entrance import MappedEntrance
 from ryle.receive.samples import SampleMap
@@ -145,6 +145,11 @@ class Channelize(EachBlock):
         self._block: Block | None = None
         f.take_room = self._room
 
+    @property
+    def totals(self) -> InputTotals:
+        """What is counted."""
+        return self.f
+
     def use(self, block: Block) -> None:
         """Channelize what the block completes; give back what no more spectra need."""
         if (now := block.start // self._length) != self._interval:
@@ -223,16 +228,16 @@ def f_engine(observation: Observation, index: int) -> tuple[Engine, InputTotals]
         raise ValueError(f"F-engine {index} does not exist: there are {o.f_engines}, counted from 0")
     antennas = o.f_engine_antennas(index)
     layout = Rows(o.pols) if o.sends_rows else Heaps(o.fengine.spectra_per_heap, o.pols)
-    gpu = gpu_for(o, "f", index)
+    gpus = gpus_for(o, "f", index)
     sender = (RowSender if o.sends_rows else SpectraSender)(o, antennas, rate=spectra_rate(o))
     if isinstance(sender, SpectraSender):  # rows are no SPEAD
         sender.describe()
     samples = SampleMap(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed)
     entrance = MappedEntrance(
-        o, "f", samples, o.digitizer_endpoints(antennas), index=index, name="digitizer", memory=locked(gpu)
+        o, "f", samples, o.digitizer_endpoints(antennas), index=index, name="digitizer", memory=locked(gpus)
     )
     told = Ring("statistics", lambda: Block(None), BATCHES, "drop_newest") if o.statistics else None
-    f, steps, batches = f_steps(o, antennas, layout, entrance.reader(), samples, gpu, told)
+    f, steps, batches = f_steps(o, antennas, layout, entrance.reader(), samples, gpus[0] if gpus else None, told)
     steps.append(SendSpectra(batches.reader(), sender))
     if told is not None and o.statistics is not None:
         steps.append(SendStatistics(told.reader(), StatisticsSender(o, antennas, o.statistics)))
@@ -294,7 +299,7 @@ def _metrics(o: Observation, entrance: Inlet, f: InputTotals, sender: SpectraSen
     unit = "packets" if isinstance(sender, RowSender) else "heaps"
     m.counter("sent", unit, "packets of rows, or F-heaps, sent", lambda: sender.sent)
     m.counter("withheld", unit, "of these, without a valid spectrum: not sent", lambda: sender.withheld)
-    f.measure(m)
+    measure(m, [f])
     return m
 
 

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from ryle.channelize import Blocks
 from ryle.chunk import BLOCK, SampleChunk, SpectraChunk, valid_words
 from ryle.config import Observation
-from ryle.correlate.reading import DeviceSpectra
+from ryle.correlate.reading import DeviceSpectra, SpreadSpectra
 from ryle.engines.beginning import WholeBand
 from ryle.engines.f import f_steps
-from ryle.engines.gpus import gpu_for
-from ryle.engines.planning import Samples
+from ryle.engines.planning import Samples, SomeInputs
 from ryle.engines.statistics import record_statistics
 from ryle.engines.totals import InputTotals
 from ryle.engines.write_file import WriteFile
 from ryle.engines.x import Correlate, XEngine
-from ryle.stream.block import Block
-from ryle.stream.ring import Reader, Ring
+from ryle.receive.windows import window_shape
+from ryle.stream.block import Block, Together
+from ryle.stream.ring import Readable, Ring
 from ryle.stream.step import Step
 from ryle.wire.levels import Levels
 from ryle.wire.statistics import NUMBERS
@@ -113,9 +113,10 @@ class CorrelateBlocks(Correlate):
 
 def fx_steps(
     observation: Observation,
-    source: Reader,
+    source: Readable,
     samples: Samples,
     open_file: Callable[[], UVH5Writer],
+    gpus: Sequence[Gpu],
     residuals: NDArray[np.float64] | None = None,
     *,
     joins: bool = False,
@@ -126,37 +127,31 @@ def fx_steps(
     ----------
     observation : Observation
         Of one band.
-    source : Reader
-        Of blocks of samples.
+    source : Readable
+        Where blocks of samples come from.
     samples : Samples
         What the blocks are.
     open_file : callable
         Opens the file, when there is something to write.
+    gpus : sequence of Gpu
+        What it is spread over: antennas where they are channelized, channels where they are correlated; none: a CPU.
     residuals : ndarray of float64, shape (input,), optional
         See `FEngine`.
     joins : bool
         Begin as a correlator that joined an array which was already sending: with the first whole integration.
     """
-    o, antennas = observation, range(len(observation.antennas))
-    gpu = gpu_for(o, "f")
-    f, channelize, spectra = _channelize(o, antennas, source, samples, gpu, residuals)
-    # Spectra of a GPU stay there if they are correlated there.
-    x = XEngine(o, 0, o.fengine.channels, groups=1, whole_first=joins, gpu=gpu)
+    o = observation
+    parts, steps, spectra = _channelize(o, source, samples, gpus, residuals)
+    x = XEngine(o, 0, o.fengine.channels, groups=1, whole_first=joins, gpus=gpus)
     sums = Ring("integrations", lambda: Block(x.room()), _BLOCKS)
 
-    def chunk(block: Block) -> SpectraChunk:
-        words = np.ascontiguousarray(valid_words(block.planes["valid"]).T[np.newaxis])  # one channel group
-        if block.place.kind == "gpu":
-            return DeviceSpectra(block.start // BLOCK, block.data, words, block.ready)
-        return SpectraChunk(block.start // BLOCK, block.data, words)
-
     def record(writer: UVH5Writer) -> None:
-        totals = f.totals()
+        totals = np.concatenate([part.totals() for part in parts])
         record_statistics(writer, o, totals[:, : -len(NUMBERS)], totals[:, -len(NUMBERS) :])
 
     return [
-        *channelize,
-        CorrelateBlocks(spectra.reader(), x, chunk, sums),
+        *steps,
+        CorrelateBlocks(spectra.reader(), x, spectra_of, sums),
         WriteFile(
             sums.reader(),
             lambda block: [block.data],
@@ -168,18 +163,47 @@ def fx_steps(
     ]
 
 
+def spectra_of(block: Block) -> SpectraChunk:
+    """View a block of spectra, which lie on the host, on a GPU, or on several, as a correlator takes them."""
+    words = np.ascontiguousarray(valid_words(block.planes["valid"]).T[np.newaxis])  # one channel group
+    first = block.start // BLOCK
+    if isinstance(block.ready, Together):
+        return SpreadSpectra(first, block.data, words, block.ready.events)
+    if block.place.kind == "gpu":
+        return DeviceSpectra(first, block.data, words, block.ready)
+    return SpectraChunk(first, block.data, words)
+
+
 def _channelize(
     o: Observation,
-    antennas: Sequence[int],
-    source: Reader,
+    source: Readable,
     samples: Samples,
-    gpu: Gpu | None,
+    gpus: Sequence[Gpu],
     residuals: NDArray[np.float64] | None,
-) -> tuple[InputTotals, list[Step], Ring]:
-    """Make the steps to spectra, which stay on the GPU if both halves use one."""
-    if gpu is None or o.xengine.backend != "cuda":
-        return f_steps(o, antennas, Blocks(), source, samples, gpu, residuals=residuals)
+) -> tuple[list[InputTotals], list[Step], Ring]:
+    """Make the steps to spectra, which stay on the GPUs: what is counted, the steps, where spectra come out."""
+    antennas = range(len(o.antennas))
+    if not gpus or o.xengine.backend != "cuda":
+        gpu, reader = gpus[0] if gpus else None, source.reader()
+        totals, steps, spectra = f_steps(o, antennas, Blocks(), reader, samples, gpu, residuals=residuals)
+        return [totals], steps, spectra
     from ryle.engines.f_gpu import gpu_f_steps
 
-    steps, totals, channelize = gpu_f_steps(gpu, o, antennas, Blocks(), source, samples, residuals=residuals)
-    return totals, steps, channelize.out
+    if len(gpus) == 1:
+        reader = source.reader()
+        steps, totals, made = gpu_f_steps(gpus[0], o, antennas, Blocks(), reader, samples, residuals=residuals)
+        return [totals], steps, made.out
+    from ryle.engines.exchange import Exchange, Slabs
+
+    slabs = Slabs(o, len(gpus), window_shape(o).batch)
+    steps, parts, rings = [], [], []
+    for gpu, some in zip(gpus, slabs.antennas, strict=True):
+        inputs = slice(some.start * o.pols, some.stop * o.pols)
+        own = None if residuals is None else residuals[inputs]
+        reader, of_some = source.reader(), SomeInputs(samples, inputs)
+        more, totals, made = gpu_f_steps(gpu, o, some, slabs.layout, reader, of_some, residuals=own)
+        steps += more
+        parts.append(totals)
+        rings.append(made.out)
+    exchange = Exchange(gpus, slabs, [ring.reader() for ring in rings])
+    return parts, [*steps, exchange], exchange.out

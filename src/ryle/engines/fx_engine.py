@@ -10,11 +10,12 @@ from ryle.config import Observation
 from ryle.engines import f_gpu
 from ryle.engines.f import Channelize
 from ryle.engines.fx import fx_steps
-from ryle.engines.gpus import gpu_for, locked
+from ryle.engines.gpus import gpus_for, locked
 from ryle.engines.output import open_output, tell_written
 from ryle.engines.serving import entrance_metrics, serve_engine
+from ryle.engines.totals import measure
 from ryle.engines.write_file import WriteFile
-from ryle.engines.x import Correlate, XEngine
+from ryle.engines.x import Correlate
 from ryle.monitor.status import StatusReporter
 from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.entrance import MappedEntrance
@@ -49,10 +50,10 @@ def fx_engine(observation: Observation, open_file: Callable[[], UVH5Writer]) -> 
         If it cannot receive.
     """
     o, antennas = observation, range(len(observation.antennas))
-    memory = locked(gpu_for(o, "f"))
+    gpus = gpus_for(o, "fx")
     samples = SampleMap(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed)
-    entrance = MappedEntrance(o, "fx", samples, o.digitizer_endpoints(antennas), name="digitizer", memory=memory)
-    steps = fx_steps(o, entrance.reader(), samples, open_file, joins=o.simulate is None)
+    entrance = MappedEntrance(o, "fx", samples, o.digitizer_endpoints(antennas), name="digitizer", memory=locked(gpus))
+    steps = fx_steps(o, entrance, samples, open_file, gpus, joins=o.simulate is None)
     write = steps[-1]
     assert isinstance(write, WriteFile)
     return Engine([entrance], steps, _metrics(o, entrance, steps, write)), write
@@ -66,20 +67,11 @@ def _metrics(o: Observation, entrance: Inlet, steps: Sequence[Step], write: Writ
     m.counter("integrations", "integrations", "integrations in the file", lambda: write.integrations)
     if beginning is not None:
         m.counter("left_out", "integrations", "before the first of the file", lambda: beginning.left_out)
-    for step in steps:
-        match step:
-            case Channelize():
-                step.f.measure(m)
-            case f_gpu.Channelize():
-                step.totals.measure(m)
-            case Correlate():
-                _of_sums(m, step.x)
-    return m
-
-
-def _of_sums(m: Registry, x: XEngine) -> None:
+    measure(m, [step.totals for step in steps if isinstance(step, Channelize | f_gpu.Channelize)])
+    (x,) = (step.x for step in steps if isinstance(step, Correlate))
     m.counter("late_blocks", "blocks", "blocks of integrations that were given already", lambda: x.late_blocks)
     m.counter("early_blocks", "blocks", "blocks before the first whole integration", lambda: x.early_blocks)
+    return m
 
 
 def serve(

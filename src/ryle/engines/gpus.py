@@ -1,9 +1,9 @@
-"""Which GPU an engine uses, and the memory that it copies from."""
+"""Which GPUs an engine uses, and the memory that it copies from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,21 @@ from ryle.gpu import Gpu, open_gpu
 Memory = Callable[[int], NDArray[np.uint8]]
 
 
-def gpu_for(observation: Observation, engine: Literal["f", "x"], index: int = 0) -> Gpu | None:
-    """Open the GPU of the engine of a kind, or half of FX, that has a number; None if it runs on a CPU.
+def gpus_for(observation: Observation, engine: Literal["f", "x", "fx"], index: int = 0) -> list[Gpu]:
+    """Open what the engine of a kind that has a number runs on: a GPU, all that F and X share, or none: a CPU.
 
     Raises
     ------
     GpuUnavailable
-        If there is none that can be used; says why.
+        If one cannot be used; says why.
     """
-    backend = (observation.fengine if engine == "f" else observation.xengine).backend
-    return open_gpu(*observation.gpu_of(engine, index)) if backend == "cuda" else None
+    o, half = observation, cast(Literal["f", "x"], engine[0])
+    if (o.fengine if half == "f" else o.xengine).backend != "cuda":
+        return []
+    count = o.fx_gpus if engine == "fx" else 1
+    return [open_gpu(*o.gpu_of(half, index + i)) for i in range(count)]
 
 
-def locked(gpu: Gpu | None) -> Memory | None:
-    """Give what allocates page-locked memory for a GPU's copies; None without a GPU."""
-    return None if gpu is None else lambda nbytes: gpu.pinned((nbytes,), np.uint8)
+def locked(gpus: Sequence[Gpu]) -> Memory | None:
+    """Give what allocates page-locked memory, which all GPUs copy from; None without a GPU."""
+    return (lambda nbytes: gpus[0].pinned((nbytes,), np.uint8)) if gpus else None

@@ -16,6 +16,7 @@ from rich.console import Console
 from ryle.chunk import SampleChunk
 from ryle.config import ConfigError, Observation, Problem, recorded, show, simulated
 from ryle.engines.fx import AsRead, ReadSamples, fx_steps, read_ring
+from ryle.engines.gpus import gpus_for
 from ryle.engines.offline_packets import correlate_packets
 from ryle.engines.recordings import vdif_source
 from ryle.engines.run import RunResult
@@ -67,7 +68,7 @@ def correlate_samples(
             path.parent.mkdir(parents=True, exist_ok=True)
             return UVH5Writer(path, metadata(o), overwrite=overwrite)
 
-        of_band = fx_steps(o, ring.reader(), AsRead(o.levels), open_file, residuals)
+        of_band = fx_steps(o, ring, AsRead(o.levels), open_file, gpus_for(o, "fx"), residuals)
         steps += of_band
         assert isinstance(of_band[-1], WriteFile)
         writes.append(of_band[-1])

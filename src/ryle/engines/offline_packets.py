@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ryle.config import ConfigError, Observation, Problem, show
 from ryle.engines.fx import fx_steps
-from ryle.engines.gpus import gpu_for, locked
+from ryle.engines.gpus import gpus_for, locked
 from ryle.engines.run import RunResult
 from ryle.engines.watching import tell_account, tell_end, watched
 from ryle.engines.write_file import WriteFile
@@ -87,16 +87,16 @@ def correlate_packets(
         steps = [WriteFile(entrance.reader(), dumps.given, open_file, o.file_spectra)]
     elif o.packets is not None:
         packets = packet_map(o, range(o.substreams), waits=True)
-        memory = locked(gpu_for(o, "x"))
+        memory = locked(gpus_for(o, "x"))
         entrance = MappedEntrance(o, "x", packets, [], source=source, name="capture", memory=memory)
         format, fields = o.packets.format, str(o.fengine.packets)
         steps = x_steps(o, entrance.reader(), packets.given, open_file, joins=live)
     else:
         samples = SampleMap(o, range(len(o.antennas)), waits=True)
-        memory = locked(gpu_for(o, "f"))
-        entrance = MappedEntrance(o, "f", samples, [], source=source, name="capture", memory=memory)
+        gpus = gpus_for(o, "fx")
+        entrance = MappedEntrance(o, "f", samples, [], source=source, name="capture", memory=locked(gpus))
         format, fields = samples.format, o.digitizer.packets
-        steps = fx_steps(o, entrance.reader(), samples, open_file, joins=live)
+        steps = fx_steps(o, entrance, samples, open_file, gpus, joins=live)
     read, write = sources[0], steps[-1]
     assert isinstance(write, WriteFile)
 

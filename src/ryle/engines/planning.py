@@ -33,6 +33,45 @@ class Samples(Protocol):
         """Count the saturated samples that are reported of it."""
 
 
+class SomeInputs:
+    """What blocks hold of some of their inputs.
+
+    Parameters
+    ----------
+    samples : Samples
+        What they are.
+    inputs : slice
+        Which.
+    """
+
+    def __init__(self, samples: Samples, inputs: slice) -> None:
+        self._samples, self._inputs = samples, inputs
+
+    @property
+    def lent(self) -> bool:
+        """As of all."""
+        return self._samples.lent
+
+    def given(self, block: Block) -> SampleChunk:
+        """View the part of a block."""
+        return self._samples.given(self._part(block))
+
+    def saturated(self, block: Block) -> int:
+        """Count what is reported of these inputs."""
+        return self._samples.saturated(self._part(block))
+
+    def _part(self, block: Block) -> Block:
+        inputs, planes = self._inputs, {n: block.planes[n] for n in ("present", "notes") if n in block.planes}
+        chunk = block.data
+        if isinstance(chunk, SampleChunk):
+            part: Any = SampleChunk(chunk.timestamp, chunk.data[inputs], chunk.present[inputs], chunk.packet_samples)
+        else:
+            part = chunk[inputs]
+        return Block(
+            part, {n: plane[inputs] for n, plane in planes.items()}, block.place, block.epoch, block.start, block.span
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Restart:
     """Samples begin anew, with a packet since sync."""

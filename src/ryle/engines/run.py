@@ -175,7 +175,7 @@ def _want_gpu(o: Observation) -> None:
     """Say once, and not by every engine, that there is no GPU for those that are to run on one."""
     halves: list[tuple[Literal["f", "x"], str]] = [("f", o.fengine.backend), ("x", o.xengine.backend)]
     for half, backend in halves:
-        for index in range(o.engines.get(half, 1) if backend == "cuda" else 0):
+        for index in range(o.engines.get(half, o.fx_gpus) if backend == "cuda" else 0):
             if problem := gpu_problem(*o.gpu_of(half, index)):
                 raise GpuUnavailable(f"{o.backend_key(half)} is cuda, but {problem}")
 

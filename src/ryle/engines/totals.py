@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -59,16 +61,18 @@ class InputTotals:
         self.samples += spectra * self._step
         self.position = (first + valid.shape[1]) * self._step
 
-    def measure(self, metrics: Registry) -> None:
-        """Add to an engine's metrics what is counted here."""
 
-        def rms() -> list[float]:
-            values: list[float] = np.sqrt(self.power / np.maximum(1, self.samples)).round(2).tolist()
-            return values
+def measure(metrics: Registry, parts: Sequence[InputTotals]) -> None:
+    """Add to an engine's metrics what is counted of its inputs, by one channelizer or several that share them."""
 
-        def saturated() -> float:
-            return float(self.saturated.sum() / max(1, self.values.sum()))
+    def rms() -> list[float]:
+        values = [np.sqrt(part.power / np.maximum(1, part.samples)).round(2) for part in parts]
+        found: list[float] = np.concatenate(values).tolist()
+        return found
 
-        metrics.gauge("saturated", "", "share of spectra's values that saturated", saturated)
-        metrics.gauge("input_rms", "ADC steps", "of each input", rms)
-        metrics.counter("adc_saturated", "samples", "that digitizers reported", lambda: self.adc_saturated)
+    def saturated() -> float:
+        return float(sum(p.saturated.sum() for p in parts) / max(1, sum(p.values.sum() for p in parts)))
+
+    metrics.gauge("saturated", "", "share of spectra's values that saturated", saturated)
+    metrics.gauge("input_rms", "ADC steps", "of each input", rms)
+    metrics.counter("adc_saturated", "samples", "that digitizers reported", lambda: sum(p.adc_saturated for p in parts))

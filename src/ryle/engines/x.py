@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ryle.chunk import BLOCK, Exposure, Integration, PacketChunk, SpectraChunk
 from ryle.config import Observation
-from ryle.correlate import CorrelatorConfig, make_correlator
+from ryle.correlate import Correlator, CorrelatorConfig, make_correlator
 from ryle.engines.beginning import Joining, WholeBand, spectra_there
-from ryle.engines.gpus import gpu_for, locked
+from ryle.engines.gpus import gpus_for, locked
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.write_file import WriteFile
 from ryle.receive.entrance import Entrance, MappedEntrance
@@ -46,8 +46,8 @@ class XEngine:
     whole_first : bool
         Leave out what comes before the first integration that is whole (`ryle.engines.beginning.Joining`): an array
         that is already sending is joined in the middle of one.
-    gpu : Gpu, optional
-        Which, if ``xengine.backend`` is "cuda"; the first if absent.
+    gpus : sequence of Gpu
+        If ``xengine.backend`` is "cuda": where; the first there is if empty. Several share the channels.
     """
 
     def __init__(
@@ -58,15 +58,13 @@ class XEngine:
         groups: int,
         *,
         whole_first: bool = False,
-        gpu: Gpu | None = None,
+        gpus: Sequence[Gpu] = (),
     ) -> None:
         self.first_channel = first_channel
         self._spectra = observation.integration_spectra
         self._blocks = self._spectra // BLOCK
-        backend = observation.xengine.backend
-        options: dict[str, Any] = {"threads": observation.xengine.threads} if backend == "cpu" else {"gpu": gpu}
         config = CorrelatorConfig(observation.n_inputs, channels, observation.pols, groups)
-        self._correlator = make_correlator(config, backend, **options)
+        self._correlator = _correlator(observation, config, gpus)
         self._open: int | None = None  # index since sync of the integration being summed
         self._next = 0  # index of the first integration that has not been given
         self._seen: tuple[int, int] | None = None  # spectra since sync that the open one has: the first, past the last
@@ -164,6 +162,16 @@ class XEngine:
         yield integration
 
 
+def _correlator(o: Observation, config: CorrelatorConfig, gpus: Sequence[Gpu]) -> Correlator:
+    if len(gpus) > 1:
+        from ryle.correlate.spread import SpreadCorrelator  # nobody without a GPU needs its packages
+
+        return SpreadCorrelator(config, gpus)
+    backend = o.xengine.backend
+    options: dict[str, Any] = {"threads": o.xengine.threads} if backend == "cpu" else {"gpu": gpus[0] if gpus else None}
+    return make_correlator(config, backend, **options)
+
+
 class Correlate(EachBlock):
     """Spectra to integrations.
 
@@ -255,8 +263,8 @@ def x_steps(
     With `joins` the file begins as that of a correlator that joined an array which was already sending.
     """
     o = observation
-    gpu = gpu_for(o, "x")
-    x = XEngine(o, 0, o.fengine.channels, o.groups * o.substreams, whole_first=joins, gpu=gpu)
+    gpus = gpus_for(o, "x")
+    x = XEngine(o, 0, o.fengine.channels, o.groups * o.substreams, whole_first=joins, gpus=gpus)
     sums = Ring("integrations", lambda: Block(_touched(x.room())), SUMS)
     return [
         Correlate(source, x, chunk, sums),
@@ -286,14 +294,14 @@ def x_engine(observation: Observation, index: int) -> Engine:
     sender = VisibilitySender(o, index)
     sender.describe()
     live = o.simulate is None
-    gpu = gpu_for(o, "x", index)
-    x = XEngine(o, index * o.substream_channels, o.substream_channels, o.groups, whole_first=live, gpu=gpu)
+    gpus = gpus_for(o, "x", index)
+    x = XEngine(o, index * o.substream_channels, o.substream_channels, o.groups, whole_first=live, gpus=gpus)
     entrance: Entrance
     chunk: Callable[[Block], SpectraChunk | PacketChunk]
     if o.packets is not None or o.sends_rows:
         packets = packet_map(o, [index], waits=o.at_full_speed, timed=not o.at_full_speed)
         entrance = MappedEntrance(
-            o, "x", packets, [o.spectra_endpoint(index)], index=index, name="packets", memory=locked(gpu)
+            o, "x", packets, [o.spectra_endpoint(index)], index=index, name="packets", memory=locked(gpus)
         )
         packet_bytes, chunk = packets.plan.payload_bytes, packets.given
     else:

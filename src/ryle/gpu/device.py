@@ -12,7 +12,7 @@ import math
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,18 @@ from cuda.core._utils.cuda_utils import CUDAError
 from numpy.typing import DTypeLike, NDArray
 
 from ryle.gpu.cache import cached_compile
-from ryle.gpu.interface import DeviceArray, Event, GpuError, Scalar, Shape, Stream, check_columns
+from ryle.gpu.interface import (
+    DeviceArray,
+    Event,
+    Gpu,
+    GpuError,
+    Index3,
+    Scalar,
+    Shape,
+    Stream,
+    check_box,
+    check_columns,
+)
 from ryle.gpu.parameters import in_order, parameter_names
 from ryle.stream import block
 
@@ -75,6 +86,10 @@ class CudaStream:
     def synchronize(self) -> None:
         self.record().synchronize()
 
+    def using(self, what: str) -> AbstractContextManager[None]:
+        """See `CudaGpu.using`."""
+        return self._gpu.using(what)
+
 
 class CudaArray:
     """See `ryle.gpu.interface.DeviceArray`; made by `CudaGpu.empty`."""
@@ -116,6 +131,35 @@ class CudaArray:
                 _call(driver.cuMemcpyDtoHAsync, out.ctypes.data, self.pointer, self.nbytes, queue)
             else:
                 _call(driver.cuMemcpyDtoDAsync, out.pointer, self.pointer, self.nbytes, queue)
+
+    def take_box(
+        self, at: Index3, source: DeviceArray, first: Index3, box: Index3, stream: Stream | None = None
+    ) -> None:
+        assert isinstance(source, CudaArray)
+        check_box(self.shape, at, box)
+        check_box(source.shape, first, box)
+        if source.dtype != self.dtype:
+            raise TypeError(f"the source is of type {source.dtype}; it must be {self.dtype}")
+        if not all(box):
+            return
+        # Two devices have two contexts, which the driver wants named; in one it takes the plain copy alone.
+        far, size = source._gpu._context != self._gpu._context, self.dtype.itemsize
+        copy = driver.CUDA_MEMCPY3D_PEER() if far else driver.CUDA_MEMCPY3D()
+        copy.srcMemoryType = copy.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        copy.srcDevice, copy.dstDevice = source.pointer, self.pointer
+        copy.srcPitch, copy.dstPitch = source.shape[2] * size, self.shape[2] * size
+        copy.srcHeight, copy.dstHeight = source.shape[1], self.shape[1]
+        copy.srcZ, copy.srcY, copy.srcXInBytes = first[0], first[1], first[2] * size
+        copy.dstZ, copy.dstY, copy.dstXInBytes = at[0], at[1], at[2] * size
+        copy.Depth, copy.Height, copy.WidthInBytes = box[0], box[1], box[2] * size
+        queue = self._gpu.default_stream if stream is None else stream
+        assert isinstance(queue, CudaStream)
+        with queue.using("copying a box"):
+            if far:
+                copy.srcContext, copy.dstContext = source._gpu._context, self._gpu._context
+                _call(driver.cuMemcpy3DPeerAsync, copy, queue.handle)
+            else:
+                _call(driver.cuMemcpy3DAsync, copy, queue.handle)
 
     def set_columns(self, first: int, host: NDArray[Any], stream: Stream | None = None) -> None:
         rows, pitch, width = self.shape[0], self._row, host[0].nbytes
@@ -322,6 +366,18 @@ class CudaGpu:
     def stream(self) -> CudaStream:
         with self.using("making a stream"):
             return CudaStream(self, self.core.create_stream())
+
+    def reach(self, other: Gpu) -> bool:
+        assert isinstance(other, CudaGpu)
+        if other._context == self._context:
+            return True
+        with self.using(f"asking for access to GPU {other.ordinal}"):
+            if not _call(driver.cuDeviceCanAccessPeer, self.handle, other.handle):
+                return False
+            (result,) = driver.cuCtxEnablePeerAccess(other._context, 0)
+            if result != driver.CUresult.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED:
+                _check(result)
+        return True
 
     def kernel(self, source: Path, name: str, defines: Mapping[str, int | str]) -> CudaKernel:
         key = (source.resolve(), name, tuple(sorted(defines.items())))

@@ -19,11 +19,23 @@ from numpy.typing import DTypeLike, NDArray
 
 from ryle.stream import block
 
-__all__ = ["DeviceArray", "Event", "Gpu", "GpuError", "GpuUnavailable", "Kernel", "Scalar", "Stream", "check_columns"]
+__all__ = [
+    "DeviceArray",
+    "Event",
+    "Gpu",
+    "GpuError",
+    "GpuUnavailable",
+    "Kernel",
+    "Scalar",
+    "Stream",
+    "check_box",
+    "check_columns",
+]
 
 #: What a kernel takes beside arrays: a scalar of exactly the type that its parameter has.
 Scalar: TypeAlias = np.int32 | np.uint32 | np.int64 | np.uint64 | np.float32 | np.float64
 Shape: TypeAlias = int | tuple[int, ...]
+Index3: TypeAlias = tuple[int, int, int]
 
 #: Held where cuda-core is first imported: another thread that imports it meanwhile may find it half made.
 IMPORTING = Lock()
@@ -95,6 +107,32 @@ class DeviceArray(Protocol):
 
     def copy_to(self, out: NDArray[Any] | DeviceArray, stream: Stream | None = None) -> None:
         """Enqueue a copy to a C-contiguous host array or to another device array, of the same shape and type."""
+
+    def take_box(
+        self, at: Index3, source: DeviceArray, first: Index3, box: Index3, stream: Stream | None = None
+    ) -> None:
+        """Enqueue a copy of a box of another array, which may lie on another GPU, to a place in here.
+
+        Both arrays have three axes and elements of one type.
+
+        Parameters
+        ----------
+        at, first : tuple of three int
+            The box's first element, here and there.
+        source : DeviceArray
+            Where it lies.
+        box : tuple of three int
+            Elements along each axis.
+        stream : Stream, optional
+            Where the copy is enqueued; of either GPU.
+
+        Raises
+        ------
+        ValueError
+            If an array has not three axes, or the box leaves it.
+        TypeError
+            If the types differ.
+        """
 
     def set_columns(self, first: int, host: NDArray[Any], stream: Stream | None = None) -> None:
         """Enqueue a copy from a host array (row, …) to the bytes of each row from `first` on, as `set` does.
@@ -254,6 +292,12 @@ class Gpu(Protocol):
     def stream(self) -> Stream:
         """Make a stream that runs beside all others."""
 
+    def reach(self, other: Gpu) -> bool:
+        """Let this GPU read and write another's memory directly, and say whether it can.
+
+        If not, copies between them go through the host. A GPU reaches itself.
+        """
+
     def kernel(self, source: Path, name: str, defines: Mapping[str, int | str]) -> Kernel:
         """Compile a kernel, or take it from the cache on disk, and load it; the same kernel is loaded once.
 
@@ -270,3 +314,9 @@ def check_columns(shape: tuple[int, ...], pitch: int, first: int, count: int) ->
     """Raise ValueError unless rows of an array of a shape, `pitch` bytes long, have `count` bytes from `first` on."""
     if first < 0 or count < 0 or first + count > pitch:
         raise ValueError(f"bytes {first} to {first + count} of rows of {pitch} bytes of an array of shape {shape}")
+
+
+def check_box(shape: tuple[int, ...], first: Index3, box: Index3) -> None:
+    """Raise ValueError unless an array of a shape has three axes and a box that begins at `first`."""
+    if len(shape) != 3 or any(f < 0 or n < 0 or f + n > size for f, n, size in zip(first, box, shape, strict=True)):
+        raise ValueError(f"no box of {box} from {first} on in an array of shape {shape}")

@@ -24,6 +24,23 @@ class Event(Protocol):
         """Wait until the device has come to it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Several events as one, which has come when all have."""
+
+    events: tuple[Event, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether devices have come to all; does not wait."""
+        return all(event.passed for event in self.events)
+
+    def synchronize(self) -> None:
+        """Wait until they have."""
+        for event in self.events:
+            event.synchronize()
+
+
 class Waits(Protocol):
     """A device's stream of work."""
 

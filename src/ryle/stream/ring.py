@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from ryle.stream.block import Block, Event
+from ryle.stream.block import Block, Event, Together
 
 _TURN = 0.1  # seconds between two looks at whether a wait is still wanted
 
@@ -77,8 +77,8 @@ class Readable(ABC):
         with self._changed:
             left = self._holders[id(block)] - 1
             self._holders[id(block)] = left
-            if after is not None:
-                block.after.append(after)
+            if after is not None:  # streams of devices wait for one event at a time
+                block.after.extend(after.events if isinstance(after, Together) else (after,))
             if left == 0:
                 del self._holders[id(block)]
                 block._release = None

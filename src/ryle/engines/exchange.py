@@ -1,0 +1,146 @@
+"""Spectra between GPUs: each has made all channels of some antennas, and is to have some channels of all antennas.
+
+What goes from one GPU to another is a slab: its rows of one antenna and one block of 64 spectra are one stretch of
+memory here and there (`ryle.channelize.Rows`), so that a copy engine moves it at the links' own rate, and puts it where
+the kernel that sums reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ryle.channelize import Rows
+from ryle.chunk import BLOCK
+from ryle.config import Observation
+from ryle.correlate.spread import shares
+from ryle.gpu import DeviceArray, Gpu, Stream
+from ryle.stream.block import Block, Event, Place, Together
+from ryle.stream.ring import Reader, Ring
+from ryle.stream.step import Step
+
+#: Batches of exchanged spectra: one that is copied, one that is summed, one between them.
+_BLOCKS = 3
+
+
+class Slabs:
+    """What goes where, of a batch of spectra.
+
+    Parameters
+    ----------
+    observation : Observation
+        Of which antennas and channels are spread.
+    parts : int
+        Over how many GPUs.
+    spectra : int
+        Of a batch.
+    """
+
+    def __init__(self, observation: Observation, parts: int, spectra: int) -> None:
+        self.antennas = shares(len(observation.antennas), parts)
+        self.channels = shares(observation.fengine.channels, parts)
+        self.layout = Rows(observation.pols)
+        self._blocks, self._row = spectra // BLOCK, observation.pols * 2 * BLOCK  # bytes of a channel of an antenna
+        self._pols, self._all = observation.pols, len(observation.antennas)
+
+    def shape(self, part: int) -> tuple[int, ...]:
+        """Shape of what a GPU has in the end: (block, antenna, channel, polarization, 128)."""
+        return self._blocks, self._all, len(self.channels[part]), self._pols, 2 * BLOCK
+
+    def nbytes(self, source: int, to: int) -> int:
+        """Bytes that go from one GPU to another."""
+        return self._blocks * len(self.antennas[source]) * len(self.channels[to]) * self._row
+
+    def move(self, source: int, spectra: DeviceArray, to: int, out: DeviceArray, stream: Stream) -> None:
+        """Enqueue the copy of a slab.
+
+        Parameters
+        ----------
+        source, to : int
+            Which GPUs.
+        spectra : DeviceArray of int8, shape (block, antenna of the source, channel, polarization, 128)
+            What was made.
+        out : DeviceArray of int8, as `shape` says
+            Where its slab goes.
+        stream : Stream
+            Where.
+        """
+        antennas, channels = self.antennas[source], self.channels[to]
+        every = sum(map(len, self.channels)) * self._row
+        there = spectra.view((self._blocks, len(antennas), every), np.int8)
+        here = out.view((self._blocks, self._all, len(channels) * self._row), np.int8)
+        here.take_box(
+            (0, antennas.start, 0),
+            there,
+            (0, 0, channels.start * self._row),
+            (self._blocks, len(antennas), len(channels) * self._row),
+            stream,
+        )
+
+
+class Exchange(Step):
+    """Batches of spectra, all channels of some antennas on each GPU, to some channels of all antennas on each.
+
+    Each GPU fetches its slabs, one after the other and each beginning with its own, on a stream of its own.
+
+    Parameters
+    ----------
+    gpus : sequence of Gpu
+        Where spectra are; one may be there more than once.
+    slabs : Slabs
+        What goes where.
+    sources : sequence of Reader
+        Of spectra on each GPU, as rows, of the same batches in the same order.
+
+    Attributes
+    ----------
+    out : Ring
+        Of blocks whose data is a list, an array on each GPU, and whose ``ready`` is of as many events.
+    """
+
+    def __init__(self, gpus: Sequence[Gpu], slabs: Slabs, sources: Sequence[Reader]) -> None:
+        self._slabs, self._sources = slabs, sources
+        self._streams = [gpu.stream() for gpu in gpus]
+        for gpu in gpus:
+            for other in gpus:
+                gpu.reach(other)
+
+        def make() -> Block:
+            return Block([gpu.empty(slabs.shape(i), np.int8) for i, gpu in enumerate(gpus)], place=Place("gpu"))
+
+        self.out = Ring("exchanged", make, _BLOCKS, device_writer=True)
+        super().__init__("exchange", [self.out])
+
+    def run(self) -> None:
+        """Exchange batch by batch."""
+        while True:
+            blocks = [block for source in self._sources if (block := source.get()) is not None]
+            if not blocks:
+                return
+            if len(blocks) < len(self._sources) or len({(b.epoch, b.start) for b in blocks}) > 1:
+                raise RuntimeError(f"GPUs have made different batches: {[(b.epoch, b.start) for b in blocks]}")
+            self._exchange(blocks)
+
+    def _exchange(self, blocks: Sequence[Block]) -> None:
+        room = self.out.room()
+        assert room is not None
+        readers, room.after = room.after, []
+        ready: list[Event] = []
+        count = len(self._streams)
+        for to, stream in enumerate(self._streams):
+            for event in readers:
+                stream.wait(event)
+            for source in ((to + i) % count for i in range(count)):
+                block = blocks[source]
+                if block.ready is not None:
+                    stream.wait(block.ready)
+                self._slabs.move(source, block.data, to, room.data[to], stream)
+            ready.append(stream.record())
+        first = blocks[0]
+        room.ready = Together(tuple(ready))
+        room.epoch, room.start, room.span = first.epoch, first.start, first.span
+        room.planes["valid"] = np.concatenate([block.planes["valid"] for block in blocks])
+        for block in blocks:
+            block.release(room.ready)
+        self.out.put(room)
