@@ -25,10 +25,9 @@ from ryle.products.journal import JournaledFile, journal_path, replay
 from ryle.products.metadata import ObservationMetadata
 from ryle.products.projection import project
 from ryle.products.readable import UVH5Error, damaged, no_uvh5, open_uvh5
-from ryle.products.uvh5_layout import Rows, create
+from ryle.products.slabs import Slabs
+from ryle.products.uvh5_layout import Rows, chunk_shape, create
 
-#: Wanted size in bytes of the slab prepared in memory at a time.
-_SLAB_BYTES = 16 << 20
 #: Seconds; a Julian date in float64 has steps of 40 µs, and pyuvdata takes times within 1 ms for one.
 _SHORTEST = 1e-3
 
@@ -87,6 +86,9 @@ class UVH5Writer:
         self.path = Path(path)
         self.metadata = metadata
         self._rows = Rows.of(metadata)
+        baselines, polarizations = self._rows.product.shape
+        chunk = chunk_shape(baselines, polarizations, metadata.channels)
+        self._slabs = Slabs(self._rows, metadata.channels, metadata.sideband, chunk)
         self._next_spectrum: int | None = None
         self._integrations = 0
         if overwrite:
@@ -261,35 +263,14 @@ class UVH5Writer:
     def _write_data(self, parts: Sequence[Integration], exposed: int) -> None:
         assert self._file is not None
         group = self._file["Data"]
-        baselines, polarizations = self._rows.product.shape
-        channels = self.metadata.channels
+        rows = self._rows.sign.size
         least = max(1, math.ceil(self.metadata.min_fraction * parts[0].spectra))
-        start = self._integrations * baselines
-        for name in ("visdata", "flags", "nsamples"):
-            group[name].resize(start + baselines, axis=0)
-        chunk = group["visdata"].chunks[0]
-        slab = chunk * max(1, _SLAB_BYTES // (chunk * channels * polarizations * 8))
-        for low in range(0, baselines, slab):
-            rows = slice(low, min(low + slab, baselines))
-            product, sign = self._rows.product[rows], self._rows.sign[rows, np.newaxis]
-            vis = np.zeros((product.shape[0], channels, polarizations, 2), np.float32)
-            nsamples, flags = np.zeros(vis.shape[:3], np.float32), np.ones(vis.shape[:3], bool)
-            for part in parts:
-                # Shapes here: (channel, row, polarization); each channel group's counts hold for a run of channels.
-                counts = part.counts[:, product].repeat(part.channels // part.counts.shape[0], axis=0)
-                scale = 1.0 / np.maximum(counts, 1) * (counts > 0)
-                here = slice(part.first_channel, part.first_channel + part.channels)
-                for component, factor in ((0, scale), (1, scale * sign)):
-                    sums = part.visibilities[:, product, component]
-                    np.multiply(sums, factor, out=vis[:, here, :, component].transpose(1, 0, 2), casting="same_kind")
-                nsamples[:, here] = (counts / exposed).transpose(1, 0, 2)
-                flags[:, here] = (counts < least).transpose(1, 0, 2)
-            if self.metadata.sideband < 0:
-                vis, nsamples, flags = (np.ascontiguousarray(each[:, ::-1]) for each in (vis, nsamples, flags))
-            to = slice(start + rows.start, start + rows.stop)
-            group["visdata"][to] = vis.view(np.complex64)[..., 0]
-            group["nsamples"][to] = nsamples
-            group["flags"][to] = flags
+        start = self._integrations * rows
+        datasets = {name: group[name] for name in ("visdata", "nsamples", "flags")}
+        for dataset in datasets.values():
+            dataset.resize(start + rows, axis=0)
+        for chunk in self._slabs.make(parts, exposed, least):
+            datasets[chunk.name].id.write_direct_chunk((start + chunk.row, chunk.channel, 0), chunk.content)
             self._raw.check()
 
     def _commit(self) -> None:
@@ -305,6 +286,7 @@ class UVH5Writer:
         except Exception:  # HDF5 may trip over what it could not write; the file itself is at its last commit
             self._file = None
             self._raw.close()
+            self._slabs.close()
         if not isinstance(error, OSError | RuntimeError):
             raise error
         advice = (
@@ -319,6 +301,7 @@ class UVH5Writer:
             self._file.close()
             self._file = None
         self._raw.close()
+        self._slabs.close()
 
 
 def recover(path: str | Path) -> Recovery:

@@ -16,6 +16,8 @@ from ryle.products.metadata import AIPS_POLARIZATIONS, ObservationMetadata
 
 #: Wanted size in bytes of one HDF5 chunk of visibilities.
 _CHUNK_BYTES = 1 << 20
+#: Level of compression of what hardly changes: flags and numbers of samples.
+DEFLATE = 1
 
 
 @dataclass(frozen=True)
@@ -142,14 +144,14 @@ def create(file: h5py.File, meta: ObservationMetadata, rows: Rows) -> None:
         header.create_dataset(name, (0,), np.int64, maxshape=(None,), chunks=(many,))
     header.create_dataset("uvw_array", (0, 3), np.float64, maxshape=(None, 3), chunks=(many, 3))
 
-    chunks = _chunk_shape(baselines, meta.channels, polarizations)
+    chunks = chunk_shape(baselines, polarizations, meta.channels)
     shape, limit = (0, meta.channels, polarizations), (None, meta.channels, polarizations)
     data = file.create_group("Data")
     data.create_dataset("visdata", shape, np.complex64, maxshape=limit, chunks=chunks)
-    data.create_dataset("flags", shape, bool, maxshape=limit, chunks=chunks, compression="gzip", compression_opts=1)
-    data.create_dataset(
-        "nsamples", shape, np.float32, maxshape=limit, chunks=chunks, compression="gzip", compression_opts=1
-    )
+    for name, kind in (("flags", np.bool_), ("nsamples", np.float32)):
+        data.create_dataset(
+            name, shape, kind, maxshape=limit, chunks=chunks, compression="gzip", compression_opts=DEFLATE
+        )
 
 
 def _catalog_entry(meta: ObservationMetadata) -> dict[str, Any]:
@@ -174,9 +176,21 @@ def _catalog_entry(meta: ObservationMetadata) -> dict[str, Any]:
     }
 
 
-def _chunk_shape(baselines: int, channels: int, polarizations: int) -> tuple[int, int, int]:
-    """Chunks of about a megabyte whose rows divide an integration, so that no chunk is written twice."""
-    wide = min(channels, max(1, _CHUNK_BYTES // (8 * polarizations)))
-    most = max(1, _CHUNK_BYTES // (8 * polarizations * wide))
-    rows = max(r for r in range(1, min(baselines, most) + 1) if baselines % r == 0)
-    return rows, wide, polarizations
+def chunk_shape(baselines: int, polarizations: int, channels: int) -> tuple[int, int, int]:
+    """Give the shape of chunks: about a megabyte, their rows dividing an integration, so that none is written twice.
+
+    Parameters
+    ----------
+    baselines, polarizations, channels : int
+        Of an integration.
+
+    Returns
+    -------
+    rows, channels, polarizations : int
+    """
+    across = -(-channels * 8 * polarizations // _CHUNK_BYTES)
+    wide = -(-channels // across)
+    wanted = _CHUNK_BYTES / (8 * polarizations * wide)
+    divisors = (r for r in range(1, baselines + 1) if baselines % r == 0)
+    # A chunk twice the size is better than tiny ones, of which an integration would have thousands.
+    return min(divisors, key=lambda r: max(r / wanted, wanted / r)), wide, polarizations
