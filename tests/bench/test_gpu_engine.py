@@ -2,7 +2,7 @@
 
 import pytest
 
-from ryle.bench.gpu_engine import CASES, Case, measure, tiny
+from ryle.bench.gpu_engine import CASES, Case, measure, over, tiny
 
 
 @pytest.mark.parametrize("kind, fed", [("f", "memory"), ("fx", "memory"), ("fx", "ring"), ("x", "memory")])
@@ -13,6 +13,16 @@ def test_a_case(kind, fed, monkeypatch):
     assert row.value > 0 and row.baseline_value > row.value and row.more["kernels_alone"] > 0
     assert 0 < row.ratio < 1 and row.more["cores"] > 0.3
     assert row.size["inputs"] == 2
+
+
+def test_several_gpus_beside_one(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "tests")
+    for fed, limit in (("ring", "one"), ("table", "one"), ("memory", "copies")):
+        (case,) = [c for c in over([0, 0]) if c.fed == fed and c.bits == (8 if fed != "memory" else 10)]
+        assert case.limit == limit and case.name.endswith("2 shares on 1 GPU") and case.size["batch"] >= 1024
+    row = measure(tiny(case), 2.0, 1, emulated=True)
+    assert row.size["inputs"] == 4 and row.baseline == "copies alone" and row.baseline_value > row.value > 0
+    assert row.more["exchange_alone"] > row.value and row.more["one_alone"] > 0
 
 
 def test_what_is_measured_is_what_was_asked():

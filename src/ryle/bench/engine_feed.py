@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,26 +97,37 @@ def host_ring(gpu: Gpu, inputs: int, packets: int, packet_bytes: int) -> Ring:
     return Ring("samples", make, _BLOCKS)
 
 
-def table_ring(gpu: Gpu, inputs: int, packets: int, packet_bytes: int) -> Ring:
-    """Make a ring of tables of addresses of packets of random samples, which lie on the GPU in no order."""
+def table_ring(shared: Sequence[tuple[Gpu, int]], packets: int, packet_bytes: int) -> Ring:
+    """Make a ring of tables of addresses of packets of random samples, which lie on GPUs in no order.
+
+    Parameters
+    ----------
+    shared : sequence of (Gpu, int)
+        Where packets lie, and of how many inputs, one after the other.
+    packets, packet_bytes : int
+        Of an input, and of a packet.
+    """
     rng = np.random.default_rng(2)
     noise = rng.integers(0, 256, 1 << 26, np.uint8)
-    count = _BLOCKS * inputs * packets
-    pool = gpu.empty((count * packet_bytes,), np.uint8)
-    for at in range(0, pool.nbytes, noise.size):
-        size = min(noise.size, pool.nbytes - at)
-        pool.view((size,), np.uint8, at).set(noise[:size])
-    gpu.default_stream.synchronize()
-    places = iter(np.split(rng.permutation(count), _BLOCKS))
+    pools, tables = [], []  # memory, and the addresses of each block
+    for gpu, inputs in shared:
+        count = _BLOCKS * inputs * packets
+        pool = gpu.empty((count * packet_bytes,), np.uint8)
+        for at in range(0, pool.nbytes, noise.size):
+            size = min(noise.size, pool.nbytes - at)
+            pool.view((size,), np.uint8, at).set(noise[:size])
+        gpu.default_stream.synchronize()
+        places = rng.permutation(count).astype(np.uint64).reshape(_BLOCKS, inputs, packets)
+        pools.append(pool)
+        tables.append(np.uint64(pool.pointer) + places * np.uint64(packet_bytes))
+    of_blocks = iter(np.concatenate(tables, axis=1))
 
     def make() -> Block:
-        addresses = gpu.pinned((inputs, packets), np.uint64)
-        addresses[...] = pool.pointer + next(places).reshape(inputs, packets).astype(np.uint64) * np.uint64(
-            packet_bytes
-        )
-        present = gpu.pinned((inputs, packets), np.uint8)
+        addresses = shared[0][0].pinned((sum(inputs for _, inputs in shared), packets), np.uint64)
+        addresses[...] = next(of_blocks)
+        present = shared[0][0].pinned(addresses.shape, np.uint8)
         present.fill(1)
-        return Block(addresses, {"present": present, "pool": _Held(pool)})  # type: ignore[dict-item]
+        return Block(addresses, {"present": present, "pool": _Held(pools)})  # type: ignore[dict-item]
 
     return Ring("addresses", make, _BLOCKS)
 

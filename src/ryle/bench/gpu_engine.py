@@ -33,7 +33,7 @@ class Case:
     fed : str
         From "memory" of the host; or samples are on the GPU: in a "ring" that is full, or by a "table" of addresses.
     limit : str
-        What it is compared with: "copies" or "kernels" alone.
+        What it is compared with: "copies" or "kernels" alone; or the engine on "one" of its GPUs.
     least : float
         What the ratio is to reach.
     antennas, channels, bits, taps, packet : int
@@ -44,6 +44,8 @@ class Case:
         Seconds of signal.
     engines : int
         How many at once.
+    gpus : tuple of int
+        Numbers of those that an FX engine is spread over.
     """
 
     kind: str
@@ -58,6 +60,7 @@ class Case:
     batch: int = 1024
     integration: float = 0.5
     engines: int = 1
+    gpus: tuple[int, ...] = (0,)
 
     @property
     def name(self) -> str:
@@ -65,13 +68,19 @@ class Case:
         what = {"f": "F", "fx": "FX", "x": "X"}[self.kind]
         fed = {"memory": "from host memory", "ring": "resident, ring", "table": "resident, pointer table"}[self.fed]
         back = " and back" if self.kind == "f" and self.fed == "memory" else ""
-        return f"{what} {fed}{back}" + (f", {self.engines} engines" if self.engines > 1 else "")
+        return f"{what} {fed}{back}" + (f", {self.engines} engines" if self.engines > 1 else "") + self._on
+
+    @property
+    def _on(self) -> str:
+        count = len(set(self.gpus))
+        shares = f"{len(self.gpus)} shares on " if count < len(self.gpus) else ""
+        return f", {shares}{count} GPU{'s' if count > 1 else ''}" if len(self.gpus) > 1 else ""
 
     @property
     def size(self) -> dict[str, int]:
         """Numbers of a row."""
         inputs = {"inputs": 2 * self.antennas, "channels": self.channels, "bits": self.bits, "taps": self.taps}
-        return inputs | {"batch": self.batch}
+        return inputs | {"batch": self.batch * len(self.gpus)}
 
 
 #: What is measured if nothing else is said.
@@ -109,24 +118,32 @@ def measure(case: Case, seconds: float, turns: int, *, emulated: bool = False) -
         children = [stack.enter_context(Child(_CHILD)) for _ in range(case.engines)]
         about = _ask(children, "setup", **asked)[0]
         found: dict[str, list[Any]] = {"engine": [], "copies": [], "kernels": []}
+        several = len(case.gpus) > 1
+        if several:
+            found |= {"exchange": [], "one": []}
+            one = stack.enter_context(Child(_CHILD))
+            _ask([one], "setup", **asked | {"gpus": case.gpus[:1]})
         for _ in range(turns):
             found["engine"].append(_ask(children, "engine", seconds=seconds))
             # What one process reaches alone is what all of them share.
             found["copies"].append(_ask(children[:1], "copies", seconds=seconds / 2))
             found["kernels"].append(_ask(children[:1], "kernels", seconds=seconds / 2))
+            if several:
+                found["exchange"].append(_ask(children, "exchange", seconds=seconds / 2))
+                found["one"].append(_ask([one], "engine", seconds=seconds))
     rates = {name: [1e-9 * sum(e["rate"] for e in turn) for turn in each] for name, each in found.items()}
     against = ratios(rates["engine"], rates[case.limit])
     value = statistics.median(rates["engine"])
     cores = statistics.median(sum(e["cores"] for e in turn) for turn in found["engine"])
     joules = statistics.median(1e9 / sum(1 / e["joules"] for e in turn) for turn in found["engine"])
-    other = "kernels" if case.limit == "copies" else "copies"
+    others = {f"{name}_alone": statistics.median(each) for name, each in rates.items() if name != "engine"}
     return Row(
         case=case.name,
         value=value,
         unit="Gsample/s",
         size=case.size,
         spread=quartiles(rates["engine"]),
-        baseline=f"{case.limit} alone",
+        baseline="one GPU" if case.limit == "one" else f"{case.limit} alone",
         baseline_value=statistics.median(rates[case.limit]),
         ratio=statistics.median(against),
         ratio_spread=quartiles(against),
@@ -134,11 +151,12 @@ def measure(case: Case, seconds: float, turns: int, *, emulated: bool = False) -
         more={
             "gbps": value * case.bits,
             "of": case.limit,
-            f"{other}_alone": statistics.median(rates[other]),
+            **others,
             "cores": cores,
             "joules_per_gsample": joules,
             "batch_mb": about["batch_mb"],
             "engines": case.engines,
+            "gpus": list(case.gpus),
             "seconds": seconds,
         },
     )
@@ -151,13 +169,30 @@ def _ask(children: Sequence[Child], what: str, **more: Any) -> list[dict[str, An
     return [child.answer() for child in children]
 
 
+def _beside(row: Row) -> str:
+    """Say what else was measured of a case, beside what it is compared with."""
+    names = [n for n in ("copies", "kernels", "exchange", "one") if n != row.more["of"] and f"{n}_alone" in row.more]
+    return ", ".join(f"{name} {row.more[f'{name}_alone']:.4g}" for name in names)
+
+
 #: Columns of the table, beside those of all rows.
 SHOWN: Columns = {
     "Gb/s": lambda row: f"{row.more['gbps']:.0f}",
-    "the other alone": lambda row: f"{row.more.get('kernels_alone', row.more.get('copies_alone', 0)):.4g}",
+    "others alone": _beside,
     "cores": lambda row: f"{row.more['cores']:.2f}",
     "J/Gsample": lambda row: f"{row.more['joules_per_gsample']:.3g}",
 }
+
+
+def over(gpus: Sequence[int]) -> list[Case]:
+    """Give the cases of FX over several GPUs: resident beside one of them, host-fed beside copies to all."""
+    found = []
+    for case in CASES:
+        if case.kind == "fx":
+            resident = case.fed != "memory"
+            limit, least = ("one", 0.95 * len(gpus)) if resident else (case.limit, case.least)
+            found.append(replace(case, gpus=tuple(gpus), limit=limit, least=least))
+    return found
 
 
 def bench_gpu_engines(
@@ -211,4 +246,6 @@ def bench_gpu_engines(
 
 def tiny(case: Case) -> Case:
     """Make a case so small that an emulated GPU takes it."""
-    return replace(case, antennas=1, channels=64, taps=4, packet=512, batch=128, integration=2e-3)
+    return replace(
+        case, antennas=len(case.gpus), channels=64, taps=4, packet=512, batch=128 // len(case.gpus), integration=2e-3
+    )

@@ -52,6 +52,10 @@ def bench(
         typer.Option(help="engine: from the network, in real time; or from memory, on a GPU, as fast as it goes."),
     ] = Fed.NETWORK,
     only: Annotated[str, typer.Option(help="engine from memory: only cases with these words, such as 'FX'.")] = "",
+    gpus: Annotated[
+        str,
+        typer.Option(help="engine from memory: FX spread over these GPUs, such as 0,1; beside one of them alone."),
+    ] = "",
     backend: Annotated[str, typer.Option(help="precision, engine: form of the arithmetic.")] = "cpu",
     antennas: Annotated[int, typer.Option(help="engine: antennas of two polarizations.", min=2)] = 64,
     rate: Annotated[float, typer.Option(help="engine: samples of an input, MS/s.")] = 0.256,
@@ -81,9 +85,10 @@ def bench(
 
         bench_correlate(json, runs or (2 if quick else 3), seconds, quick)
     elif what is What.ENGINE and fed is Fed.MEMORY:
-        from ryle.bench.gpu_engine import bench_gpu_engines
+        from ryle.bench.gpu_engine import CASES, bench_gpu_engines, over
 
-        bench_gpu_engines(json, seconds=seconds or 3.0, turns=runs or 3, only=only)
+        cases = over(_numbers(gpus)) if gpus else CASES
+        bench_gpu_engines(json, seconds=seconds or 3.0, turns=runs or 3, cases=cases, only=only)
     elif what is What.ENGINE:
         from ryle.bench.engine import Correlator, bench_engine
 
@@ -103,3 +108,11 @@ def bench(
         from ryle.bench.cpu import bench_cpu
 
         bench_cpu(runs or 5, json)
+
+
+def _numbers(text: str) -> list[int]:
+    """Read the numbers of GPUs."""
+    numbers = text.replace(" ", "").split(",")
+    if not all(number.isdecimal() for number in numbers):
+        raise typer.BadParameter(f"{text!r} is no list of numbers of GPUs, such as 0,1", param_hint="--gpus")
+    return [int(number) for number in numbers]

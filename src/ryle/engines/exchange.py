@@ -95,13 +95,17 @@ class Exchange(Step):
 
     Attributes
     ----------
+    slabs
+        The same.
+    streams : list of Stream
+        Where each GPU's copies are enqueued.
     out : Ring
         Of blocks whose data is a list, an array on each GPU, and whose ``ready`` is of as many events.
     """
 
     def __init__(self, gpus: Sequence[Gpu], slabs: Slabs, sources: Sequence[Reader]) -> None:
-        self._slabs, self._sources = slabs, sources
-        self._streams = [gpu.stream() for gpu in gpus]
+        self.slabs, self._sources = slabs, sources
+        self.streams = [gpu.stream() for gpu in gpus]
         for gpu in gpus:
             for other in gpus:
                 gpu.reach(other)
@@ -127,15 +131,15 @@ class Exchange(Step):
         assert room is not None
         readers, room.after = room.after, []
         ready: list[Event] = []
-        count = len(self._streams)
-        for to, stream in enumerate(self._streams):
+        count = len(self.streams)
+        for to, stream in enumerate(self.streams):
             for event in readers:
                 stream.wait(event)
             for source in ((to + i) % count for i in range(count)):
                 block = blocks[source]
                 if block.ready is not None:
                     stream.wait(block.ready)
-                self._slabs.move(source, block.data, to, room.data[to], stream)
+                self.slabs.move(source, block.data, to, room.data[to], stream)
             ready.append(stream.record())
         first = blocks[0]
         room.ready = Together(tuple(ready))

@@ -141,7 +141,7 @@ def fx_steps(
         Begin as a correlator that joined an array which was already sending: with the first whole integration.
     """
     o = observation
-    parts, steps, spectra = _channelize(o, source, samples, gpus, residuals)
+    parts, steps, spectra = spectra_steps(o, source, samples, gpus, residuals)
     x = XEngine(o, 0, o.fengine.channels, groups=1, whole_first=joins, gpus=gpus)
     sums = Ring("integrations", lambda: Block(x.room()), _BLOCKS)
 
@@ -174,15 +174,34 @@ def spectra_of(block: Block) -> SpectraChunk:
     return SpectraChunk(first, block.data, words)
 
 
-def _channelize(
-    o: Observation,
+def spectra_steps(
+    observation: Observation,
     source: Readable,
     samples: Samples,
     gpus: Sequence[Gpu],
-    residuals: NDArray[np.float64] | None,
+    residuals: NDArray[np.float64] | None = None,
+    *,
+    table: bool = False,
 ) -> tuple[list[InputTotals], list[Step], Ring]:
-    """Make the steps to spectra, which stay on the GPUs: what is counted, the steps, where spectra come out."""
-    antennas = range(len(o.antennas))
+    """Make the steps to spectra as they are correlated, which stay on the GPUs.
+
+    Parameters
+    ----------
+    observation, source, samples, gpus, residuals
+        As of `fx_steps`.
+    table : bool
+        Whether samples come as addresses of payloads that a GPU reads.
+
+    Returns
+    -------
+    totals : list of InputTotals
+        What is counted, by each GPU's inputs.
+    steps : list of Step
+        In the order of the signal path.
+    out : Ring
+        Of blocks that `spectra_of` views.
+    """
+    o, antennas = observation, range(len(observation.antennas))
     if not gpus or o.xengine.backend != "cuda":
         gpu, reader = gpus[0] if gpus else None, source.reader()
         totals, steps, spectra = f_steps(o, antennas, Blocks(), reader, samples, gpu, residuals=residuals)
@@ -190,8 +209,9 @@ def _channelize(
     from ryle.engines.f_gpu import gpu_f_steps
 
     if len(gpus) == 1:
-        reader = source.reader()
-        steps, totals, made = gpu_f_steps(gpus[0], o, antennas, Blocks(), reader, samples, residuals=residuals)
+        steps, totals, made = gpu_f_steps(
+            gpus[0], o, antennas, Blocks(), source.reader(), samples, residuals=residuals, table=table
+        )
         return [totals], steps, made.out
     from ryle.engines.exchange import Exchange, Slabs
 
@@ -201,7 +221,7 @@ def _channelize(
         inputs = slice(some.start * o.pols, some.stop * o.pols)
         own = None if residuals is None else residuals[inputs]
         reader, of_some = source.reader(), SomeInputs(samples, inputs)
-        more, totals, made = gpu_f_steps(gpu, o, some, slabs.layout, reader, of_some, residuals=own)
+        more, totals, made = gpu_f_steps(gpu, o, some, slabs.layout, reader, of_some, residuals=own, table=table)
         steps += more
         parts.append(totals)
         rings.append(made.out)
