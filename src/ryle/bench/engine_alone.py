@@ -5,19 +5,41 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ryle.bench.engine_feed import filled
+from ryle.channelize import Layout
 from ryle.chunk import BLOCK
-from ryle.gpu import Event
-
-if TYPE_CHECKING:
-    from ryle.bench.engine_child import Bench
+from ryle.config import Observation
+from ryle.correlate.cuda import CudaCorrelator
+from ryle.engines.exchange import Exchange
+from ryle.engines.f_gpu import Channelize
+from ryle.gpu import Event, Gpu
+from ryle.receive.windows import WindowShape
+from ryle.stream.ring import Ring
 
 _DEPTH = 3  # pieces of work that are under way on a stream
 _WARM = 1.0  # seconds that are not counted
+
+
+class Bench(Protocol):
+    """An engine that stands still, see `ryle.bench.engine_child.Bench`."""
+
+    kind: str
+    o: Observation
+    gpu: Gpu
+    gpus: list[Gpu]
+    inputs: int
+    shape: WindowShape
+    batch_samples: int
+    layout: Layout
+    ring: Ring
+    last: Ring
+    parts: list[tuple[Channelize, slice]]
+    exchange: Exchange | None
+    correlators: list[CudaCorrelator]
 
 
 def copies(bench: Bench, seconds: float) -> dict[str, Any]:

@@ -88,7 +88,8 @@ class Bench:
         self.kind, self.fed = asked["kind"], asked["fed"]
         self.o = o = observation(asked)
         self.gpus: list[Gpu] = [emulated_gpu() if asked["emulated"] else open_gpu(n) for n in asked["gpus"]]
-        self.gpu, self.exchange = self.gpus[0], None
+        self.gpu = self.gpus[0]
+        self.exchange: Exchange | None = None
         self.parts: list[tuple[Channelize, slice]] = []
         self.correlators: list[CudaCorrelator] = []
         self.inputs, self.shape, self.gate = o.n_inputs, window_shape(o), Gate()
