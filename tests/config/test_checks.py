@@ -300,6 +300,7 @@ def test_cross_checks_run_beside_wrong_fields():
     [
         (np.zeros((4, 255)), "(4, 256)"),
         (np.zeros((4, 256), "U3"), "needs numbers"),
+        (np.where(np.arange(4 * 256).reshape(4, 256) == 515, np.nan, 1), "nan for input 2, channel 3"),
         (None, "cannot be read"),
         (b"", "cannot be read"),
         (b"PK\x03\x04rubbish", "cannot be read"),

@@ -9,7 +9,6 @@ import pytest
 import fresh
 from emulation import EmulatedGpu
 from emulation.deferred import DeferredGpu
-from engines.test_gpu import Given, blocks_of, run, through
 from ryle.bench.fx import OneThread
 from ryle.channelize import cuda
 from ryle.chunk import SampleChunk
@@ -26,6 +25,7 @@ from ryle.stream.block import Block
 from ryle.stream.engine import Engine
 from ryle.stream.ring import Ring
 from ryle.wire.statistics import NUMBERS
+from streams import Given, blocks_of, run, through
 
 
 @pytest.fixture(params=["late", "real"])

@@ -176,7 +176,9 @@ class PhaseTracker:
             return np.zeros((times.size, len(self.antennas.names)))
         vectors = self.direction.vectors(self.antennas.location, times)
         offsets = self.antennas.location.enu_to_offsets(self.antennas.enu)
-        return np.asarray(vectors @ offsets.T / SPEED_OF_LIGHT)
+        # Not by a matrix product: that rounds by how many antennas there are, and engines share them out.
+        x, y, z = (vectors[:, [i]] * offsets[:, i] for i in range(3))
+        return np.asarray((x + y + z) / SPEED_OF_LIGHT)
 
     def delays(self, counts: ArrayLike) -> NDArray[np.float64]:
         """``τ`` in seconds, geometry less instrumental delay, without `offset`; (count, antenna, polarization)."""

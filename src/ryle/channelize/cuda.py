@@ -86,6 +86,7 @@ class CudaChannelizer:
         order = by_butterfly(self.plan, np.empty((config.inputs, config.channels), np.complex64))
         self._gains = self.gpu.empty(order.shape, order.dtype)
         self.set_gains(1.0)
+        self.gpu.default_stream.synchronize()  # kernels, and other gains, may be enqueued on other streams from now on
         self._launches: dict[tuple[Layout | None, bool, int], _Launch] = {}
         self.slab_bytes = _INTERMEDIATE
         #: Complex values clamped in the last call (or that would have been, of `spectra_float`), int64 (input,).
@@ -93,11 +94,11 @@ class CudaChannelizer:
         #: Sum of the squared magnitudes of the quantized values of the last call, int64 (input, channel).
         self.output_power: NDArray[np.int64] = np.zeros((config.inputs, config.channels), np.int64)
 
-    def set_gains(self, gains: ArrayLike) -> None:
-        """Set the complex gains, broadcast to (input, channel)."""
+    def set_gains(self, gains: ArrayLike, stream: Stream | None = None) -> None:
+        """Set the complex gains, broadcast to (input, channel), of what is enqueued on a stream from now on."""
         self.gains = checked_gains(self.config, gains)
         half = 1.0 if self.config.complex_input else 0.5  # of the transform from pairs of real samples
-        self._gains.set(by_butterfly(self.plan, (self.gains * np.float32(half)).astype(np.complex64)))
+        self._gains.set(by_butterfly(self.plan, (self.gains * np.float32(half)).astype(np.complex64)), stream)
 
     def process(
         self,

@@ -307,6 +307,12 @@ def _gains_shape(o: Observation) -> Iterator[Problem]:
     if found.shape != needed or found.dtype.kind not in "iufc":
         remedy = f"holds {found.dtype} of shape {found.shape}; needs numbers of shape (inputs, channels) = {needed}"
         yield Problem(key, str(path), remedy)
+        return
+    for i, of_input in enumerate(found):
+        if (bad := np.flatnonzero(~np.isfinite(of_input))).size:
+            remedy = f"holds {of_input[bad[0]]} for input {i}, channel {bad[0]} ({bad.size} such of this input); "
+            yield Problem(key, str(path), remedy + "every gain must be finite: 0 blanks a channel")
+            return
 
 
 @reads("band", "digitizer", "fengine", "simulate")

@@ -19,8 +19,8 @@ from ryle.engines.gpus import gpus_for, locked
 from ryle.engines.planning import Samples
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.statistics import SendStatistics
+from ryle.engines.steering import Steering
 from ryle.engines.totals import InputTotals, measure
-from ryle.engines.tracking import Tracking
 from ryle.receive.entrance import MappedEntrance
 from ryle.receive.samples import SampleMap
 from ryle.receive.windows import SampleBuffer, window_shape
@@ -50,8 +50,8 @@ class FEngine(InputTotals):
         Consecutive antennas; input = position in this sequence · pols + pol.
     layout : Blocks or Heaps
         How the spectra are laid out.
-    residuals : ndarray of float64, shape (input,), optional
-        As of `ryle.engines.tracking.Tracking`.
+    steering : Steering, optional
+        Gives delays and gains; as the observation says if absent.
 
     Raises
     ------
@@ -69,7 +69,7 @@ class FEngine(InputTotals):
         observation: Observation,
         antennas: Sequence[int],
         layout: Layout,
-        residuals: NDArray[np.float64] | None = None,
+        steering: Steering | None = None,
     ) -> None:
         config = channelizer_config(observation, antennas)
         super().__init__(observation, config.inputs)
@@ -77,8 +77,7 @@ class FEngine(InputTotals):
         self.shape = window_shape(observation)
         self._buffer = SampleBuffer(self.shape)
         self._channelizer = make_channelizer(config, observation.fengine.backend)
-        self._channelizer.set_gains(observation.gains[config.input_offset : config.input_offset + config.inputs])
-        self._tracking = Tracking(observation, antennas, self.shape.batch, residuals)
+        self._steering = steering or Steering(observation, antennas)
         #: Gives the array that a batch is written to; new memory each time if absent.
         self.take_room: Callable[[], NDArray[Any]] | None = None
 
@@ -110,7 +109,9 @@ class FEngine(InputTotals):
     def _channelize(self, windows: Iterator[tuple[int, SampleWindow]]) -> Iterator[Spectra]:
         for first, window in windows:
             out = None if self.take_room is None else self.take_room()
-            delays, batch = self._tracking.delays(first), self.shape.batch
+            if (gains := self._steering.new_gains(first)) is not None:
+                self._channelizer.set_gains(gains)
+            delays, batch = self._steering.delays(first), self.shape.batch
             spectra = self._channelizer.process(window, first, batch, delays, self._layout, out=out)
             self.count(first, spectra.valid, spectra.saturated, spectra.input_power)
             yield spectra
@@ -252,13 +253,13 @@ def f_steps(
     samples: Samples,
     gpu: Gpu | None,
     told: Ring | None = None,
-    residuals: NDArray[np.float64] | None = None,
+    steering: Steering | None = None,
 ) -> tuple[InputTotals, list[Step], Ring]:
     """Make the steps from samples to spectra, both on the host.
 
     Parameters
     ----------
-    observation, antennas, layout, residuals
+    observation, antennas, layout, steering
         As of `FEngine`.
     source : Reader
         Of blocks of samples.
@@ -280,13 +281,13 @@ def f_steps(
     """
     o = observation
     if gpu is None:
-        f = FEngine(o, antennas, layout, residuals)
+        f = FEngine(o, antennas, layout, steering)
         batches = Ring("spectra", lambda: Block(f.room()), BATCHES)
         return f, [Channelize(source, f, samples, batches, told, o.statistics_samples)], batches
     from ryle.engines.f_gpu import Download, gpu_f_steps
 
     steps, totals, channelize = gpu_f_steps(
-        gpu, o, antennas, layout, source, samples, residuals=residuals, statistics=told
+        gpu, o, antennas, layout, source, samples, steering=steering, statistics=told
     )
     shape, dtype = channelize.output
     batches = Ring("spectra", lambda: Block(gpu.pinned(shape, dtype)), BATCHES)

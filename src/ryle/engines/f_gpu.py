@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ryle.channelize import Layout
 from ryle.channelize.channelizer import output_shape
 from ryle.config import Observation
 from ryle.engines.f_config import channelizer_config
 from ryle.engines.planning import Append, Batch, PlanBatches, Planned, Restart, Samples, Tables, plan_ring, ring_packets
+from ryle.engines.steering import Steering
 from ryle.engines.totals import InputTotals
-from ryle.engines.tracking import Tracking
 from ryle.gpu import Event, Gpu
 from ryle.gpu.staging import Uploads
 from ryle.receive.windows import window_shape
@@ -80,7 +79,6 @@ class Channelize(EachBlock):
         self.gpu, self._totals, self._statistics = gpu, totals, statistics
         self._length, self._interval = o.statistics_samples, -1
         self._channelizer = CudaChannelizer(config, gpu)
-        self._channelizer.set_gains(o.gains[config.input_offset : config.input_offset + config.inputs])
         self._compute = gpu.stream()
         self._uploads = Uploads(gpu, self._compute)
         _, packets = ring_packets(shape, self._size)
@@ -144,6 +142,8 @@ class Channelize(EachBlock):
         room = self.out.room()
         assert room is not None
         room.free_on(self._compute)
+        if plan.gains is not None:
+            self._channelizer.set_gains(plan.gains, self._compute)
         done = self._launch(plan.batch, plan.tables, room)
         self._ring.read(plan.batch.low, plan.batch.high, done)
         while self._held and self._held[0][0] <= plan.batch.needed:
@@ -233,7 +233,7 @@ def gpu_f_steps(
     source: Reader,
     samples: Samples,
     *,
-    residuals: NDArray[np.float64] | None = None,
+    steering: Steering | None = None,
     statistics: Ring | None = None,
     table: bool = False,
 ) -> tuple[list[Step], InputTotals, Channelize]:
@@ -241,9 +241,8 @@ def gpu_f_steps(
     o, shape = observation, window_shape(observation)
     inputs = len(antennas) * o.pols
     totals = InputTotals(o, inputs)
-    tracking = Tracking(o, antennas, shape.batch, residuals)
     piece, _ = ring_packets(shape, o.digitizer.heap_samples)
     plans = plan_ring(inputs, shape.batch, _PLANS, lambda n: gpu.pinned((n,), np.uint8))
-    plan = PlanBatches(source, samples, shape, tracking, totals, plans, piece, looks=not table)
+    plan = PlanBatches(source, samples, shape, steering or Steering(o, antennas), totals, plans, piece, looks=not table)
     channelize = Channelize(gpu, o, antennas, layout, plans.reader(), totals, statistics, table=table)
     return [plan, channelize], totals, channelize

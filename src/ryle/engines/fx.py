@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ryle.channelize import Blocks
 from ryle.chunk import BLOCK, SampleChunk, SpectraChunk, valid_words
@@ -17,6 +16,7 @@ from ryle.engines.beginning import WholeBand
 from ryle.engines.f import f_steps
 from ryle.engines.planning import Samples, SomeInputs
 from ryle.engines.statistics import record_statistics
+from ryle.engines.steering import Steering
 from ryle.engines.totals import InputTotals
 from ryle.engines.write_file import WriteFile
 from ryle.engines.x import Correlate, XEngine
@@ -117,7 +117,7 @@ def fx_steps(
     samples: Samples,
     open_file: Callable[[], UVH5Writer],
     gpus: Sequence[Gpu],
-    residuals: NDArray[np.float64] | None = None,
+    steering: Steering | None = None,
     *,
     joins: bool = False,
 ) -> list[Step]:
@@ -135,13 +135,13 @@ def fx_steps(
         Opens the file, when there is something to write.
     gpus : sequence of Gpu
         What it is spread over: antennas where they are channelized, channels where they are correlated; none: a CPU.
-    residuals : ndarray of float64, shape (input,), optional
+    steering : Steering, optional
         See `FEngine`.
     joins : bool
         Begin as a correlator that joined an array which was already sending: with the first whole integration.
     """
     o = observation
-    parts, steps, spectra = spectra_steps(o, source, samples, gpus, residuals)
+    parts, steps, spectra = spectra_steps(o, source, samples, gpus, steering)
     x = XEngine(o, 0, o.fengine.channels, groups=1, whole_first=joins, gpus=gpus)
     sums = Ring("integrations", lambda: Block(x.room()), _BLOCKS)
 
@@ -179,7 +179,7 @@ def spectra_steps(
     source: Readable,
     samples: Samples,
     gpus: Sequence[Gpu],
-    residuals: NDArray[np.float64] | None = None,
+    steering: Steering | None = None,
     *,
     table: bool = False,
 ) -> tuple[list[InputTotals], list[Step], Ring]:
@@ -187,7 +187,7 @@ def spectra_steps(
 
     Parameters
     ----------
-    observation, source, samples, gpus, residuals
+    observation, source, samples, gpus, steering
         As of `fx_steps`.
     table : bool
         Whether samples come as addresses of payloads that a GPU reads.
@@ -204,24 +204,25 @@ def spectra_steps(
     o, antennas = observation, range(len(observation.antennas))
     if not gpus or o.xengine.backend != "cuda":
         gpu, reader = gpus[0] if gpus else None, source.reader()
-        totals, steps, spectra = f_steps(o, antennas, Blocks(), reader, samples, gpu, residuals=residuals)
+        totals, steps, spectra = f_steps(o, antennas, Blocks(), reader, samples, gpu, steering=steering)
         return [totals], steps, spectra
     from ryle.engines.f_gpu import gpu_f_steps
 
     if len(gpus) == 1:
         steps, totals, made = gpu_f_steps(
-            gpus[0], o, antennas, Blocks(), source.reader(), samples, residuals=residuals, table=table
+            gpus[0], o, antennas, Blocks(), source.reader(), samples, steering=steering, table=table
         )
         return [totals], steps, made.out
     from ryle.engines.exchange import Exchange, Slabs
 
     slabs = Slabs(o, len(gpus), window_shape(o).batch)
+    whole = steering or Steering(o, antennas)
     steps, parts, rings = [], [], []
     for gpu, some in zip(gpus, slabs.antennas, strict=True):
         inputs = slice(some.start * o.pols, some.stop * o.pols)
-        own = None if residuals is None else residuals[inputs]
         reader, of_some = source.reader(), SomeInputs(samples, inputs)
-        more, totals, made = gpu_f_steps(gpu, o, some, slabs.layout, reader, of_some, residuals=own, table=table)
+        part = whole.part(some)
+        more, totals, made = gpu_f_steps(gpu, o, some, slabs.layout, reader, of_some, steering=part, table=table)
         steps += more
         parts.append(totals)
         rings.append(made.out)

@@ -20,6 +20,7 @@ from ryle.engines.gpus import gpus_for
 from ryle.engines.offline_packets import correlate_packets
 from ryle.engines.recordings import vdif_source
 from ryle.engines.run import RunResult
+from ryle.engines.steering import Steering
 from ryle.engines.watching import is_capture, tell_end, watched
 from ryle.engines.write_file import WriteFile
 from ryle.products.observed import kept_note, metadata, output_file
@@ -68,7 +69,8 @@ def correlate_samples(
             path.parent.mkdir(parents=True, exist_ok=True)
             return UVH5Writer(path, metadata(o), overwrite=overwrite)
 
-        of_band = fx_steps(o, ring, AsRead(o.levels), open_file, gpus_for(o, "fx"), residuals)
+        steering = Steering(o, range(len(o.antennas)), residuals)
+        of_band = fx_steps(o, ring, AsRead(o.levels), open_file, gpus_for(o, "fx"), steering)
         steps += of_band
         assert isinstance(of_band[-1], WriteFile)
         writes.append(of_band[-1])

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ryle.channelize.validity import whole_windows, window_starts
 from ryle.chunk import SampleChunk
+from ryle.engines.steering import Steering
 from ryle.engines.totals import InputTotals
-from ryle.engines.tracking import Tracking
 from ryle.receive.windows import Batches, WindowShape
 from ryle.stream.block import Block
 from ryle.stream.ring import Reader, Ring
@@ -153,12 +153,15 @@ class Planned:
         What is made then.
     source : Block or None
         Samples that are not needed on the host any more when the moves have been made.
+    gains : ndarray of complex64, shape (input, channel), or None
+        Of this batch and those to come, if they are others than before.
     """
 
     tables: Tables
     moves: list[Restart | Skip | Append] = field(default_factory=list)
     batch: Batch | None = None
     source: Block | None = None
+    gains: NDArray[np.complex64] | None = None
 
 
 class PlanBatches(EachBlock):
@@ -172,8 +175,8 @@ class PlanBatches(EachBlock):
         What the blocks are.
     shape : WindowShape
         How batches lie in time.
-    tracking : Tracking
-        Makes the delays.
+    steering : Steering
+        Gives delays and gains.
     totals : InputTotals
         Where ADC values are counted.
     out : Ring
@@ -189,7 +192,7 @@ class PlanBatches(EachBlock):
         source: Reader,
         samples: Samples,
         shape: WindowShape,
-        tracking: Tracking,
+        steering: Steering,
         totals: InputTotals,
         out: Ring,
         piece: int,
@@ -198,7 +201,7 @@ class PlanBatches(EachBlock):
     ) -> None:
         super().__init__("plan", source, [out])
         self._looks = looks
-        self._samples, self._shape, self._tracking, self._totals = samples, shape, tracking, totals
+        self._samples, self._shape, self._steering, self._totals = samples, shape, steering, totals
         self._out, self._piece = out, piece
         self._batches = Batches(shape)
         self._size = 0  # samples of a packet
@@ -270,11 +273,12 @@ class PlanBatches(EachBlock):
         if batch is not None:
             room.start, room.span = batch.first, self._shape.batch
             room.planes["valid"] = self._fill(plan.tables, batch.first)
+            plan.gains = self._steering.new_gains(batch.first)
         self._out.put(room)
 
     def _fill(self, tables: Tables, first: int) -> NDArray[np.bool_]:
         """Write a batch's delays; give which of its spectra are valid, (input, spectrum)."""
-        delays, step = self._tracking.delays(first), self._shape.step
+        delays, step = self._steering.delays(first), self._shape.step
         tables.coarse[...], tables.fine[...], tables.phase[...] = delays.coarse, delays.fine, delays.phase
         starts = window_starts(delays.coarse, first, step, self._first * self._size)
         return whole_windows(starts, self._shape.window, self._present, self._size)

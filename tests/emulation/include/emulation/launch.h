@@ -27,8 +27,20 @@ static inline char* reserve(size_t bytes) {
     return memory == MAP_FAILED ? nullptr : static_cast<char*>(memory);
 }
 
+// Gives back what an OS thread reserved when it ends: engines start threads anew for every run.
+struct __attribute__((visibility("default"))) Reserved {
+    bool used = false;
+    ~Reserved() {
+        if (stacks) munmap(stacks, STACK * MAX_THREADS);
+        if (shared_area) munmap(shared_area, SHARED_AREA);
+        stacks = shared_area = nullptr;
+    }
+};
+inline thread_local __attribute__((visibility("default"))) Reserved reserved;
+
 // Reserve stacks and shared memory once; false if there is not enough address space.
 static inline bool reserve_memory() {
+    reserved.used = true;  // made now, so that it ends with the thread
     if (!stacks) {
         stacks = reserve(STACK * MAX_THREADS);
         if (!stacks) return false;

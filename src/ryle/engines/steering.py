@@ -1,4 +1,4 @@
-"""Delays of an F-engine's antennas, made from geometry ahead of the spectra that they apply to."""
+"""What an F-engine does to its inputs from when on: delays, made from geometry ahead, and gains, which others set."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from ryle.array.delays import Delays, DelaySchedule, evaluate_inputs, window_centres
 from ryle.array.observed import phase_tracker
 from ryle.config import Observation
+from ryle.engines.gains import Gains
+from ryle.receive.windows import window_shape
 
 
-class Tracking:
-    """Tracks the phase centre with some antennas.
+class Steering:
+    """Tracks the phase centre with some antennas, and keeps their gains, by batches of spectra.
 
     Parameters
     ----------
@@ -21,11 +23,13 @@ class Tracking:
         What is observed.
     antennas : sequence of int
         Consecutive antennas; input = position in this sequence · pols + pol.
-    spectra : int
-        Spectra of a batch.
     residuals : ndarray of float64, shape (input,), optional
         Samples by which each input's samples were taken after their time stamps (what a recording's clock offset
         leaves when it is rounded to samples).
+    gains : Gains, optional
+        Of more antennas, if others share them; the observation's, of these, if absent.
+    inputs : slice
+        Which of those are these antennas'.
 
     Raises
     ------
@@ -37,10 +41,16 @@ class Tracking:
         self,
         observation: Observation,
         antennas: Sequence[int],
-        spectra: int,
         residuals: NDArray[np.float64] | None = None,
+        gains: Gains | None = None,
+        inputs: slice = slice(None),
     ) -> None:
-        self._observation, self._spectra, self._residuals = observation, spectra, residuals
+        o, batch = observation, window_shape(observation).batch
+        self._observation, self._antennas, self._spectra, self._residuals = o, antennas, batch, residuals
+        mine = slice(antennas[0] * o.pols, (antennas[-1] + 1) * o.pols)
+        #: What others may set, and from when on.
+        self.gains = Gains(batch, o.gains[mine]) if gains is None else gains
+        self._reader = None if gains is None else gains.reader(inputs)
         self._tracker = phase_tracker(observation, antennas)
         if observation.end_sample:
             self._tracker.check_max_delay(0, observation.end_sample)  # before the observation, not in the middle of it
@@ -68,3 +78,16 @@ class Tracking:
         step = np.rint(fine)
         turn = 0.0 if o.digitizer.complex else -0.5 * np.pi * shift
         return Delays(found.coarse + step.astype(np.int64), fine - step, found.phase + turn)
+
+    def part(self, antennas: Sequence[int]) -> Steering:
+        """Give what steers some of these antennas, with their part of the same gains."""
+        pols, at = self._observation.pols, antennas[0] - self._antennas[0]
+        inputs = slice(pols * at, pols * (at + len(antennas)))
+        own = None if self._residuals is None else self._residuals[inputs]
+        return Steering(self._observation, antennas, own, self.gains, inputs)
+
+    def new_gains(self, first: int) -> NDArray[np.complex64] | None:
+        """Give the gains of the batch that begins with spectrum `first`, (input, channel); None: as before."""
+        if self._reader is None:  # nobody else reads these
+            self._reader = self.gains.reader()
+        return self._reader.take(first)
