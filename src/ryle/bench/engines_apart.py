@@ -50,7 +50,7 @@ receive = {{threads = {threads}, buffer = "{buffer} MiB"}}
 integration = "{integration} s"
 channels_per_substream = {channels}
 backend = "{backend}"
-receive = {{threads = 1, buffer = "{buffer} MiB"}}
+receive = {{threads = 2, buffer = "{buffer} MiB"}}
 [array]
 name = "line"
 location = {{latitude = "-30.7 deg", longitude = "21.4 deg", height = "1000 m"}}
