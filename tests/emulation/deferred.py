@@ -159,6 +159,7 @@ class DeferredGpu:
 
     def pinned(self, shape, dtype):
         made = of_whole_pages(shape, dtype)
+        self.emulated.allocations.add_locked(made)
         made.reshape(-1).view(np.uint8).fill(0xFF)
         self._pinned.append((made, made.ctypes.data, made.nbytes))  # kept: nothing else comes to lie there
         return made

@@ -213,7 +213,9 @@ class EmulatedGpu:
         return made
 
     def pinned(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        return of_whole_pages(shape, dtype)
+        made = of_whole_pages(shape, dtype)
+        self.allocations.add_locked(made)
+        return made
 
     def is_locked(self, host: NDArray[Any]) -> bool:
         return False

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ryle.gpu import DeviceArray, Event, Gpu, Stream
+from ryle.gpu.fetch import Fetch
 
 _FETCH = 16  # bytes that a thread of the GPU fetches at once
 
@@ -57,7 +58,7 @@ class SampleRing:
             self.samples = gpu.empty((inputs, -(-packets * packet_bytes // _FETCH) * _FETCH), np.uint8)
         self.present: DeviceArray = gpu.empty((inputs, packets), np.uint8)
         self.present.fill(0, stream)
-        self._stream = stream
+        self._stream, self._fetch = stream, Fetch(gpu)
         self._count = 0  # columns that hold something
         self._reads: deque[tuple[int, int, Event]] = deque()  # columns that are read, and until when
 
@@ -88,8 +89,8 @@ class SampleRing:
             If there is not enough room.
         """
         at = self._room(present.shape[1], needed)
-        self.samples.set_columns(at * self._bytes, data, self._stream)
-        self.present.set_columns(at, present, self._stream)
+        self._fetch.columns(self.samples, at * self._bytes, data, self._stream)
+        self._fetch.columns(self.present, at, present, self._stream)
 
     def skip(self, packets: int, needed: int) -> None:
         """Append packets that are missing; raises as `append`."""

@@ -18,6 +18,7 @@ __all__ = ["KERNEL_MODULES", "KernelVariant", "kernel_variants"]
 
 #: Modules with kernels.
 KERNEL_MODULES: tuple[str, ...] = (
+    "ryle.gpu.fetch",
     "ryle.gpu.verify",
     "ryle.channelize.cuda_kernels",
     "ryle.correlate.cuda",

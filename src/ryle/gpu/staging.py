@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ryle.gpu.fetch import Fetch
 from ryle.gpu.interface import DeviceArray, Event, Gpu, Stream
 
 _SETS = 3  # one that is read, one that waits, one that is filled
@@ -27,7 +28,8 @@ class _Set:
 class Uploads:
     """Brings arrays to the GPU on a stream of its own; some sets of memory take turns, so that kernels need not wait.
 
-    Page-locked arrays are copied from where they lie, others through page-locked memory of this object's.
+    Page-locked arrays are copied from where they lie, others through page-locked memory of this object's; small ones by
+    threads of the GPU (`ryle.gpu.fetch`), large ones by the copy engine.
 
     Parameters
     ----------
@@ -38,7 +40,7 @@ class Uploads:
     """
 
     def __init__(self, gpu: Gpu, reader: Stream) -> None:
-        self._gpu, self._reader = gpu, reader
+        self._gpu, self._reader, self._fetch = gpu, reader, Fetch(gpu)
         #: Where copies are enqueued.
         self.stream = gpu.stream()
         self._sets: deque[_Set] = deque()
@@ -88,5 +90,5 @@ class Uploads:
             copy = staged[: array.nbytes].view(array.dtype).reshape(array.shape)
             np.copyto(copy, array)
             array = copy
-        there.set(array, self.stream)
+        self._fetch.whole(there, array, self.stream)
         return there
