@@ -45,7 +45,7 @@ def blocks_of(gpu, pieces, count=3):
 class Given:
     """What the blocks are."""
 
-    lent = True
+    lent, in_place = True, False
 
     def given(self, block):
         return SampleChunk(block.start, block.data, block.planes["present"], 512)

@@ -47,6 +47,9 @@ CATCHER = '[catcher]\npackets = "casper"\n'
 RFI = MAPPED[MAPPED.index("[simulate]") : MAPPED.index("[vdif]")]
 CASPER = MAPPED.replace(RFI, CATCHER)
 FX = GOOD + '[fx]\nbackend = "cpu"\n'
+ON_GPU = GOOD.replace(
+    "heap = 64", 'heap = 64\nbackend = "cuda"\nreceive = { by = "dpdk", device = "net_null0", copies = "host-table" }'
+)
 OTHER_X = '[network]\nx_engines = ["10.0.0.1:8511", "10.0.0.2:8511"]\n'
 
 MISTAKES = [  # check, file, (old, new), key, part of the remedy
@@ -138,6 +141,31 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
         ("heap = 64", 'heap = 64\nreceive = { by = "dpdk" }'),
         "fengine.receive.device",
         "0000:41:00.0",
+    ),
+    ("_copies", GOOD, ("[network]", "[network]\nreceive = { copies = 0 }"), "network.receive.copies", "or set by"),
+    ("_copies", ON_GPU.replace('by = "dpdk", ', ""), ("", ""), "fengine.receive.copies", "or set by"),
+    ("_copies", ON_GPU, ('backend = "cuda"\n', ""), "fengine.receive.copies", 'set fengine.backend = "cuda"'),
+    (
+        "_copies",
+        ON_GPU,
+        ("[net", 'receive = { by = "dpdk", device = "net_null0", copies = 0 }\n[net'),
+        "xengine.receive.copies",
+        "in fengine.receive",
+    ),
+    ("_copies", ON_GPU, ("heap_samples = 4096", "heap_samples = 4064"), "fengine.receive.copies", "these have 5080"),
+    (
+        "_copies",
+        ON_GPU.replace('"host-table"', "0") + '[fx]\nbackend = "cuda"\ngpus = [0, 1]\n',
+        ("", ""),
+        "fengine.receive.copies",
+        "a single one",
+    ),
+    (
+        "_copies",
+        ON_GPU,
+        ("heap_samples = 4096", 'heap_samples = 16000\nbits = 2\npackets = "vdif"'),
+        "fengine.receive.copies",
+        "decoded",
     ),
     ("_one_backend", FX, ('backend = "cpu"', "gpus = [0]"), "fx.gpus", 'set fx.backend = "cuda"'),
     ("_one_backend", FX, ('backend = "cpu"', 'backend = "cpu"\ngpus = [1]'), "fx.gpus", 'fx.backend is "cpu"'),

@@ -110,14 +110,14 @@ class Bench:
         self.ring = table_ring(shared, packets, row) if table else host_ring(gpu, self.inputs, packets, row)
         self.feed = Feed(self.ring, packets * size, self.gate)
         self.upload_bytes = self.inputs * packets * row
-        samples, self.unit = AsFed(size), self.shape.step  # samples of a unit of what comes out
+        samples, self.unit = AsFed(size, table), self.shape.step  # samples of a unit of what comes out
         if self.kind == "f":
             self.layout: Layout = Rows(o.pols)
             antennas, source = range(len(o.antennas)), self.ring.reader()
-            steps, _, made = gpu_f_steps(gpu, o, antennas, self.layout, source, samples, table=table)
+            steps, _, made = gpu_f_steps(gpu, o, antennas, self.layout, source, samples)
             out = made.out
         else:
-            _, steps, out = spectra_steps(o, self.ring, samples, self.gpus, table=table)
+            _, steps, out = spectra_steps(o, self.ring, samples, self.gpus)
             self.exchange = next((step for step in steps if isinstance(step, Exchange)), None)
             self.layout = Blocks() if self.exchange is None else self.exchange.slabs.layout
         channelizers = [step for step in steps if isinstance(step, Channelize)]

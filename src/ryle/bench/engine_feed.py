@@ -144,8 +144,8 @@ class AsFed:
 
     lent = True
 
-    def __init__(self, packet_samples: int) -> None:
-        self._size = packet_samples
+    def __init__(self, packet_samples: int, in_place: bool = False) -> None:
+        self._size, self.in_place = packet_samples, in_place
 
     def given(self, block: Block) -> SampleChunk:
         """View a block."""

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ryle.channelize.channelizer import ChannelizerConfig
+from ryle.receive.samples import ALIGNMENT
 from ryle.wire.samples import packed_bytes
 
 if TYPE_CHECKING:
     from ryle.receive.assembly import Chunk, Plan
-
-ALIGNMENT = 16  # bytes: what a thread of the GPU fetches at once
 
 
 @dataclass(slots=True)

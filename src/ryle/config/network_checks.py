@@ -95,6 +95,40 @@ def _receiving(o: Observation) -> Iterator[Problem]:
         yield Problem(f"{key}.device", None, f"by = {found.by!r} needs {what}".replace("'", '"'))
 
 
+@reads("array", "catcher", "digitizer", "fengine", "fx", "inputs", "network", "xengine")
+def _copies(o: Observation) -> Iterator[Problem]:
+    """Payloads that no core is to copy come by DPDK, to a GPU that takes them as they are."""
+    f, x, catcher = ("fengine", o.fengine.receive), ("xengine", o.xengine.receive), ("catcher", o.catcher.receive)
+    tables = {"f": f, "x": x, "catcher": catcher, "fx": f}
+    said: set[str] = set()
+    for engine in o.engines:
+        copies = o.receive(engine).copies
+        table, own = tables[engine]
+        here = own is not None and "copies" in own.model_fields_set
+        key = f"{table if here else 'network'}.receive.copies"
+        if copies == 2 or key in said:
+            continue
+        said.add(key)
+        if o.receive(engine).by != "dpdk":
+            yield Problem(
+                key, copies, 'only receive.by = "dpdk" leaves payloads where they came to; remove it, or set by'
+            )
+        elif engine not in ("f", "fx"):
+            remedy = f"F-engines alone read payloads so: write it in fengine.receive, or copies = 2 in {table}.receive"
+            yield Problem(key, copies, remedy)
+        elif o.fengine.backend != "cuda":
+            yield Problem(key, copies, f'a GPU is to read payloads: set {o.backend_key("f")} = "cuda", or remove it')
+        elif copies != "host-table" and engine == "fx" and o.fx_gpus > 1:
+            remedy = 'packets come to the memory of one GPU: set "host-table" or 2, or fx.gpus to a single one'
+            yield Problem(key, copies, remedy)
+        elif o.levels is not None:
+            remedy = f"samples of {o.digitizer.packets} are decoded by a core, which copies them; remove it"
+            yield Problem(key, copies, remedy)
+        elif o.digitizer_heap_bytes % 16:
+            remedy = f"a GPU reads payloads by 16 bytes, these have {o.digitizer_heap_bytes}; remove it"
+            yield Problem(key, copies, remedy)
+
+
 def _is_multicast(address: int, version: int) -> bool:
     if version == 4:
         return address < 1 << 32 and ipaddress.IPv4Address(address).is_multicast

@@ -264,6 +264,13 @@ class ReceiveTable(Table):
         ge=4096,
         description="of each socket, ring or DPDK queue; if absent network.receive_buffer, but 128 MiB of a ring",
     )
+    copies: Literal[2, 1, 0, "host-table"] = Field(
+        2,
+        description="of a payload, by dpdk, on its way to an F-engine's GPU: 2, into a ring of the host's, and from "
+        "there; 1, by a core into the GPU's memory; 0, the interface writes there; host-table: none, the GPU reads "
+        "packets where they came to, page-locked memory of the host's",
+        examples=["0"],
+    )
     senders: Senders = Field(
         default_factory=list,
         description="who may send, others' packets are foreign; of X-engines and catcher those are the hosts of other "
@@ -274,6 +281,11 @@ class ReceiveTable(Table):
     @classmethod
     def _by_name(cls, value: Any) -> Any:
         return {"by": value} if isinstance(value, str) else value
+
+    @property
+    def in_place(self) -> bool:
+        """Whether a GPU reads payloads where they came to, by a table of their addresses."""
+        return self.copies in (0, "host-table")
 
 
 #: Of those that CUDA shows.

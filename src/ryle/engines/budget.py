@@ -56,10 +56,14 @@ def plans(o: Observation) -> dict[Engine, Plan]:
     if o.catcher.packets is not None:
         return {"catcher": DumpMap(o).plan}
     if o.fx is not None:
-        return {"fx": SampleMap(o, range(len(o.antennas)), waits=waits, timed=timed).plan}
+        return {
+            "fx": SampleMap(o, range(len(o.antennas)), waits=waits, timed=timed, in_place=o.receive("fx").in_place).plan
+        }
     found: dict[Engine, Plan] = {}
     if o.f_engines:
-        found["f"] = SampleMap(o, o.f_engine_antennas(0), waits=waits, timed=timed).plan
+        found["f"] = SampleMap(
+            o, o.f_engine_antennas(0), waits=waits, timed=timed, in_place=o.receive("f").in_place
+        ).plan
     if o.packets is not None or o.sends_rows:
         found["x"] = packet_map(o, [0], waits=waits, timed=timed).plan
     else:

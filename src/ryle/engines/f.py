@@ -233,9 +233,17 @@ def f_engine(observation: Observation, index: int) -> tuple[Engine, InputTotals]
     sender = (RowSender if o.sends_rows else SpectraSender)(o, antennas, rate=spectra_rate(o))
     if isinstance(sender, SpectraSender):  # rows are no SPEAD
         sender.describe()
-    samples = SampleMap(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed)
+    receive = o.receive("f", index)
+    samples = SampleMap(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed, in_place=receive.in_place)
     entrance = MappedEntrance(
-        o, "f", samples, o.digitizer_endpoints(antennas), index=index, name="digitizer", memory=locked(gpus)
+        o,
+        "f",
+        samples,
+        o.digitizer_endpoints(antennas),
+        index=index,
+        name="digitizer",
+        memory=locked(gpus),
+        gpu=gpus[0] if gpus else None,
     )
     told = Ring("statistics", lambda: Block(None), BATCHES, "drop_newest") if o.statistics else None
     f, steps, batches = f_steps(o, antennas, layout, entrance.reader(), samples, gpus[0] if gpus else None, told)

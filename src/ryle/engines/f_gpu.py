@@ -123,6 +123,7 @@ class Channelize(EachBlock):
         plan: Planned = block.data
         for move in plan.moves:
             if isinstance(move, Restart):
+                self._give_back(None, self._compute.record())  # all that is held: nothing older is read again
                 self._ring.restart(move.packet)
             elif isinstance(move, Append):
                 part = slice(move.first, move.end)
@@ -146,18 +147,21 @@ class Channelize(EachBlock):
             self._channelizer.set_gains(plan.gains, self._compute)
         done = self._launch(plan.batch, plan.tables, room)
         self._ring.read(plan.batch.low, plan.batch.high, done)
-        while self._held and self._held[0][0] <= plan.batch.needed:
-            self._held.popleft()[1].release(done)
+        self._give_back(plan.batch.needed, done)
         room.ready, room.start, room.span = done, plan.batch.first, self._batch
         room.planes["valid"] = block.planes["valid"]
         self.out.put(room)
         self._pending.append((done, block))
 
+    def _give_back(self, needed: int | None, after: Event | None = None) -> None:
+        """Release the samples read where they lie, before a packet; None: all of them."""
+        while self._held and (needed is None or self._held[0][0] <= needed):
+            self._held.popleft()[1].release(after)
+
     def finish(self) -> None:
         """Wait for what is under way."""
         self._settle(0)
-        while self._held:
-            self._held.popleft()[1].release()
+        self._give_back(None)
         self._tell()
 
     def _launch(self, batch: Batch, tables: Tables, room: Block) -> Event:
@@ -235,7 +239,6 @@ def gpu_f_steps(
     *,
     steering: Steering | None = None,
     statistics: Ring | None = None,
-    table: bool = False,
 ) -> tuple[list[Step], InputTotals, Channelize]:
     """Make the steps from samples on the host to spectra on the GPU; the last of them writes `Channelize.out`."""
     o, shape = observation, window_shape(observation)
@@ -243,6 +246,6 @@ def gpu_f_steps(
     totals = InputTotals(o, inputs)
     piece, _ = ring_packets(shape, o.digitizer.heap_samples)
     plans = plan_ring(inputs, shape.batch, _PLANS, lambda n: gpu.pinned((n,), np.uint8))
-    plan = PlanBatches(source, samples, shape, steering or Steering(o, antennas), totals, plans, piece, looks=not table)
-    channelize = Channelize(gpu, o, antennas, layout, plans.reader(), totals, statistics, table=table)
+    plan = PlanBatches(source, samples, shape, steering or Steering(o, antennas), totals, plans, piece)
+    channelize = Channelize(gpu, o, antennas, layout, plans.reader(), totals, statistics, table=samples.in_place)
     return [plan, channelize], totals, channelize

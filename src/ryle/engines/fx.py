@@ -83,7 +83,7 @@ class AsRead:
         What decodes them, if the channelizer does not take them as they are.
     """
 
-    lent = False
+    lent = in_place = False
 
     def __init__(self, levels: Levels | None = None) -> None:
         self._levels = levels
@@ -180,8 +180,6 @@ def spectra_steps(
     samples: Samples,
     gpus: Sequence[Gpu],
     steering: Steering | None = None,
-    *,
-    table: bool = False,
 ) -> tuple[list[InputTotals], list[Step], Ring]:
     """Make the steps to spectra as they are correlated, which stay on the GPUs.
 
@@ -189,8 +187,6 @@ def spectra_steps(
     ----------
     observation, source, samples, gpus, steering
         As of `fx_steps`.
-    table : bool
-        Whether samples come as addresses of payloads that a GPU reads.
 
     Returns
     -------
@@ -209,9 +205,8 @@ def spectra_steps(
     from ryle.engines.f_gpu import gpu_f_steps
 
     if len(gpus) == 1:
-        steps, totals, made = gpu_f_steps(
-            gpus[0], o, antennas, Blocks(), source.reader(), samples, steering=steering, table=table
-        )
+        reader = source.reader()
+        steps, totals, made = gpu_f_steps(gpus[0], o, antennas, Blocks(), reader, samples, steering=steering)
         return [totals], steps, made.out
     from ryle.engines.exchange import Exchange, Slabs
 
@@ -222,7 +217,7 @@ def spectra_steps(
         inputs = slice(some.start * o.pols, some.stop * o.pols)
         reader, of_some = source.reader(), SomeInputs(samples, inputs)
         part = whole.part(some)
-        more, totals, made = gpu_f_steps(gpu, o, some, slabs.layout, reader, of_some, steering=part, table=table)
+        more, totals, made = gpu_f_steps(gpu, o, some, slabs.layout, reader, of_some, steering=part)
         steps += more
         parts.append(totals)
         rings.append(made.out)

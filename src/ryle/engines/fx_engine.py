@@ -50,9 +50,17 @@ def fx_engine(observation: Observation, open_file: Callable[[], UVH5Writer]) -> 
         If it cannot receive.
     """
     o, antennas = observation, range(len(observation.antennas))
-    gpus = gpus_for(o, "fx")
-    samples = SampleMap(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed)
-    entrance = MappedEntrance(o, "fx", samples, o.digitizer_endpoints(antennas), name="digitizer", memory=locked(gpus))
+    gpus, in_place = gpus_for(o, "fx"), o.receive("fx").in_place
+    samples = SampleMap(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed, in_place=in_place)
+    entrance = MappedEntrance(
+        o,
+        "fx",
+        samples,
+        o.digitizer_endpoints(antennas),
+        name="digitizer",
+        memory=locked(gpus),
+        gpu=gpus[0] if gpus else None,
+    )
     steps = fx_steps(o, entrance, samples, open_file, gpus, joins=o.simulate is None)
     write = steps[-1]
     assert isinstance(write, WriteFile)

@@ -23,6 +23,10 @@ class Samples(Protocol):
     """What blocks of samples are."""
 
     @property
+    def in_place(self) -> bool:
+        """Whether blocks hold addresses of payloads that a GPU reads, in place of samples."""
+
+    @property
     def lent(self) -> bool:
         """Whether the samples lie in the block's own memory, which must be held while they are needed."""
 
@@ -46,6 +50,11 @@ class SomeInputs:
 
     def __init__(self, samples: Samples, inputs: slice) -> None:
         self._samples, self._inputs = samples, inputs
+
+    @property
+    def in_place(self) -> bool:
+        """As of all."""
+        return self._samples.in_place
 
     @property
     def lent(self) -> bool:
@@ -183,8 +192,6 @@ class PlanBatches(EachBlock):
         Of `Planned`.
     piece : int
         Packets of an input that move at once at most.
-    looks : bool
-        Whether samples lie where the host can look at them, and count their values.
     """
 
     def __init__(
@@ -196,11 +203,8 @@ class PlanBatches(EachBlock):
         totals: InputTotals,
         out: Ring,
         piece: int,
-        *,
-        looks: bool = True,
     ) -> None:
         super().__init__("plan", source, [out])
-        self._looks = looks
         self._samples, self._shape, self._steering, self._totals = samples, shape, steering, totals
         self._out, self._piece = out, piece
         self._batches = Batches(shape)
@@ -212,7 +216,7 @@ class PlanBatches(EachBlock):
         """Plan what a block makes possible."""
         chunk = self._samples.given(block)
         self._totals.adc_saturated += self._samples.saturated(block)
-        if self._looks:
+        if not self._samples.in_place:  # else only the GPU looks at samples, and nobody counts their values
             self._totals.adc.add(chunk)
         self._size, start = chunk.packet_samples, chunk.timestamp // chunk.packet_samples
         if self._batches.parts(chunk.timestamp):

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from ryle.receive.sources import Source
 from ryle.stream.account import Account
 from ryle.stream.block import HOST, Block, Place
 from ryle.stream.ring import Readable
+
+if TYPE_CHECKING:
+    from ryle.receive.dpdk.pools import GpuMemory
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -181,6 +184,11 @@ class Map(Protocol[T_co]):
         """View a block as the engine takes it; it must not be released before that was used."""
 
 
+def largest_packet(plan: Plan) -> int:
+    """Say how long a packet may be that is received for a plan: its headers may have items that nobody asked for."""
+    return max(9216, plan.packet_bytes + 512)
+
+
 class MappedEntrance(Entrance, Generic[T]):
     """Packets of a map, from a source, as blocks.
 
@@ -202,6 +210,8 @@ class MappedEntrance(Entrance, Generic[T]):
         For accounts.
     memory : callable, optional
         Gives so many bytes for the ring, page-locked where a GPU copies from it; ordinary memory if absent.
+    gpu : GpuMemory, optional
+        What reads payloads where they come to, if the map's plan keeps their addresses.
 
     Raises
     ------
@@ -220,6 +230,7 @@ class MappedEntrance(Entrance, Generic[T]):
         source: Callable[[Assembler], Source] | None = None,
         name: str,
         memory: Callable[[int], NDArray[np.uint8]] | None = None,
+        gpu: GpuMemory | None = None,
     ) -> None:
         self.map = map
         senders = [(s.network, s.port) for s in observation.receive(engine, index).senders]
@@ -228,8 +239,8 @@ class MappedEntrance(Entrance, Generic[T]):
         if source is not None:
             made = source(assembler)
         else:
-            largest = max(9216, map.plan.packet_bytes + 512)  # headers with items that nobody asked for, too
-            made = make_source(observation, engine, assembler, endpoints, index=index, largest=largest)
+            largest = largest_packet(plan)
+            made = make_source(observation, engine, assembler, endpoints, index=index, largest=largest, gpu=gpu)
         super().__init__(name, assembler, made, unit=map.unit)
 
     def chunk(self, block: Block) -> T:

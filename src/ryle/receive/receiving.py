@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ryle.config.observation import RING_BYTES, Engine, Observation
 from ryle.config.tables import Endpoint, ReceiveTable
+from ryle.receive.assembly import Assembler
 from ryle.receive.packet_ring import RingSource, deaf_sockets, ports_of
 from ryle.receive.sources import Sink, Source
 from ryle.receive.udp import UdpSource
+
+if TYPE_CHECKING:
+    from ryle.receive.dpdk.device import Device
+    from ryle.receive.dpdk.pools import GpuMemory, QueuePools
 
 _SOCKET_BYTES = 64 << 20
 _FRAME = 9216  # bytes of a DPDK buffer, headers included
@@ -26,6 +32,7 @@ def make_source(
     *,
     index: int = 0,
     largest: int = 9216,
+    gpu: GpuMemory | None = None,
 ) -> Source:
     """Make the source of an engine's packets.
 
@@ -43,6 +50,8 @@ def make_source(
         Which engine of its kind.
     largest : int
         Bytes of the longest packet (a UDP payload).
+    gpu : GpuMemory, optional
+        What reads payloads where they come to, if ``receive.copies`` says so.
 
     Returns
     -------
@@ -55,7 +64,7 @@ def make_source(
         If the system, or this build, cannot receive so; the message names the key and says what to do.
     """
     receive = observation.receive(engine, index)
-    return open_source(receive, sink, endpoints, interface=observation.network.interface, largest=largest)
+    return open_source(receive, sink, endpoints, interface=observation.network.interface, largest=largest, gpu=gpu)
 
 
 def open_source(
@@ -66,6 +75,7 @@ def open_source(
     interface: str = "127.0.0.1",
     largest: int = 9216,
     gro: bool = True,
+    gpu: GpuMemory | None = None,
 ) -> Source:
     """Make a source; see `make_source`.
 
@@ -82,7 +92,7 @@ def open_source(
         case "packet_ring":
             return _packet_ring(receive, sink, endpoints, interface)
         case "dpdk":
-            return _dpdk(receive, sink, endpoints, interface, largest)
+            return _dpdk(receive, sink, endpoints, interface, largest, gpu)
     if receive.threads > len(endpoints) and any(e.multicast for e in endpoints):
         raise ValueError(
             f"receive.threads = {receive.threads} for {len(endpoints)} multicast groups: every thread would get all "
@@ -158,29 +168,52 @@ def _with_room(device: str, frame: int, buffer: int) -> str:
     return ",".join([device, *(f"{name}={value}" for name, value in wanted.items() if name not in said)])
 
 
-def _dpdk(receive: ReceiveTable, sink: Sink, endpoints: Sequence[Endpoint], interface: str, largest: int) -> Source:
-    from ryle.receive.dpdk import Device, DpdkConfig, DpdkSource, DpdkUnavailable, Pool, needed, start
-    from ryle.receive.dpdk.environment import is_pci, native
+def frame_bytes(largest: int) -> int:
+    """Say how long the buffers of packets are whose UDP payload has so many bytes at most."""
+    return -(-max(_FRAME, largest + _HEADERS) // _ROUND) * _ROUND
 
+
+def _dpdk(
+    receive: ReceiveTable,
+    sink: Sink,
+    endpoints: Sequence[Endpoint],
+    interface: str,
+    largest: int,
+    gpu: GpuMemory | None,
+) -> Source:
+    from ryle.receive.dpdk import DpdkConfig, DpdkSource, DpdkUnavailable, start
+    from ryle.receive.dpdk.environment import is_pci, native
+    from ryle.receive.dpdk.pools import dpdk_bytes, queue_pools
+
+    if receive.copies == 1:
+        raise OSError('receive.copies = 1: cores cannot write to a GPU\'s memory here; set it to 2, 0 or "host-table"')
     ports = ports_of(sink, endpoints)
     pci = is_pci(receive.device)
     if not pci:
         _check_dpdk_device(receive)
-    frame = -(-max(_FRAME, largest + _HEADERS) // _ROUND) * _ROUND
-    buffers = max(needed(0), (receive.buffer or 0) // frame)
-    memory = max(512 << 20, 2 * receive.threads * buffers * frame)
+    frame, plan = frame_bytes(largest), sink.plan if isinstance(sink, Assembler) else None
+    memory = dpdk_bytes(receive, plan, len(ports), frame)
     try:
         dpdk_error = native().DpdkError
         start(DpdkConfig(devices=[receive.device] if pci else [], memory=memory))
     except DpdkUnavailable as error:
         raise OSError(f'receive.by = "dpdk": {error}') from None
     try:
-        pools = [Pool(buffers, frame) for _ in range(receive.threads)]
+        pools = queue_pools(receive, plan, ports, frame, gpu)
         name = receive.device.split(",")[0] if pci else _with_room(receive.device, frame, receive.buffer or 0)
-        device = Device(name, pools, mtu=frame - _HEADERS)
+        device = _device(name, pools, frame - _HEADERS)
         device.steer({port: i % receive.threads for i, port in enumerate(ports)})
         # Only of this device's packets the kernel knows as well.
         holding = deaf_sockets(endpoints, interface) if device.driver == "net_af_packet" else ()
-        return DpdkSource(sink, device, ports, cores=receive.cores, holding=holding)
+        return DpdkSource(sink, device, ports, cores=receive.cores, payload_pools=pools.payloads, holding=holding)
     except dpdk_error as error:
         raise OSError(f'receive.device = "{receive.device}": {error}') from None
+
+
+def _device(name: str, pools: QueuePools, mtu: int) -> Device:
+    """Open a device; one without a network is split by what stands in its place (`ryle.send.dpdk.Emulation`)."""
+    from ryle.receive.dpdk import Device
+
+    if pools.headers and not name.startswith("net_null"):
+        return Device(name, pools.payloads, headers=pools.headers, header_bytes=pools.header_bytes, mtu=mtu)
+    return Device(name, pools.headers or pools.payloads, mtu=mtu)

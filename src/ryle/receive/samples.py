@@ -13,6 +13,9 @@ from ryle.receive.windows import window_shape
 from ryle.stream.block import Block
 from ryle.wire.levels import DECODED_BITS
 
+#: Bytes of which the address of a payload is a multiple that a GPU reads in place.
+ALIGNMENT = 16
+
 _SPAN = 2e-3  # seconds of signal that a block holds at least: Python runs a fixed number of times a block
 
 
@@ -34,6 +37,8 @@ class SampleMap:
         Whether the source can be held up (`ryle.receive.assembly.Plan.waits`).
     timed : bool
         Whether streams are apart by ``network.skew`` at most; else, with `waits`, by as much as memory allows.
+    in_place : bool
+        Whether payloads stay where they came to: blocks hold their addresses, 0 for one that is missing.
     """
 
     unit = 1
@@ -46,6 +51,7 @@ class SampleMap:
         *,
         waits: bool = False,
         timed: bool = True,
+        in_place: bool = False,
     ) -> None:
         o = observation
         self.format = o.digitizer_format
@@ -77,7 +83,13 @@ class SampleMap:
             waits=waits,
             timed=timed,
             notes=("status",) if status else (),
+            pointers=in_place,
         )
+
+    @property
+    def in_place(self) -> bool:
+        """Whether blocks hold addresses of payloads, at which the host does not look."""
+        return self.plan.pointers
 
     @property
     def lent(self) -> bool:
@@ -87,7 +99,10 @@ class SampleMap:
     def given(self, block: Block) -> SampleChunk:
         """Give a block as the F-engine takes it; if the samples are `lent`, it must be held until they were used."""
         if self._levels is None:
-            return SampleChunk(block.start, block.data, block.planes["present"], self._size)
+            present = block.planes["present"]
+            if self.in_place and (block.data % ALIGNMENT).any():  # of packets with other headers than the format's
+                present = present & (block.data % ALIGNMENT == 0)
+            return SampleChunk(block.start, block.data, present, self._size)
         return SampleChunk(block.start, self._levels.decode(block.data), block.planes["present"].copy(), self._size)
 
     def saturated(self, block: Block) -> int:

@@ -56,9 +56,9 @@ class Pool:
         pointer mode the ring of chunks (`needed`).
     frame_bytes : int
         Longest frame, headers included; of a split packet, its longer part.
-    memory : "dpdk", "host" or DeviceMemory
-        Where they lie: in DPDK's own memory; in pages of the host that are allocated here; or in a GPU's memory, which
-        the host never touches, as only split payloads may lie there.
+    memory : "dpdk", "host", ndarray of uint8 or DeviceMemory
+        Where they lie: in DPDK's own memory; in pages of the host that are allocated here, or were elsewhere
+        (page-locked); or in a GPU's memory, which the host never touches, as only split payloads may lie there.
     payload_at : int
         Where samples begin in a frame, or 0. Buffers in memory other than DPDK's are placed so that samples begin on
         multiples of 64 bytes.
@@ -83,7 +83,7 @@ class Pool:
         buffers: int,
         frame_bytes: int = 9216,
         *,
-        memory: str | DeviceMemory = "dpdk",
+        memory: str | NDArray[np.uint8] | DeviceMemory = "dpdk",
         payload_at: int = 0,
         split: bool = False,
         cache: int = CACHE,
@@ -91,19 +91,24 @@ class Pool:
     ) -> None:
         dpdk = native()
         start(DpdkConfig())
-        #: The memory, if it was allocated here.
+        #: The memory, if it is the host's and not DPDK's own; or a GPU's.
         self.memory: NDArray[np.uint8] | None = None
+        self.device_memory: DeviceMemory | None = None
         self._payload_at, self._split = payload_at, split
         owner: Any = None
         address = nbytes = 0
-        if memory == "host":
+        if isinstance(memory, str) and memory == "host":
             self.memory = owner = pages(dpdk.memory_needed(buffers, frame_bytes, payload_at, not split, page or 1))
             address, nbytes = self.memory.ctypes.data, self.memory.nbytes
+        elif isinstance(memory, np.ndarray):
+            self.memory = owner = memory
+            address, nbytes = memory.ctypes.data, memory.nbytes
         elif not isinstance(memory, str):
-            owner, address, nbytes = memory, memory.pointer, memory.nbytes
+            self.device_memory = owner = memory
+            address, nbytes = memory.pointer, memory.nbytes
             page = GPU_PAGE if page is None else page
         elif memory != "dpdk":
-            raise ValueError('memory is "dpdk", "host" or memory of a GPU')
+            raise ValueError('memory is "dpdk", "host", an array, or memory of a GPU')
         self.native = dpdk.Pool(buffers, frame_bytes, cache, address, nbytes, page or 0, payload_at, not split, owner)
         self._address = address
 

@@ -1,15 +1,15 @@
-"""Receive through DPDK into an assembler: one thread a queue, no system calls, in three variants.
+"""Receive through DPDK into an assembler: one thread a queue, no system calls, in four variants.
 
-======  ==========================  ======================================  =======================================
-copies  pool                        assembler                               consumer
-======  ==========================  ======================================  =======================================
-2       any                         ``Plan()`` in the host's memory         copies ``chunk.data`` to the GPU
-1       any                         ``Plan()``, ``memory`` page-locked      lets the GPU read it there
-0       a GPU's, headers split; or  ``Plan(pointers=True)``                 gives the GPU the table of addresses
-        page-locked, whole
-======  ==========================  ======================================  =======================================
+==========  ==========================  ======================================  =====================================
+copies      pool                        assembler                               consumer
+==========  ==========================  ======================================  =====================================
+2           any                         ``Plan()`` in page-locked memory        copies ``chunk.data`` to the GPU
+1           any                         ``Plan()`` in mapped memory of the GPU  reads it there
+0           a GPU's, headers split off  ``Plan(pointers=True)``                 gives the GPU the table of addresses
+host-table  page-locked, whole packets  ``Plan(pointers=True)``                 the same; the GPU reads over the bus
+==========  ==========================  ======================================  =====================================
 
-`ryle.channelize.payloads.chunk_payloads` makes the table of the last two for the GPU's channelizer.
+`ryle.receive.receiving` makes them as ``receive.copies`` says, for engines.
 
 Without copies the packets of a chunk stay in their buffers until the chunk is released; these are then freed one for
 one as packets arrive. The pool must hold them all (`ryle.receive.dpdk.needed` says how many). If it cannot, packets are
@@ -120,9 +120,10 @@ class DpdkSource:
         served = list(range(len(device.pools)) if queues is None else queues)
         pairs = [(queue, cores[i % len(cores)] if cores else -1) for i, queue in enumerate(served)]
         self._returns = None
+        #: One a queue: what payloads lie in.
+        self.payload_pools = list(payload_pools if payload_pools is not None else device.pools)
         if isinstance(sink, Assembler) and sink.plan.pointers:
-            pools = payload_pools if payload_pools is not None else device.pools
-            self._returns = dpdk.Returns([pool.native for pool in pools])
+            self._returns = dpdk.Returns([pool.native for pool in self.payload_pools])
             sink.on_give_back(self._returns.function, self._returns.context)
             weakref.finalize(sink, lambda _: None, self._returns)  # buffers may come back after this source is gone
         self._native = dpdk.Receiver(device.native, pairs, list(ports), sink.native.address, self._returns, burst, sink)

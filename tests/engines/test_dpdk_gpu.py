@@ -1,0 +1,63 @@
+"""F and X in one process on a GPU that reads payloads where DPDK's packets came to: sums, losses, every buffer back."""
+
+import itertools
+
+import pytest
+
+import fresh
+from dpdk_support import needs_dpdk, started
+from emulation import EmulatedGpu
+from emulation.deferred import DeferredGpu
+from ryle.bench.dpdk_flow import Asked, Flow
+from ryle.channelize import cuda
+from ryle.correlate import cuda as correlate_cuda
+from ryle.engines import gpus
+
+pytestmark = needs_dpdk
+_device = itertools.count(900)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU that does everything as late as it may."""
+    started()
+    made = DeferredGpu(fresh.seed())
+    monkeypatch.setattr(gpus, "open_gpu", lambda: made)
+    for module in (cuda, correlate_cuda):
+        monkeypatch.setattr(module, "open_gpu", EmulatedGpu)
+    return made
+
+
+def asked(copies, **more):
+    """Two antennas in slow motion: an emulated GPU makes a batch in tenths of a second."""
+    sizes = {"antennas": 2, "channels": 64, "taps": 4, "batch": 256, "integration": 0.3, "queues": 2, "gbps": 0.01}
+    sizes["skew"] = 5.0  # whatever the machine does meanwhile
+    return Asked(copies=copies, device=f"net_null{next(_device)}", **(sizes | more))
+
+
+@pytest.mark.parametrize("copies", [0, "host-table", 2])
+def test_sums_are_those_of_the_pools_samples(gpu, copies):
+    flow = Flow(asked(copies), gpu, 2.0)
+    try:
+        found = flow.run(60.0)
+        assert found["lost"] == found["missing"] == found["no_buffer"] == found["starved"] == found["ring_full"] == 0
+        assert found["made"] == found["placed"] == found["packets"] > 100 and found["integrations"] > 3
+        assert found["buffers_back"]
+        if copies != 2:  # in which nobody says which buffer a payload was copied from
+            compared, equal = flow.equal()
+            assert compared >= 2 and equal
+    finally:
+        flow.close()
+
+
+def test_sums_differ_if_a_payload_does(gpu):
+    """So that the comparison is one."""
+    flow = Flow(asked(0), gpu, 1.0)
+    try:
+        flow.run(60.0)
+        table = flow.record.tables[len(flow.record.tables) // 2][1]
+        table[0, 0], table[1, 0] = table[1, 0], table[0, 0]
+        _, equal = flow.equal()
+        assert not equal
+    finally:
+        flow.close()
