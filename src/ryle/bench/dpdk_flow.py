@@ -206,7 +206,7 @@ class Flow:
     """
 
     def __init__(self, asked: Asked, gpu: Gpu, seconds: float, keep: int = 3) -> None:
-        self.asked, self._gpu, self.o = asked, gpu, asked.observation()
+        self.asked, self._gpus, self.o = asked, [gpu], asked.observation()
         o = self.o
         self.kept = Kept(keep)
         self.engine, self._write = fx_engine(o, lambda: self.kept)  # type: ignore[arg-type,return-value]
@@ -271,8 +271,17 @@ class Flow:
             "cores": cores / took,
             "queue_busy": [q.busy for q in source],
             "integrations": self.kept.integrations,
-            "buffers_back": all(pool.available == pool.buffers for pool in self.source.payload_pools),
+            "buffers_back": self._back(),
         }
+
+    def _back(self, patience: float = 5.0) -> bool:
+        """Whether all buffers come back; a thread of the entrance's waits for the GPU's last reads."""
+        end = time.perf_counter() + patience
+        while not (back := all(pool.available == pool.buffers for pool in self.source.payload_pools)):
+            if time.perf_counter() > end:
+                break
+            time.sleep(0.01)
+        return back
 
     @property
     def _seen(self) -> int:
@@ -293,7 +302,7 @@ class Flow:
         wanted = Kept(1 << 30)
         ring = read_ring()
         o = self.o
-        steps = fx_steps(o, ring.reader(), AsRead(), lambda: wanted, joins=True)  # type: ignore[arg-type,return-value]
+        steps = fx_steps(o, ring, AsRead(), lambda: wanted, self._gpus, joins=True)  # type: ignore[arg-type,return-value]
         with Engine([], [ReadSamples(self._samples(), [ring]), *steps]) as engine:
             engine.start()
             engine.wait()

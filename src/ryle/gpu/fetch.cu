@@ -3,7 +3,7 @@
 
 constexpr int LOADS = 4;  // that a thread has under way: the bus is far away
 
-// `rows` rows of `width` words, `from_pitch` and `to_pitch` words apart. Nothing is taken from a cache: the host writes.
+// `rows` rows of `width` words, `from_pitch` and `to_pitch` words apart. No cache is asked: the host writes.
 template <class Word>
 DEVICE void fetch_words(void* to, uint64_t from, int64_t rows, int64_t width, int64_t from_pitch, int64_t to_pitch) {
     const volatile Word* source = reinterpret_cast<const volatile Word*>(from);
