@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from faulty_link import FaultyLink
+from ryle.chunk import joined
 from ryle.receive.entrance import MappedEntrance
 from ryle.send.pacing import LocalQueues
 
@@ -125,8 +126,8 @@ def visibilities(o, mapped, **kwargs):
     entrance = MappedEntrance(o, "catcher", mapped, [o.network.visibilities], name="visibilities")
 
     def copy(block):
-        (integration,) = mapped.given(block)
-        return integration
+        (pieces,) = mapped.given(block)
+        return joined(pieces)
 
     return Receiving(entrance, copy, **kwargs)
 

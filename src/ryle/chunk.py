@@ -6,7 +6,9 @@ integer counts of ADC samples since ``sync_time``. None of them owns a thread, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -370,3 +372,19 @@ class Integration:
     def channels(self) -> int:
         """Number of channels held here."""
         return int(self.visibilities.shape[0])
+
+
+def joined(pieces: Sequence[Integration]) -> Integration:
+    """Join pieces of one integration whose channels follow each other; its arrays are new, as one piece's are.
+
+    Counts are of as many groups of channels as the piece with the smallest groups asks for.
+    """
+    sums = np.concatenate([piece.visibilities for piece in pieces])
+    native = sums.astype(sums.dtype.newbyteorder("="), copy=False)
+    return replace(pieces[0], visibilities=native, counts=joined_counts(pieces))
+
+
+def joined_counts(pieces: Sequence[Integration]) -> NDArray[np.uint32]:
+    """Join the counts of pieces, shape (group, product); the array is new."""
+    run = math.gcd(*(piece.channels // len(piece.counts) for piece in pieces))
+    return np.concatenate([p.counts.repeat(p.channels // len(p.counts) // run, axis=0) for p in pieces])

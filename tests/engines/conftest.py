@@ -14,7 +14,7 @@ from ports import free_ports
 from ryle.array.delays import DelaySchedule, evaluate_inputs, window_centres
 from ryle.array.observed import phase_tracker
 from ryle.channelize import Heaps
-from ryle.chunk import SampleChunk
+from ryle.chunk import SampleChunk, joined
 from ryle.config import changed, parse
 from ryle.config.simulation import FaultsTable
 from ryle.engines.f import FEngine
@@ -247,7 +247,7 @@ def _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_pac
             for block in readers[-1]:
                 with block:
                     if block.planes["present"].any():
-                        result.integrations += sums.given(block)
+                        result.integrations += map(joined, sums.given(block))
 
         with ThreadPoolExecutor(3 + o.substreams) as pool:
             caught = pool.submit(catch)

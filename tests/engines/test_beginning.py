@@ -103,14 +103,14 @@ def integration(index):
 )
 def test_whole_band(there, given, later):
     beginning = WholeBand(64)
-    found = [i for n, t in enumerate(there) for i in beginning.push(integration(n), np.array(t, bool))]
+    found = [i for n, t in enumerate(there) for i in beginning.push([integration(n)], np.array(t, bool))]
     found += beginning.flush()
-    assert [i.first_spectrum // 64 for i in found] == given
+    assert [i[0].first_spectrum // 64 for i in found] == given
     assert (beginning.left_out, beginning.later) == (given[0], later)
 
 
 def test_whole_integrations_of_the_file():
     """If the catcher sums four, the file begins at a multiple of four."""
     beginning = WholeBand(4 * 64)
-    found = [i for n in range(5, 12) for i in beginning.push(integration(n), np.ones(2, bool))]
-    assert [i.first_spectrum // 64 for i in found] == [8, 9, 10, 11] and beginning.left_out == 3
+    found = [i for n in range(5, 12) for i in beginning.push([integration(n)], np.ones(2, bool))]
+    assert [i[0].first_spectrum // 64 for i in found] == [8, 9, 10, 11] and beginning.left_out == 3

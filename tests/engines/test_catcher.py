@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from ryle.chunk import Exposure, Integration
+from ryle.chunk import Exposure, Integration, joined
 from ryle.engines.write_file import WriteFile
 from ryle.products.observed import metadata
 from ryle.products.uvh5 import UVH5Writer
@@ -54,8 +54,8 @@ class Written:
     def __init__(self):
         self.got, self.closed = [], False
 
-    def append(self, integration):
-        self.got.append(integration)
+    def append(self, pieces):
+        self.got.append(joined(pieces))
         return len(self.got)
 
     @property
@@ -179,7 +179,7 @@ def test_exposure_is_what_x_engines_say(o, said, span):
     notes = np.array([(0, 0) if s is None else s for s in said], np.uint64).reshape(SUBSTREAMS, 1, 2)
     present = np.repeat([[s is not None] for s in said], len(m.plan.parts), axis=1).astype(np.uint8)
     block = SimpleNamespace(data=data, planes={"present": present, "notes": notes}, start=5 * 64 * o.step)
-    (got,) = m.given(block)
+    ((got, *_),) = m.given(block)
     assert got.exposed.span == (320 + begin, 320 + end)
 
 

@@ -335,9 +335,9 @@ def test_summing_is_exact(rng):
         ]
         copies = [(p.visibilities.copy(), p.counts.copy()) for p in parts]
         for part in parts:
-            given += summing.push(part)
+            given += (whole for (whole,) in summing.push([part]))
         assert [g.first_spectrum for g in given] == [phase, phase + 400]
-        given += summing.flush()
+        given += (whole for (whole,) in summing.flush())
         assert [g.first_spectrum - phase for g in given] == [0, 400, 1200] and {g.spectra for g in given} == {400}
         for whole, of in zip(given, ((0, 2), (2, 5), (5, 7)), strict=True):
             exposures = [parts[i].exposed for i in range(*of)]
@@ -348,7 +348,7 @@ def test_summing_is_exact(rng):
             np.testing.assert_array_equal(whole.visibilities, sum(v for v, _ in copies[slice(*of)]))
             np.testing.assert_array_equal(whole.counts, sum(c for _, c in copies[slice(*of)]))
     with pytest.raises(ValueError, match="no multiple"):
-        list(Summing(150).push(Integration(0, 100, 0, np.zeros((1, 1, 2), np.int64), np.zeros((1, 1), np.uint32))))
+        list(Summing(150).push([Integration(0, 100, 0, np.zeros((1, 1, 2), np.int64), np.zeros((1, 1), np.uint32))]))
 
 
 def test_processes_and_recording_agree(tmp_path, rng, steady):

@@ -153,7 +153,7 @@ def assembled(o, packets):
     def take():
         while (chunk := assembler.next(0.0)) is not None:
             with chunk:
-                given.extend(mapped.given(block_of(chunk, mapped.plan)))
+                given.extend(i for (i,) in mapped.given(block_of(chunk, mapped.plan)))
 
     for p in packets:
         assembler.take([p])
@@ -308,13 +308,13 @@ def test_x_engines_that_begin_again(tmp_path, rng, silent):
             now += 10**5
             if (chunk := assembler.next(0.0)) is not None:
                 with chunk:
-                    given += mapped.given(block_of(chunk, mapped.plan))
+                    given += (i for (i,) in mapped.given(block_of(chunk, mapped.plan)))
         if silent:
             now += 10**10
     assembler.finish()
     while (chunk := assembler.next(0.0)) is not None:
         with chunk:
-            given += mapped.given(block_of(chunk, mapped.plan))
+            given += (i for (i,) in mapped.given(block_of(chunk, mapped.plan)))
     everything = [*sent_as(o, sums, {first: range(4)}), *sent_as(o, sums, {again: range(4)})]
     counts = assembler.counts()
     if silent:
@@ -354,7 +354,7 @@ def test_live(tmp_path, rng, steady):
                     if n % 20 == 0:
                         time.sleep(0.002)
             receiving.settle(o.network.visibilities)
-            got = [i for block in receiving.stop() for i in block.given]
+            got = [i for block in receiving.stop() for (i,) in block.given]
             counts = receiving.counts()
         assert counts.placed == len(packets) and counts.missing == 0
         assert [g.first_spectrum for g in got] == [d.first_spectrum for d in direct]

@@ -11,6 +11,7 @@ import pytest
 
 import old_captures as old
 from old_receivers import of_account, of_samples, of_spectra, of_sums
+from ryle.chunk import joined
 from ryle.config import parse
 from ryle.receive.assembly import Assembler
 from ryle.receive.dumps import DumpMap
@@ -102,7 +103,7 @@ def mapped(kind, o):
     m, share = (SumMap(o), old.SUB) if kind == "x" else (DumpMap(o), old.CHANNELS // old.ENGINES)
 
     def lines(integrations):
-        for i in integrations:
+        for i in map(joined, integrations):
             yield from of_sums(i.first_spectrum, 0, i.visibilities, i.counts, share)
 
     return m, lines

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk, valid_words
+from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk, joined, valid_words
 
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
@@ -94,18 +94,18 @@ class WholeBand:
 
     def __init__(self, spectra: int) -> None:
         self._spectra = spectra
-        self._held: tuple[Integration, NDArray[np.bool_]] | None = None
+        self._held: tuple[list[Integration], NDArray[np.bool_]] | None = None
         self._begun = False
         self.left_out = 0
         self.later: list[int] = []
 
-    def push(self, integration: Integration, there: NDArray[np.bool_]) -> Iterator[Integration]:
+    def push(self, pieces: Sequence[Integration], there: NDArray[np.bool_]) -> Iterator[Sequence[Integration]]:
         """Add an integration, in order of time; give what belongs to the file.
 
         Parameters
         ----------
-        integration : Integration
-            Of the whole band, in memory of its own.
+        pieces : sequence of Integration
+            The whole band; copied if held back.
         there : ndarray of bool, shape (substream,)
             Which substreams came.
         """
@@ -119,16 +119,16 @@ class WholeBand:
                 self._begun = True  # what is lacking is not there
                 yield held
         if self._begun:
-            yield integration
-        elif integration.first_spectrum % self._spectra:
+            yield pieces
+        elif pieces[0].first_spectrum % self._spectra:
             self.left_out += 1
         elif there.all():
             self._begun = True
-            yield integration
+            yield pieces
         else:
-            self._held = integration, there
+            self._held = [joined(pieces)], there
 
-    def flush(self) -> Iterator[Integration]:
+    def flush(self) -> Iterator[Sequence[Integration]]:
         """Give what is held: nothing came after it."""
         if self._held is not None:
             yield self._held[0]

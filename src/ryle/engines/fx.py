@@ -154,7 +154,7 @@ def fx_steps(
         CorrelateBlocks(spectra.reader(), x, spectra_of, sums),
         WriteFile(
             sums.reader(),
-            lambda block: [block.data],
+            lambda block: [[block.data]],
             open_file,
             o.file_spectra,
             at_end=record,

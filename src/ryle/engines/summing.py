@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.chunk import Integration
+from ryle.chunk import Integration, joined, joined_counts
 
 
 def _each_channel(counts: NDArray[np.uint32], other: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -33,19 +33,20 @@ class Summing:
         self._spectra = spectra
         self._open: Integration | None = None
 
-    def push(self, part: Integration) -> Iterator[Integration]:
+    def push(self, pieces: Sequence[Integration]) -> Iterator[Sequence[Integration]]:
         """Add an integration, in order of time; give what it completes.
 
         Parameters
         ----------
-        part : Integration
-            Its arrays are copied unless it is given at once.
+        pieces : sequence of Integration
+            Of one integration, their channels following each other; their arrays are copied unless given at once.
 
         Raises
         ------
         ValueError
-            If the length is no multiple of the part's.
+            If the length is no multiple of the integration's.
         """
+        part = pieces[0]
         if self._spectra % part.spectra:
             raise ValueError(f"{self._spectra} spectra are no multiple of an integration of {part.spectra}")
         # Others' X-engines start at any time: stretches then begin as far from multiples as their integrations do.
@@ -53,20 +54,26 @@ class Summing:
         first = (part.first_spectrum - phase) // self._spectra * self._spectra + phase
         if self._open is not None and self._open.first_spectrum != first:
             yield from self.flush()
+        if part.spectra == self._spectra:
+            yield pieces
+            return
         if self._open is None:
-            self._open = replace(part, first_spectrum=first, spectra=self._spectra, exposure=part.exposed)
-            if part.spectra < self._spectra:
-                self._open.visibilities, self._open.counts = part.visibilities.copy(), part.counts.copy()
+            self._open = replace(joined(pieces), first_spectrum=first, spectra=self._spectra, exposure=part.exposed)
         else:
-            self._open.visibilities += part.visibilities
-            self._open.exposure = self._open.exposed + part.exposed
-            counts, more = self._open.counts, part.counts
-            self._open.counts = _each_channel(counts, more) + _each_channel(more, counts)
+            self._add(self._open, pieces)
         if part.first_spectrum + part.spectra == first + self._spectra:
             yield from self.flush()
 
-    def flush(self) -> Iterator[Integration]:
+    def _add(self, to: Integration, pieces: Sequence[Integration]) -> None:
+        for piece in pieces:
+            begin = piece.first_channel - to.first_channel
+            to.visibilities[begin : begin + piece.channels] += piece.visibilities
+        to.exposure = to.exposed + pieces[0].exposed
+        counts = joined_counts(pieces)
+        to.counts = _each_channel(to.counts, counts) + _each_channel(counts, to.counts)
+
+    def flush(self) -> Iterator[Sequence[Integration]]:
         """Give what is open, as it is."""
         if self._open is not None:
             whole, self._open = self._open, None
-            yield whole
+            yield [whole]

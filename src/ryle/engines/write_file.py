@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,13 +26,13 @@ class WriteFile(EachBlock):
     source : Reader
         Of blocks of integrations.
     integrations : callable
-        Gives a block's integrations.
+        Gives a block's integrations, each in pieces whose channels follow each other and which last as the block does.
     open_file : callable
         Opens the file, when there is something to write; closed with the step.
     spectra : int
         Length of an integration in the file.
     written : callable
-        Told each integration that is safe, and its number.
+        Told each integration that is safe by its first piece, and its number.
     at_end : callable
         Given the file, if there is one, when all has been written.
     beginning : WholeBand, optional
@@ -47,7 +47,7 @@ class WriteFile(EachBlock):
     def __init__(
         self,
         source: Reader,
-        integrations: Callable[[Block], Iterable[Integration]],
+        integrations: Callable[[Block], Iterable[Sequence[Integration]]],
         open_file: Callable[[], UVH5Writer],
         spectra: int,
         written: Callable[[int, Integration], None] = lambda number, integration: None,
@@ -68,15 +68,15 @@ class WriteFile(EachBlock):
             present = block.planes.get("present")
             if present is None or present.any():
                 there = np.ones(1, bool) if present is None else (present != 0).any(axis=tuple(range(1, present.ndim)))
-                for integration in self._integrations(block):
+                for pieces in self._integrations(block):
                     if self.beginning is None:
-                        self._sum(integration)
+                        self._sum(pieces)
                         continue
-                    for one in self.beginning.push(integration, there):
+                    for one in self.beginning.push(pieces, there):
                         self._sum(one)
 
-    def _sum(self, integration: Integration) -> None:
-        for whole in self._summing.push(integration):
+    def _sum(self, pieces: Sequence[Integration]) -> None:
+        for whole in self._summing.push(pieces):
             self._write(whole)
 
     def finish(self) -> None:
@@ -99,12 +99,12 @@ class WriteFile(EachBlock):
         """Integrations that are safe in the file."""
         return 0 if self._writer is None else self._writer.integrations
 
-    def _write(self, integration: Integration) -> None:
+    def _write(self, pieces: Sequence[Integration]) -> None:
         self.open()
         assert self._writer is not None
-        number = self._writer.append(integration)
-        self.position = integration.first_spectrum + integration.spectra
-        self.written(number, integration)
+        number = self._writer.append(pieces)
+        self.position = pieces[0].first_spectrum + pieces[0].spectra
+        self.written(number, pieces[0])
 
     def close(self) -> None:
         """Close the file."""

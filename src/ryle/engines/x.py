@@ -270,7 +270,7 @@ def x_steps(
         Correlate(source, x, chunk, sums),
         WriteFile(
             sums.reader(),
-            lambda block: [block.data],
+            lambda block: [[block.data]],
             open_file,
             o.file_spectra,
             beginning=WholeBand(o.file_spectra) if joins else None,

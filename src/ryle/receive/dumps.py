@@ -98,8 +98,8 @@ class DumpMap:
             silence=max(1.0, 2.5 * o.integration_time),
         )
 
-    def given(self, block: Block) -> list[Integration]:
-        """Give the integrations of the whole band that begin within a block: one, if all X-engines began together.
+    def given(self, block: Block) -> list[list[Integration]]:
+        """Give the integrations that begin within a block, each a piece: one, if all X-engines began together.
 
         A dump whose time is between spectra, or before sync, is left out.
         """
@@ -108,7 +108,7 @@ class DumpMap:
         begin = [self._first(block, e) if present[e].any() else None for e in range(self._engines)]
         firsts = sorted({first for first in begin if first is not None})
         values = block.data.view("<f4").reshape(self._engines, self._channels, self._products, 2)
-        return [self._integration(first, values, there, [b == first for b in begin]) for first in firsts]
+        return [[self._integration(first, values, there, [b == first for b in begin])] for first in firsts]
 
     def _first(self, block: Block, engine: int) -> int | None:
         """First spectrum of an X-engine's dump."""

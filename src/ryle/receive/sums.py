@@ -47,6 +47,8 @@ class SumMap:
     ----------
     observation : Observation
         Sizes.
+    substreams : range, optional
+        Those that it gets; all if absent.
     waits : bool
         Whether the source can be held up (`ryle.receive.assembly.Plan.waits`).
     timed : bool
@@ -55,10 +57,13 @@ class SumMap:
 
     unit = 1
 
-    def __init__(self, observation: Observation, *, waits: bool = False, timed: bool = True) -> None:
+    def __init__(
+        self, observation: Observation, substreams: range | None = None, *, waits: bool = False, timed: bool = True
+    ) -> None:
         o = observation
+        mine = range(o.substreams) if substreams is None else substreams
         self._step, self._spectra = o.step, o.integration_spectra
-        self._substreams, self._channels = o.substreams, o.substream_channels
+        self._substreams, self._channels = len(mine), o.substream_channels
         self._groups, self._products = o.groups, o.products
         self._sum_bytes, count_bytes = 16 * self._channels * self._products, 4 * self._groups * self._products
         self._bytes = self._sum_bytes + count_bytes
@@ -70,7 +75,7 @@ class SumMap:
         heap = heap_parts(self._bytes, self._packet)
         self.plan = Plan(
             format,
-            [(s * self._channels,) for s in range(self._substreams)],
+            [(s * self._channels,) for s in mine],
             packets=1,
             chunks=apart + 5 + -(-_VOTES // (self._substreams * len(heap))),
             window=0,
@@ -85,22 +90,29 @@ class SumMap:
             "they are received",
         )
 
-    def given(self, block: Block) -> list[Integration]:
-        """Give the integration of the whole band, one; what did not come counts nothing.
+    def given(self, block: Block) -> list[list[Integration]]:
+        """Give a block's integration, one, in pieces, a substream each; of what did not come, counts are 0.
 
-        Its arrays are new. If packets of sums are missing, counts are of each channel in place of each group.
+        Channels are counted from the first substream's that this map has. Sums lie where they came, in the wire's order
+        of bytes, while the block is held. If packets are missing, a piece has sums of its own, and counts of each
+        channel in place of each group.
         """
         data = block.data.reshape(self._substreams, -1)
         present = block.planes["present"].reshape(self._substreams, -1) != 0
-        sums = data[:, : self._sum_bytes].view(">i8").astype(np.int64)
-        counts = data[:, self._sum_bytes : self._bytes].view(">u4").astype(np.uint32)
-        sums = sums.reshape(self._substreams * self._channels, self._products, 2)
-        counts = counts.reshape(self._substreams * self._groups, self._products)
-        if not present.all():
-            sums, counts = self._without_lost(sums, counts, present)
         first = block.start // self._step
-        exposure = self._exposure(first, block.planes["notes"].reshape(self._substreams, 2), int(counts.max()))
-        return [Integration(first, self._spectra, 0, sums, counts, exposure)]
+        parts = []
+        for payload, there in zip(data, present, strict=True):
+            sums = payload[: self._sum_bytes].view(">i8").reshape(self._channels, self._products, 2)
+            counts = payload[self._sum_bytes : self._bytes].view(">u4").reshape(self._groups, self._products)
+            parts.append(self._without_lost(sums, counts, there))
+        most = max(int(counts.max()) for _, counts in parts)
+        exposure = self._exposure(first, block.planes["notes"].reshape(self._substreams, 2), most)
+        return [
+            [
+                Integration(first, self._spectra, n * self._channels, sums, counts, exposure)
+                for n, (sums, counts) in enumerate(parts)
+            ]
+        ]
 
     def _exposure(self, first: int, notes: NDArray[np.uint64], most: int) -> Exposure | None:
         """Join what X-engines say that they summed; None if none says so, or no less than they counted."""
@@ -112,15 +124,20 @@ class SumMap:
     def _without_lost(
         self, sums: NDArray[np.int64], counts: NDArray[np.uint32], present: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        """Take out the products that any lost packet held a part of."""
-        good = np.ones((self._substreams, self._channels * self._products), np.bool_)
-        counted = np.ones((self._substreams, self._groups * self._products), np.bool_)
-        for substream, packet in np.argwhere(~present).tolist():
+        """Take out the products of a substream that any lost packet held a part of."""
+        counts = counts.astype(np.uint32)
+        if present.all():
+            return sums, counts
+        if not present.any():
+            return sums, np.zeros_like(counts)
+        good = np.ones(self._channels * self._products, np.bool_)
+        counted = np.ones(self._groups * self._products, np.bool_)
+        for packet in np.flatnonzero(~present).tolist():
             first = packet * self._packet
             end = min(first + self._packet, self._bytes)
-            good[substream, first // 16 : -(-min(end, self._sum_bytes) // 16)] = False
+            good[first // 16 : -(-min(end, self._sum_bytes) // 16)] = False
             if end > self._sum_bytes:
-                counted[substream, max(0, first - self._sum_bytes) // 4 : -(-(end - self._sum_bytes) // 4)] = False
+                counted[max(0, first - self._sum_bytes) // 4 : -(-(end - self._sum_bytes) // 4)] = False
         group = self._channels // self._groups
         each = np.repeat(np.where(counted.reshape(counts.shape), counts, 0), group, axis=0)
         there = good.reshape(each.shape) & (each > 0)
