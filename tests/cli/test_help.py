@@ -72,7 +72,7 @@ def commands():
 def test_each_command_has_an_example_that_it_takes(commands, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
-    for name in ("demo.pcap", "out/demo.uvh5"):
+    for name in ("demo.pcap", "out/demo.uvh5", "out/demo.band0.uvh5", "out/demo.band1.uvh5"):
         (tmp_path / name).touch()
     assert set(WORKED) == set(commands)
     for name, typed in WORKED.items():

@@ -132,7 +132,7 @@ def small_file(
         sends=sends,
         port=free_ports(antennas),
         port2=free_ports(8),
-        port3=free_ports(1),
+        port3=free_ports(3),
         seed=seed,
         flux=flux,
         simulate=simulate,

@@ -155,6 +155,44 @@ def moment(run):
         time.sleep(random.uniform(0, 0.7))
 
 
+def test_a_killed_catcher_leaves_the_others_to_go_on(tmp_path, observation_text):
+    """The run says so at once; afterwards one file has all that either reported, and the rest of the band is flagged."""
+    text = observation_text(
+        sends="rows",
+        antennas=2,
+        pols=("x",),
+        rate=8_000_000,
+        channels=64,
+        sub=16,
+        heap_samples=4096,
+        packet=8192,
+        integration_spectra=8192,
+        simulate='speed = 1.0\nreplay = "20 ms"',
+    )
+    disks = [tmp_path / "disk0", tmp_path / "disk1"]
+    run = Run(tmp_path, f"{text}\n[catcher]\ndirectories = {[str(d) for d in disks]}\n")
+    try:
+        run.path = disks[1] / "small.band1.uvh5"
+        run.wait_for(4)
+        (killed,) = (p for p, c in processes(run.file).items() if "engine catcher" in c and "--index 0" in c)
+        os.kill(killed, signal.SIGKILL)
+        at = written(run.path)
+        run.wait_for(at + 12)
+        assert "catcher 0 was killed by signal 9" in run.said()
+        run.process.send_signal(signal.SIGINT)
+        assert run.process.wait(120) not in (0, None)
+    finally:
+        run.close()
+    said = (tmp_path / "output.txt").read_text()
+    reported = int(re.search(r"(\d+) integrations are safe in", said)[1])
+    lost, whole = (recover(d / f"small.band{n}.uvh5").integrations for n, d in enumerate(disks))
+    assert 0 < lost < at + 12 <= whole <= reported
+    data = UVData.from_file(tmp_path / "small.uvh5")
+    assert (data.Ntimes, data.Nfreqs) == (reported, 64)
+    flags = data.flag_array.reshape(data.Ntimes, -1, 2, 32).all(axis=(1, 3))
+    assert (~flags).sum(axis=0).tolist() in ([lost, whole], [whole, lost])
+
+
 @pytest.mark.parametrize("time_of", range(max(1, SOAK)))
 @pytest.mark.parametrize("roles", [("simulate", "catcher"), pytest.param(("f", "x"), marks=pytest.mark.long)])
 def test_killed_engines(run, roles, time_of):

@@ -81,6 +81,7 @@ COMMANDS = {
         _FILES,
     ),
     "recover": Entry("files", "recover", "Mend a visibility file whose writer was killed.", _FILES),
+    "join": Entry("files", "join", "Make one visibility file over those of several catchers.", _FILES),
     "send": Entry(
         "send",
         "send",

@@ -58,16 +58,17 @@ def x(file: ObservationFile, index: Index = 0, live: Live = False, supervised: S
 @app.command()
 def catcher(
     file: ObservationFile,
+    index: Index = 0,
     output: OutputDirectory = None,
     overwrite: Overwrite = False,
     live: Live = False,
     into: Into = None,
     supervised: Supervised = False,
 ) -> None:
-    """Collect visibilities of all substreams into a file."""
+    """Collect visibilities of all substreams, or of its share of them, into a file."""
     from ryle.engines.catcher import serve
 
-    serve(_afforded(file, "catcher", live), output, supervised, file=into, overwrite=overwrite)
+    serve(_afforded(file, "catcher", live), index, output, supervised, file=into, overwrite=overwrite)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`ryle export`, `recover`, `plot`, `image`: what is done with a visibility file."""
+"""`ryle export`, `recover`, `join`, `plot`, `image`: what is done with a visibility file."""
 
 from __future__ import annotations
 
@@ -88,6 +88,32 @@ def recover(file: VisibilityFile) -> None:
 
         done = mend(file)
     typer.echo(done)
+
+
+def join(
+    bands: Annotated[
+        list[Path],
+        typer.Argument(
+            help="UVH5 files of bands, as several catchers write them.",
+            metavar="FILE...",
+            exists=True,
+            autocompletion=files(".uvh5"),
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to make.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+) -> None:
+    """Make one visibility file over those of several catchers, whose data stay where they are.
+
+    `ryle run` does so at its end. Files that are being written can be joined too: with what they hold now.
+    """
+    from ryle.monitor.progress import working
+
+    with working("joining"):
+        from ryle.products.whole_band import join_bands
+
+        integrations = join_bands(output, bands, overwrite=overwrite)
+    typer.echo(f"{output} lies over {len(bands)} files and has {integrations} integrations")
 
 
 def plot(

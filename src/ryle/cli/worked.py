@@ -23,6 +23,7 @@ WORKED = {
     "plot": "ryle plot out/demo.uvh5 -o pictures",
     "image": "ryle image out/demo.uvh5 --clean",
     "recover": "ryle recover out/demo.uvh5",
+    "join": "ryle join out/demo.band0.uvh5 out/demo.band1.uvh5 -o out/demo.uvh5",
     "send": "ryle send hera_snap --to 10.0.0.1:8511 --gbps 8 --seconds 10",
     "capture": "ryle capture hera_snap --at 10.0.0.1:8511 --to chunks --files /data/run1",
     "wire": "ryle wire show hera_snap",

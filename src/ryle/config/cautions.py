@@ -12,7 +12,7 @@ import numpy as np
 from ryle.config import rates
 from ryle.config.endpoints import Sender, run_of
 from ryle.config.observation import Engine, Observation
-from ryle.config.runs import digitizer_runs
+from ryle.config.runs import digitizer_runs, visibilities_run
 from ryle.config.units import show
 from ryle.problems import Problem, listed
 
@@ -111,7 +111,7 @@ def _ports(o: Observation) -> Iterator[Problem]:
     runs = digitizer_runs(o) if o.channelizes else []
     if o.fx is None:
         runs.append(run_of("spectra", o.network.spectra, o.substreams))
-        runs.append(run_of("visibilities", o.network.visibilities, 1))
+        runs.append(visibilities_run(o))
     for run in runs:
         first, last = run.first.port, run.numbers[-1] if run.by_port else run.first.port
         if first < 1024:
@@ -149,7 +149,7 @@ def _senders(o: Observation) -> Iterator[Problem]:
         "F-engines": o.digitizer_endpoints(0) if o.channelizes else [],
         "FX": o.digitizer_endpoints(0),
         "X-engines": [o.spectra_endpoint(0)],
-        "catcher": [o.network.visibilities],
+        "catcher": [o.catcher_endpoint(i) for i in range(o.catchers)],
     }
     for kind, senders in told_senders(o).items():
         here = [e.host for e in ends[kind] if _loopback(e.host)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ryle.config.checking import reads
 from ryle.config.endpoints import Endpoint, Run, run_of
-from ryle.config.runs import digitizer_runs, spectra_runs
+from ryle.config.runs import digitizer_runs, spectra_runs, visibilities_run
 from ryle.problems import Problem, listed
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def _addresses_apart(o: Observation) -> Iterator[Problem]:
     if each and o.fx is None and (len(each) != substreams or len({str(e) for e in each}) < len(each)):
         yield Problem("network.x_engines", len(each), f"addresses; {substreams} X-engines need one each, all different")
     taken: list[Run] = []
-    inner = [spectra_runs(o), [run_of("visibilities", o.network.visibilities, 1)]]
+    inner = [spectra_runs(o), [visibilities_run(o)]]
     inner.append([] if o.statistics is None else [run_of("statistics", o.statistics, 1)])
     for runs in (digitizer_runs(o), *(inner if o.fx is None else ())):
         for run in runs:
@@ -37,6 +37,24 @@ def _addresses_apart(o: Observation) -> Iterator[Problem]:
                     remedy = f"its {count} {run.what} run into the {other.count} of {other.key}; move one of them"
                     yield Problem(run.key, shown, remedy)
         taken += runs
+
+
+@reads("catcher", "fengine", "fx", "xengine")
+def _catchers(o: Observation) -> Iterator[Problem]:
+    """Each catcher has a substream at least, of Ryle's X-engines."""
+    many = len(o.catcher.directories)
+    key, substreams = "catcher.directories", max(1, o.substreams)
+    if many and o.fx is not None:
+        yield Problem(key, many, "directories; [fx] writes one file without a catcher: remove it, or remove [fx]")
+    elif many and o.catcher.packets is not None:
+        remedy = "directories; others' X-engines send to one catcher: remove it, and set output.directory"
+        yield Problem(key, many, remedy)
+    elif many > substreams:
+        remedy = (
+            f"directories; a catcher gets whole substreams, of which there {'is' if substreams == 1 else 'are'} "
+            f"{substreams}: give at most as many, or set a lower xengine.channels_per_substream"
+        )
+        yield Problem(key, many, remedy)
 
 
 @reads("array", "fengine", "inputs")

@@ -426,7 +426,7 @@ class Observation(tables.Table):
         if self.fx is not None:
             return {"fx": 1}
         found: dict[Engine, int] = {"f": self.f_engines} if self.channelizes else {}
-        return found | ({"x": self.substreams} if self.catcher.packets is None else {}) | {"catcher": 1}
+        return found | ({"x": self.substreams} if self.catcher.packets is None else {}) | {"catcher": self.catchers}
 
     def gpu_of(self, half: Literal["f", "x"], index: int = 0) -> list[int]:
         """Give the number of the GPU that an engine is to take, of those that CUDA shows; none: the first."""
@@ -476,6 +476,24 @@ class Observation(tables.Table):
         """Where F-engines send the heaps of a substream."""
         each = self.network.x_engines
         return each[substream] if each else self.network.spectra.nth(substream)
+
+    @property
+    def catchers(self) -> int:
+        """How many catchers share the substreams."""
+        return max(1, len(self.catcher.directories))
+
+    def catcher_substreams(self, index: int) -> range:
+        """Substreams that a catcher gets: neighbours, as many as others get or one more."""
+        return range(index * self.substreams // self.catchers, (index + 1) * self.substreams // self.catchers)
+
+    def catcher_endpoint(self, index: int) -> Endpoint:
+        """Where a catcher receives visibilities."""
+        return self.network.visibilities.nth(index)
+
+    def visibilities_endpoint(self, substream: int) -> Endpoint:
+        """Where the X-engine of a substream sends its visibilities."""
+        mine = next(c for c in range(self.catchers) if substream in self.catcher_substreams(c))
+        return self.catcher_endpoint(mine)
 
     @property
     def statistics(self) -> Endpoint | None:

@@ -121,10 +121,10 @@ def links(o: Observation) -> list[Link]:
 
 
 def _visibility_links(o: Observation) -> list[Link]:
-    heap = visibility_heap_bytes(o)
+    heap, most = visibility_heap_bytes(o), len(o.catcher_substreams(o.catchers - 1))
     return [
         _link(o, name, count, heap, min(heap, o.network.packet_size), streams / o.integration_time, VISIBILITY_ITEMS)
-        for name, count, streams in (("X-engine out", o.substreams, 1), ("catcher in", 1, o.substreams))
+        for name, count, streams in (("X-engine out", o.substreams, 1), ("catcher in", o.catchers, most))
     ]
 
 

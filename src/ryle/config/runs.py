@@ -40,6 +40,10 @@ class Addressed(Protocol):
     def substreams(self) -> int:
         """X-engines' shares of the band."""
 
+    @property
+    def catchers(self) -> int:
+        """Catchers that share them."""
+
 
 def digitizer_runs(o: Addressed) -> list[Run]:
     """Give what digitizers send to, by the keys that say so."""
@@ -56,10 +60,15 @@ def spectra_runs(o: Addressed) -> list[Run]:
     return [] if o.network.x_engines else [run_of("spectra", o.network.spectra, max(1, o.substreams))]
 
 
+def visibilities_run(o: Addressed) -> Run:
+    """Give what X-engines send to."""
+    return run_of("visibilities", o.network.visibilities, o.catchers)
+
+
 def free_port(o: Addressed) -> int:
     """Give the next port above that of visibilities which no other key has; the next below if there is none."""
     taken = {e.port for e in o.network.x_engines}
-    for run in (*digitizer_runs(o), *spectra_runs(o)):
+    for run in (*digitizer_runs(o), *spectra_runs(o), visibilities_run(o)):
         taken |= set(run.numbers) if run.by_port else {run.first.port}
     port = o.network.visibilities.port
     found: int = next(p for p in (*range(port + 1, 65536), *range(port - 1, 0, -1)) if p not in taken)

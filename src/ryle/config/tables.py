@@ -371,6 +371,12 @@ class CatcherTable(Table):
     integration: Duration | None = Field(
         None, gt=0, description="sum what X-engines integrate to this, a multiple of theirs; theirs if absent"
     )
+    directories: list[str] = Field(
+        default_factory=list,
+        description="a catcher for each: it writes its share of the substreams there, and one file in output.directory "
+        "lies over what they wrote; if empty one catcher writes to output.directory",
+        examples=['["/disk1", "/disk2"]'],
+    )
     packets: Literal["casper"] | None = Field(
         None, description="X-engines are others', which send CASPER's 0x4b52 packets, as PAPER's did"
     )
@@ -428,7 +434,7 @@ class NetworkTable(Table):
         default_factory=list, description="instead of spectra: the address of each X-engine, one after the other"
     )
     visibilities: EndpointText = Field(
-        Endpoint(host="127.0.0.1", port=17900), description="X-engines to the catcher, one for all"
+        Endpoint(host="127.0.0.1", port=17900), description="X-engines to the catcher, one of the run a catcher"
     )
     statistics: EndpointText | None = Field(
         None,

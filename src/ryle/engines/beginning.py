@@ -83,6 +83,8 @@ class WholeBand:
     ----------
     spectra : int
         Length of an integration in the file.
+    first : int
+        Number of the first substream of those that come.
 
     Attributes
     ----------
@@ -92,8 +94,8 @@ class WholeBand:
         Substreams on account of which.
     """
 
-    def __init__(self, spectra: int) -> None:
-        self._spectra = spectra
+    def __init__(self, spectra: int, first: int = 0) -> None:
+        self._spectra, self._first = spectra, first
         self._held: tuple[list[Integration], NDArray[np.bool_]] | None = None
         self._begun = False
         self.left_out = 0
@@ -114,7 +116,7 @@ class WholeBand:
             self._held = None
             if (there & ~had).any():
                 self.left_out += 1
-                self.later = sorted({*self.later, *np.flatnonzero(there & ~had).tolist()})
+                self.later = sorted({*self.later, *(self._first + np.flatnonzero(there & ~had)).tolist()})
             else:
                 self._begun = True  # what is lacking is not there
                 yield held

@@ -68,7 +68,7 @@ def plans(o: Observation) -> dict[Engine, Plan]:
         found["x"] = packet_map(o, [0], waits=waits, timed=timed).plan
     else:
         found["x"] = HeapMap(o, 0, o.f_batches, waits=waits, timed=timed).plan
-    found["catcher"] = SumMap(o, waits=waits, timed=timed).plan
+    found["catcher"] = SumMap(o, o.catcher_substreams(o.catchers - 1), waits=waits, timed=timed).plan
     return found
 
 
@@ -88,8 +88,8 @@ def memory(o: Observation) -> list[Memory]:
             spectra = o.substream_channels * o.batch_spectra // BLOCK * o.n_inputs * 2 * BLOCK
             found.append(Memory("x", "X-engine spectra of a batch", spectra, o.substreams))
         found.append(Memory("x", f"X-engine sums, {SUMS + 1} integrations", (SUMS + 1) * sums, o.substreams))
-    whole = 1 if o.catcher.integration is None else 2
-    found.append(Memory("catcher", "catcher, one integration", whole * sums * o.substreams, 1))
+    whole = (1 if o.catcher.integration is None else 2) * len(o.catcher_substreams(o.catchers - 1))
+    found.append(Memory("catcher", "catcher, one integration", whole * sums, o.catchers))
     if o.statistics is not None:
         found.append(Memory("catcher", "catcher statistics ring", Assembler.memory_bytes(StatisticsMap(o).plan), 1))
     return found

@@ -1,4 +1,4 @@
-"""The catcher: visibilities of all substreams in, a file of integrations of the whole band out."""
+"""The catcher: visibilities of all substreams, or of a share of them, in; a file of integrations of their band out."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def catcher_engine(
     writer: UVH5Writer,
     written: Callable[[int, Integration], None],
     beginning: WholeBand | None,
+    index: int = 0,
 ) -> tuple[Engine, Callable[[], None]]:
-    """Make the catcher: receive, join the band, sum, write; beside it, collect statistics of F-engines' inputs.
+    """Make a catcher: receive, join the band, sum, write; beside it the first collects statistics of F-engines' inputs.
 
     Returns
     -------
@@ -46,8 +47,9 @@ def catcher_engine(
         If it cannot receive.
     """
     o = observation
-    sums = DumpMap(o) if o.catcher.packets else SumMap(o, waits=o.at_full_speed, timed=not o.at_full_speed)
-    entrance = MappedEntrance(o, "catcher", sums, [o.network.visibilities], name="visibilities")
+    mine = o.catcher_substreams(index)
+    sums = DumpMap(o) if o.catcher.packets else SumMap(o, mine, waits=o.at_full_speed, timed=not o.at_full_speed)
+    entrance = MappedEntrance(o, "catcher", sums, [o.catcher_endpoint(index)], index=index, name="visibilities")
     write = WriteFile(entrance.reader(), sums.given, lambda: writer, o.file_spectra, written, beginning=beginning)
     packet = o.catcher.packet_payload if o.catcher.packets else o.network.packet_size
     m = entrance_metrics(entrance, packet, "packets of visibilities")
@@ -56,7 +58,7 @@ def catcher_engine(
     m.counter("integrations", "integrations", "integrations in the file", lambda: writer.integrations)
     if beginning is not None:
         m.counter("left_out", "integrations", "before the first that is whole", lambda: beginning.left_out)
-    if o.statistics is None:
+    if o.statistics is None or index:
         return Engine([entrance], [write], m), lambda: None
     of_inputs = StatisticsMap(o)
     to = o.statistics
@@ -76,40 +78,48 @@ def catcher_engine(
 
 def serve(
     observation: Observation,
+    index: int,
     output: Path | None,
     supervised: bool,
     *,
     file: Path | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Be the catcher: receive visibilities of all substreams, write one file, until told to drain.
+    """Be a catcher: receive visibilities of all substreams, or of its share, write one file, until told to drain.
 
     Parameters
     ----------
     observation : Observation
         What is observed.
+    index : int
+        Which of those that share the substreams.
     output : Path, optional
         Directory to write to, instead of the observation's.
     supervised : bool
         Whether standard input is a supervisor's pipe.
     file : Path, optional
-        File to write, which a supervisor has chosen; else the first that no earlier run has left.
+        File to write, of the whole band, which a supervisor has chosen; else the first that no earlier run has left.
     overwrite : bool
         Replace what an earlier run has left.
     """
     o = observation
     if o.xengine.sends == "meerkat" and o.catcher.packets is None:
         raise ConfigError(o.source, [Problem("xengine.sends", "meerkat", FOREIGN_X_HEAPS)])
-    identity = {"role": "catcher", "index": 0}
-    with open_output(o, output, file, overwrite=overwrite) as writer:
+    if not 0 <= index < o.catchers:
+        raise ValueError(f"catcher {index} does not exist: there are {o.catchers}, counted from 0")
+    identity = {"role": "catcher", "index": index}
+    shared = index if o.catcher.directories else None
+    with open_output(o, output, file, overwrite=overwrite, catcher=shared) as writer:
         reporter: StatusReporter
 
         # Others' X-engines begin when they like, and give what they give.
-        beginning = WholeBand(o.file_spectra) if o.catcher.packets is None else None
+        beginning = None
+        if o.catcher.packets is None:
+            beginning = WholeBand(o.file_spectra, o.catcher_substreams(index).start)
 
         def written(number: int, integration: Integration) -> None:
             tell_written(reporter, beginning, number, integration)
 
-        engine, record = catcher_engine(o, writer, written, beginning)
+        engine, record = catcher_engine(o, writer, written, beginning, index)
         reporter = StatusReporter(identity, engine.metrics)
         serve_engine(engine, identity, supervised, reporter, at_end=record)

@@ -20,7 +20,7 @@ from ryle.gpu import GpuUnavailable, gpu_problem
 from ryle.monitor.progress import PlainLines
 from ryle.monitor.publish import pages_problem
 from ryle.monitor.table import LOSSES, RunTable
-from ryle.products.observed import kept_note, output_file
+from ryle.products.observed import band_files, kept_note, output_file
 
 
 @dataclass
@@ -115,15 +115,19 @@ def run_processes(
         to = observation.network.visibilities
         console.print(f"[yellow]{FOREIGN_X_HEAPS}, at {to}[/]", highlight=False, soft_wrap=True)
     else:
-        commands.append(("catcher", 0, ["engine", "catcher", source, "--into", str(file), *again, "--supervised"]))
+        for i in range(observation.catchers):
+            which = ["--index", str(i), "--into", str(file)]
+            commands.append(("catcher", i, ["engine", "catcher", source, *which, *again, "--supervised"]))
 
     if problem := pages_problem():
         console.print(f"[yellow]{problem}[/]", highlight=False, soft_wrap=True)
     result = RunResult(file)
+    written: set[int] = set()  # first spectra: several catchers write a band each of the same integrations
 
     def on_event(child: Child, event: dict[str, Any]) -> None:
         if event["event"] == "written":
-            result.integrations += 1
+            written.add(event["first_spectrum"])
+            result.integrations = len(written)
         elif event["event"] == "began" and (event["integration"] or event["left_out"]):
             console.print(_began(event), highlight=False, soft_wrap=True)
 
@@ -136,6 +140,7 @@ def run_processes(
         None if end is None else float(end / observation.sample_rate),
     )
     previous = _on_interrupt(supervisor.stop)
+    told: list[str] = []
     try:
         with Live(console=console, refresh_per_second=4, transient=False) as live:
             lines = PlainLines(console)
@@ -146,6 +151,9 @@ def run_processes(
                 result.accounts = {n: s["account"] for n, s in result.statuses.items() if s.get("account")}
                 rows = list(result.statuses.items())
                 live.update(table.render(rows, result.integrations, ended=ended))
+                while len(told) < len(supervisor.lost):  # the others go on: now is when somebody can do something
+                    told.append(supervisor.lost[len(told)])
+                    console.print(f"[red]{told[-1]}[/]", highlight=False, soft_wrap=True)
                 lines.say(lambda: f"observing: {table.so_far(rows)}, {result.integrations} integrations written")
 
             supervisor.run(update)
@@ -156,6 +164,8 @@ def run_processes(
         )
         raise RunError(f"{error}\n{where}") from None
     finally:
+        if observation.catcher.directories and written:
+            _join(observation, result, console, overwrite=overwrite)
         console.print()  # the live table ends without a line end
         for note in supervisor.notes:
             console.print(f"[yellow]{note}[/]", highlight=False, soft_wrap=True)
@@ -178,6 +188,23 @@ def _want_gpu(o: Observation) -> None:
         for index in range(o.engines.get(half, o.fx_gpus) if backend == "cuda" else 0):
             if problem := gpu_problem(*o.gpu_of(half, index)):
                 raise GpuUnavailable(f"{o.backend_key(half)} is cuda, but {problem}")
+
+
+def _join(o: Observation, result: RunResult, console: Console, *, overwrite: bool) -> None:
+    """Make the file of the whole band over what catchers have left, those that were killed too."""
+    # Here, because they bring astropy and pyuvdata, which a supervisor starts without.
+    from ryle.products.readable import UVH5Error
+    from ryle.products.uvh5 import recover
+    from ryle.products.whole_band import join_bands
+
+    bands = []
+    for path in band_files(o, result.file):
+        try:
+            recover(path)
+            bands.append(path)
+        except (FileNotFoundError, UVH5Error) as error:
+            console.print(f"[yellow]{error}; {result.file} is without it[/]", highlight=False, soft_wrap=True)
+    result.integrations = join_bands(result.file, bands, overwrite=overwrite)
 
 
 def _began(event: dict[str, Any]) -> str:

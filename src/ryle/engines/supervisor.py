@@ -3,7 +3,8 @@
 Each process prints a status line a few times a second (`ryle.monitor.status`) and obeys orders on its standard input
 (`ryle.engines.control`). All start at once; when all are ready, stages are told to go against the way of the signal, so
 that nobody sends before whoever receives it does. A stage is drained only when the stages before it have ended and its
-receivers have fallen quiet, so that nothing on its way is lost.
+receivers have fallen quiet, so that nothing on its way is lost. The end of one engine is the end of all, but for a
+catcher beside others: these go on with their bands.
 """
 
 from __future__ import annotations
@@ -45,17 +46,20 @@ class Child:
     last_line: float = field(default_factory=time.monotonic)
     begun: float = field(default_factory=time.monotonic)  # when it was started, or told to go
     forgiven: bool = False
+    numbered: bool = False  # whether there are others of its role, though it may be the only one
     reported: bool = False
     readers: list[threading.Thread] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         """What people call it."""
-        return self.label.replace(" ", "-engine ")
+        return self.label if self.role == "catcher" else self.label.replace(" ", "-engine ")
 
     @property
     def label(self) -> str:
         """The same, short, for tables."""
+        if self.role == "catcher" and self.numbered:
+            return f"catcher {self.index}"
         return {"simulate": "simulate", "catcher": "catcher", "fx": "FX"}.get(
             self.role, f"{self.role.upper()} {self.index}"
         )
@@ -109,6 +113,8 @@ class Supervisor:
         self.failure: str | None = None
         #: What went wrong without harm to the files.
         self.notes: list[str] = []
+        #: Engines that ended while the others went on, and what became of them.
+        self.lost: list[str] = []
 
     def stop(self) -> None:
         """Ask for an orderly end: no more input, drain, close files. Safe in a signal handler."""
@@ -130,7 +136,8 @@ class Supervisor:
         Raises
         ------
         RunError
-            If an engine failed; the others have been drained and the files closed.
+            If an engine failed; the others have been drained and the files closed. Of a catcher beside others, when
+            these have come to their end.
         """
         self._logs.mkdir(parents=True, exist_ok=True)
         try:
@@ -149,8 +156,8 @@ class Supervisor:
                 for reader in child.readers:
                     reader.join(timeout=5)
             on_update()
-        if self.failure is not None:
-            raise RunError(self.failure)
+        if failures := [*self.lost, *([] if self.failure is None else [self.failure])]:
+            raise RunError("\n".join(failures))
 
     # -- one stage after the other ----------------------------------------------------------------------------------
 
@@ -205,7 +212,7 @@ class Supervisor:
                 child.reported = True
                 for reader in child.readers:  # its last words may still be in the pipe
                     reader.join(timeout=2)
-                self._fail(self._obituary(child))
+                self._fail(self._obituary(child), child)
                 child.status["state"] = "failed"
 
             elif child.exit_code is None:
@@ -233,7 +240,7 @@ class Supervisor:
         child.reported = child.forgiven = True
         child.status["state"] = "failed"
         child.process.kill()
-        self._fail(f"{child.name} {why}; killed. {self._words(child)}")
+        self._fail(f"{child.name} {why}; killed. {self._words(child)}", child)
 
     def _obituary(self, child: Child) -> str:
         code = child.exit_code
@@ -247,8 +254,12 @@ class Supervisor:
         last = "\n".join(f"    {w}" for w in child.words) or "    (nothing)"
         return f"Its last words:\n{last}\n  All of them: {self._log_path(child.role, child.index)}"
 
-    def _fail(self, why: str) -> None:
-        self.failure = why if self.failure is None else self.failure + "\n" + why
+    def _fail(self, why: str, child: Child) -> None:
+        others = [c for c in self._stage("catcher") if c is not child and c.exit_code is None]
+        if child.role == "catcher" and child.told_to_go and others:
+            self.lost.append(why)
+        else:
+            self.failure = why if self.failure is None else self.failure + "\n" + why
 
     # -- one process ------------------------------------------------------------------------------------------------
 
@@ -269,7 +280,8 @@ class Supervisor:
                 start_new_session=True,  # Ctrl-C reaches the supervisor alone
                 env=os.environ | {"PYTHONUNBUFFERED": "1"},
             )
-            child = Child(role, index, process)
+            numbered = sum(other == role for other, _, _ in self._commands) > 1
+            child = Child(role, index, process, numbered=numbered)
             self.children.append(child)
             for target in (self._read_status, self._read_words):
                 thread = threading.Thread(target=target, args=(child,), daemon=True)

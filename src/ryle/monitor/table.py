@@ -26,7 +26,7 @@ _STATES = {
 LOSSES = ("missing", "late", "duplicate", "malformed", "foreign")
 
 
-#: Processes whose position is that of the file.
+#: Beginnings of the names of processes whose position is that of a file.
 _WRITERS = ("catcher", "FX")
 _SHORT = {"missing": "lost", "late": "late", "duplicate": "dup", "malformed": "bad", "foreign": "alien"}
 
@@ -112,7 +112,8 @@ class RunTable:
         return f"{self._position(rows):.2f}" + (f" of {self._duration:.2f} s" if self._duration else " s")
 
     def _position(self, rows: list[tuple[str, dict[str, Any]]]) -> float:
-        position = float(next((s["position"] for n, s in rows if n in _WRITERS and "position" in s), 0.0))
+        reached = (float(s["position"]) for n, s in rows if n.startswith(_WRITERS) and "position" in s)
+        position = max(reached, default=0.0)
         return min(position, self._duration or position)
 
     def _rate(self, name: str, key: str, when: float, count: float) -> float:

@@ -30,7 +30,16 @@ def output_file(observation: Observation, output: Path | None = None, *, overwri
     directory = Path(observation.output.directory) if output is None else output
     name = observation.observation.name
     stems = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
-    return directory / f"{next(s for s in stems if overwrite or not _made(directory, s))}.uvh5"
+    places = {directory, *map(Path, observation.catcher.directories)}
+    stem = next(s for s in stems if overwrite or not any(_made(place, s) for place in places))
+    return directory / f"{stem}.uvh5"
+
+
+def band_files(observation: Observation, file: Path) -> list[Path]:
+    """Where catchers write, each its band, if there are several; else `file` alone."""
+    directories = observation.catcher.directories
+    bands = [Path(each) / f"{file.stem}.band{n}.uvh5" for n, each in enumerate(directories)]
+    return bands or [file]
 
 
 def _made(directory: Path, stem: str) -> bool:
@@ -48,14 +57,15 @@ def kept_note(observation: Observation, file: Path) -> str | None:
     )
 
 
-def metadata(observation: Observation) -> ObservationMetadata:
-    """Everything that the visibility file states."""
+def metadata(observation: Observation, substreams: range | None = None) -> ObservationMetadata:
+    """Everything that the visibility file states: of the whole band, or of some substreams, which follow each other."""
     # Here, because they bring astropy and pyuvdata: a supervisor asks for the file's name only, and starts 3 s earlier.
     from ryle.array.observed import antennas, location
     from ryle.products.metadata import ObservationMetadata, PhaseCentre
 
     place, array = location(observation), antennas(observation)
     centre = observation.phase_centre
+    mine, wide = range(observation.substreams) if substreams is None else substreams, observation.substream_channels
     said = {"observer": observation.observation.observer, "project": observation.observation.project}
     return ObservationMetadata(
         telescope=observation.array.name,
@@ -66,7 +76,7 @@ def metadata(observation: Observation) -> ObservationMetadata:
         polarizations=tuple(observation.array.polarizations),
         feed_angles=np.radians(observation.feed_angles),
         mount=observation.array.mount,
-        frequencies=observation.sky_frequencies,
+        frequencies=observation.sky_frequencies[mine.start * wide : mine.stop * wide],
         channel_width=observation.channel_width,
         sideband=observation.sideband_sign,
         sync_time=observation.observation.sync_time,

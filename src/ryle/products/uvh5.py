@@ -6,7 +6,8 @@ Visibilities are sums divided by the number of spectra summed. Time and length o
 exposure, from the first spectrum that was there to the last; ``nsamples`` is the fraction of that which contributed.
 What nobody contributed to is zero, flagged, with ``nsamples`` 0; of what less than `ObservationMetadata.min_fraction`
 of the integration contributed to, the flag alone says so. The group ``/Ryle``, which other readers
-pass over, keeps the observation file and the arrays given to `UVH5Writer.record`.
+pass over, keeps the observation file, the first spectrum since sync of each integration, and the arrays given to
+`UVH5Writer.record`.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class UVH5Writer:
         self._check(parts)
         try:
             exposure = max((part.exposed for part in parts), key=lambda each: each.spectra)
-            self._write_header_rows(exposure)
+            self._write_header_rows(parts[0].first_spectrum, exposure)
             self._write_data(parts, exposure.spectra)
             self._commit()
         except BaseException as error:  # Ctrl-C too: half an integration must never be committed
@@ -235,7 +236,7 @@ class UVH5Writer:
                 raise ValueError(f"channels {first} to {first + channels - 1} came in more than one piece")
             taken[first : first + channels] = True
 
-    def _write_header_rows(self, exposure: Exposure) -> None:
+    def _write_header_rows(self, first_spectrum: int, exposure: Exposure) -> None:
         assert self._file is not None
         header = self._file["Header"]
         time = self.metadata.centre(exposure)
@@ -257,6 +258,9 @@ class UVH5Writer:
         for name, value in columns.items():
             header[name].resize(start + rows, axis=0)
             header[name][start:] = value
+        firsts = self._file["Ryle/first_spectrum"]
+        firsts.resize(self._integrations + 1, axis=0)
+        firsts[-1] = first_spectrum
         header["Ntimes"][()] = self._integrations + 1
         header["Nblts"][()] = (self._integrations + 1) * rows
 

@@ -134,7 +134,9 @@ def create(file: h5py.File, meta: ObservationMetadata, rows: Rows) -> None:
     keywords = header.create_group("extra_keywords")
     for name, value in {"stokconv": meta.pol_convention, **meta.extra_keywords}.items():
         keywords[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
-    file.create_group("Ryle")["observation"] = meta.observation
+    own = file.create_group("Ryle")
+    own["observation"] = meta.observation
+    own.create_dataset("first_spectrum", (0,), np.int64, maxshape=(None,), chunks=(1024,))
 
     many = baselines * max(1, 1024 // baselines)
     for name in ("time_array", "integration_time", "lst_array", "phase_center_app_ra", "phase_center_app_dec"):

@@ -67,7 +67,7 @@ class VisibilitySender(HeapSender):
             raise ValueError(f'layout {layout!r} must be "native" or "meerkat"')
         if not 0 <= substream < o.substreams:
             raise ValueError(f"substream {substream} must be from 0 to {o.substreams - 1}")
-        self._observation, self._layout = o, layout
+        self._observation, self._layout, self._to = o, layout, o.visibilities_endpoint(substream)
         self._substream, self._substreams = substream, o.substreams
         self._step, self._integration = o.step, o.integration_spectra
         self._shape = (o.substream_channels, o.products, 2)
@@ -75,13 +75,11 @@ class VisibilitySender(HeapSender):
         self._first_channel = substream * o.substream_channels
         size = o.substream_channels * o.products * (16 if layout == "native" else 8) + o.groups * o.products * 4
         at_full_speed = rate is None and o.simulate is not None and o.simulate.speed == "max"
-        self._queues = LocalQueues([o.network.visibilities]) if at_full_speed else None
+        self._queues = LocalQueues([self._to]) if at_full_speed else None
         usual = _FULL_SPEED / o.substreams if at_full_speed else 2 * size / o.integration_time
         #: Bytes a second that are offered; 0 if not paced.
         self.rate = max(_LEAST_RATE, usual) if rate is None else rate
-        self._out = self._open(
-            [o.network.visibilities], o.network, o.network.packet_size + spead.preamble(7), self.rate
-        )
+        self._out = self._open([self._to], o.network, o.network.packet_size + spead.preamble(7), self.rate)
         #: Heaps sent so far.
         self.sent = 0
 
@@ -125,7 +123,7 @@ class VisibilitySender(HeapSender):
     def describe(self) -> None:
         """Send SPEAD descriptors from now on, every 5 s."""
         o = self._observation
-        self._opened.append(Descriptors(o, [o.network.visibilities], visibility_items(o, self._layout)))
+        self._opened.append(Descriptors(o, [self._to], visibility_items(o, self._layout)))
 
     def end(self) -> None:
         """Send a stop heap."""
