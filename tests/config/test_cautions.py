@@ -59,6 +59,14 @@ def test_raised(sound, changes, key, advice):
     assert len(found) == 1, [str(p) for p in cautions(changed(sound, **changes))]
 
 
+def test_engines_on_one_core(sound):
+    apart = {"xengine": {"cores": ["0-3"]}, "catcher": {"cores": [4]}}
+    assert cautions(changed(sound, **apart)) == []
+    (caution,) = cautions(changed(sound, **apart | {"catcher": {"cores": ["3-4"]}}))
+    assert (caution.key, caution.value) == ("catcher.cores", "3,4")
+    assert caution.remedy.startswith("core 3 is also in xengine.cores")
+
+
 def test_a_gpu_that_has_two_shares():
     o = load(example("alma72"))
     (caution,) = cautions(changed(o, fx={"gpus": [1, 0, 1]}))[len(cautions(o)) :] or [None]

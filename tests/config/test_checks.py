@@ -200,6 +200,8 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
     ("_nobody_else", FX, ('"1 s"\n[net', '"1 s"\nsends = "meerkat"\n[net'), "xengine.sends", "writes them to a file"),
     ("_nobody_else", FX, ('"1 s"\n[net', '"1 s"\nreceive = "udp"\n[net'), "xengine.receive", "fengine.receive"),
     ("_nobody_else", FX, ("[net", '[catcher]\nreceive = "udp"\n[net'), "catcher.receive", "fengine.receive"),
+    ("_nobody_else", FX, ("heap = 64", "heap = 64\ncores = [1]"), "fengine.cores", "whose place fx.cores says"),
+    ("_nobody_else", FX, ('"1 s"\n[net', '"1 s"\nnuma = "auto"\n[net'), "xengine.numa", "fx.numa says"),
     ("_nobody_else", FX, ("[network]\n", OTHER_X), "network.x_engines", "sends no spectra"),
     ("_feed_angles", GOOD, ("location", 'feed_angles = ["90 deg"]\nlocation'), "array.feed_angles", "needed: 2"),
     ("_on_the_earth", GOOD, ('"9 m", "0 m"', '"9e7 m", "0 m"'), "array.antennas[1].enu", "A2 is 90 Mm away"),

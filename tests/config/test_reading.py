@@ -347,17 +347,21 @@ def test_how_engines_receive():
 
     o = parse(DEMO)
     assert found("f") == found("catcher") == ("udp", "", 1, [], 64 << 20)
-    network = (
-        '[network]\nreceive = { by = "packet_ring", device = "eth1", threads = 2, cores = [4, 5, 6, 7] }\n[xengine]\n'
-    )
+    network = '[network]\nreceive = { by = "packet_ring", device = "eth1", threads = 2 }\n[xengine]\ncores = [8]\n'
     text = DEMO.replace("[xengine]\n", network + 'receive = "udp"\n').replace(
-        "taps = 8", "taps = 8\nreceive.buffer = '1 MiB'"
+        "taps = 8", "taps = 8\ncores = ['4-6', '7,9']\nreceive.buffer = '1 MiB'"
     )
     o = parse(text)
     assert found("f", 0) == ("packet_ring", "eth1", 2, [4, 5], 1 << 20)
-    assert found("f", 1)[3] == [6, 7] and found("f", 2)[3] == [4, 5]
-    assert found("x") == ("udp", "eth1", 2, [4, 5], 64 << 20)
-    assert found("catcher") == ("packet_ring", "eth1", 2, [4, 5], 128 << 20)
+    assert found("f", 1)[3] == [7, 9] and found("f", 2)[3] == [4, 5]
+    assert o.engine_cores("f", 2) == (4, 5, 6)
+    assert found("x") == ("udp", "eth1", 2, [8], 64 << 20)
+    assert found("catcher") == ("packet_ring", "eth1", 2, [], 128 << 20)
+    for wrong in ('["1-"]', "[-1]", "[true]", '["3-1"]', "[1024]", '"0-3"', "[[1, 2]]"):
+        (problem,) = problems(DEMO.replace("taps = 8", f"taps = 8\ncores = {wrong}"))
+        assert problem.key.startswith("fengine.cores") and '"4-7,12"' in problem.remedy
+    (problem,) = problems(DEMO.replace("taps = 8", "taps = 8\nnuma = -1"))
+    assert problem.key == "fengine.numa"
     (problem,) = problems(DEMO.replace("[xengine]", '[network]\nreceive = "pcap"\n[xengine]'))
     assert problem.key == "network.receive.by" and '"packet_ring"' in problem.remedy
 

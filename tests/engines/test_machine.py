@@ -82,9 +82,8 @@ def test_buffers_that_the_kernel_does_not_grant(monkeypatch):
 
 def test_cores_that_there_are_not():
     paper = load(example("paper128"))
-    cores = changed(paper, network={"receive": {"cores": [3, 15, 16, 40]}})
-    (caution,) = machine_cautions(cores)
-    assert (caution.key, caution.value) == ("network.receive.cores", "16, 40") and "cores 0 to 15" in caution.remedy
-    assert list(machine_cautions(changed(paper, network={"receive": {"cores": [0, 15]}}))) == []
+    (caution,) = machine_cautions(changed(paper, xengine={"cores": ["3,15-16,40"]}))
+    assert (caution.key, caution.value) == ("xengine.cores", "16, 40") and "cores 0 to 15" in caution.remedy
+    assert list(machine_cautions(changed(paper, xengine={"cores": [0, 15]}))) == []
     (caution,) = machine_cautions(changed(paper, xengine={"threads": 17}))
     assert caution.key == "xengine.threads" and "16 cores" in caution.remedy

@@ -21,10 +21,11 @@ Into = Annotated[Path | None, typer.Option("--into", hidden=True)]
 Live = Annotated[bool, typer.Option("--live", help="An array sends, whatever [simulate] says of speed.")]
 
 
-def _afforded(file: Path, role: Engine, live: bool) -> Observation:
-    """Read what is observed, if this host has the memory for an engine of it."""
+def _placed(file: Path, role: Engine, live: bool, index: int = 0) -> Observation:
+    """Read what is observed, if this host has the memory for an engine of it, and go where it is to run."""
     from ryle.config import ConfigError, Problem, load
     from ryle.engines.budget import afford
+    from ryle.engines.places import settle
 
     observation = load(file)
     if (role == "fx") != (observation.fx is not None):
@@ -36,6 +37,7 @@ def _afforded(file: Path, role: Engine, live: bool) -> Observation:
         raise ConfigError(observation.source, [Problem("fx", None, remedy)])
     observation = observation.live if live else observation
     afford(observation, {role: 1})
+    settle(observation, role, index)
     return observation
 
 
@@ -44,7 +46,7 @@ def f(file: ObservationFile, index: Index = 0, live: Live = False, supervised: S
     """Channelize some antennas: digitizer heaps in, F-heaps out."""
     from ryle.engines.f import serve
 
-    serve(_afforded(file, "f", live), index, supervised)
+    serve(_placed(file, "f", live, index), index, supervised)
 
 
 @app.command()
@@ -52,7 +54,7 @@ def x(file: ObservationFile, index: Index = 0, live: Live = False, supervised: S
     """Correlate one substream: F-heaps, or others' packets, of all antennas in, visibilities out."""
     from ryle.engines.x import serve
 
-    serve(_afforded(file, "x", live), index, supervised)
+    serve(_placed(file, "x", live, index), index, supervised)
 
 
 @app.command()
@@ -68,7 +70,7 @@ def catcher(
     """Collect visibilities of all substreams, or of its share of them, into a file."""
     from ryle.engines.catcher import serve
 
-    serve(_afforded(file, "catcher", live), index, output, supervised, file=into, overwrite=overwrite)
+    serve(_placed(file, "catcher", live, index), index, output, supervised, file=into, overwrite=overwrite)
 
 
 @app.command()
@@ -83,4 +85,4 @@ def fx(
     """Channelize and correlate all antennas: digitizer heaps in, a file out; needs the table [fx]."""
     from ryle.engines.fx_engine import serve
 
-    serve(_afforded(file, "fx", live), output, supervised, file=into, overwrite=overwrite)
+    serve(_placed(file, "fx", live), output, supervised, file=into, overwrite=overwrite)

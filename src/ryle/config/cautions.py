@@ -27,7 +27,7 @@ def cautions(o: Observation) -> list[Problem]:
 
     What this computer lacks is for `ryle.engines.devices.gpu_cautions` to say.
     """
-    finders = (_delays, _levels, _packets, _ports, _buffers, _gpus, _senders, _integration, _summed, _ends)
+    finders = (_delays, _levels, _packets, _ports, _buffers, _gpus, _cores, _senders, _integration, _summed, _ends)
     return [caution for find in (*finders, _foreign_heaps) for caution in find(o)]
 
 
@@ -142,6 +142,20 @@ def _gpus(o: Observation) -> Iterator[Problem]:
     if twice := [n for n in dict.fromkeys(numbers) if numbers.count(n) > 1]:
         advice = f"GPU {listed(map(str, twice))} gets several shares, which take turns: no faster than one, but a trial"
         yield Problem("fx.gpus", numbers, advice)
+
+
+def _cores(o: Observation) -> Iterator[Problem]:
+    """Warn of engines that are to run beside each other and do not: entries of one key, or of keys of two kinds."""
+    taken: dict[int, tuple[str, tuple[int, ...]]] = {}
+    for engine in o.engines:
+        key = f"{o.engine_table(engine)}.cores"
+        for entry in dict.fromkeys(o.engine_cores(engine, i) for i in range(o.engines[engine])):
+            others = {taken[core] for core in entry if core in taken}
+            for where, _ in others:
+                shared = listed(str(core) for core in entry if core in taken and taken[core][0] == where)
+                advice = f"core {shared} is also in {where}: these engines take turns on it, unless on different hosts"
+                yield Problem(key, ",".join(map(str, entry)), advice)
+            taken |= {core: (key, entry) for core in entry}
 
 
 def _senders(o: Observation) -> Iterator[Problem]:

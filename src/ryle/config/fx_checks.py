@@ -52,6 +52,13 @@ def _gpus(o: Observation) -> Iterator[Problem]:
         yield Problem("fx.gpus", o.fx.gpus, remedy)
 
 
+_OTHERS = ("fengine", "xengine", "catcher")
+
+
+def _placed(value: Any, name: str = "cores") -> tuple[Any, bool, str]:
+    return value, value not in (None, []), f"is one process, whose place fx.{name} says"
+
+
 @reads("catcher", "fengine", "fx", "network", "xengine")
 def _nobody_else(o: Observation) -> Iterator[Problem]:
     """Nothing is said of packets between engines that are one."""
@@ -65,6 +72,8 @@ def _nobody_else(o: Observation) -> Iterator[Problem]:
         ("xengine.sends", o.xengine.sends, o.xengine.sends != "native", "sends no sums: it writes them to a file"),
         ("fengine.gpus", listed(map(str, o.fengine.gpus)), bool(o.fengine.gpus), "runs on fx.gpus"),
         ("xengine.gpus", listed(map(str, o.xengine.gpus)), bool(o.xengine.gpus), "runs on fx.gpus"),
+        *((f"{name}.cores", *_placed(getattr(o, name).cores)) for name in _OTHERS),
+        *((f"{name}.numa", *_placed(getattr(o, name).numa, "numa")) for name in _OTHERS),
         ("network.x_engines", listed(map(str, x_engines)), bool(x_engines), "sends no spectra: it keeps them"),
         ("xengine.receive", None, o.xengine.receive is not None, "receives samples alone, as fengine.receive says"),
         ("catcher.receive", None, o.catcher.receive is not None, "receives samples alone, as fengine.receive says"),

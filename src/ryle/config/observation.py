@@ -35,6 +35,7 @@ from ryle.config.tables import (
     OutputTable,
     PhaseCentreTable,
     ReceiveTable,
+    Receiving,
     VdifTable,
     XengineTable,
 )
@@ -509,7 +510,22 @@ class Observation(tables.Table):
         """Samples of an interval that statistics are of: integrations of a second or more."""
         return self.integration_spectra * self.step * math.ceil(1 / self.integration_time)
 
-    def receive(self, engine: Engine, index: int = 0) -> ReceiveTable:
+    def engine_table(self, engine: Engine) -> Literal["fengine", "xengine", "catcher", "fx"]:
+        """Name the table that says where engines of a kind run."""
+        tables: dict[Engine, Literal["fengine", "xengine", "catcher", "fx"]] = {"f": "fengine", "x": "xengine"}
+        return tables.get(engine, "fx" if engine == "fx" else "catcher")
+
+    def engine_cores(self, engine: Engine, index: int = 0) -> tuple[int, ...]:
+        """Give the cores that an engine runs on; none: anywhere."""
+        sets: list[tuple[int, ...]] = getattr(self, self.engine_table(engine)).cores
+        return sets[index % len(sets)] if sets else ()
+
+    def engine_node(self, engine: Engine) -> int | Literal["auto"] | None:
+        """Give the node that memory of engines of a kind is from, or that it is to be found; None: any."""
+        node: int | Literal["auto"] | None = getattr(self, self.engine_table(engine)).numa
+        return node
+
+    def receive(self, engine: Engine, index: int = 0) -> Receiving:
         """How an engine receives: ``[network]`` with what its own table says instead, and the cores that are its.
 
         Parameters
@@ -521,14 +537,12 @@ class Observation(tables.Table):
         """
         f, x, catcher = self.fengine.receive, self.xengine.receive, self.catcher.receive
         own = {"f": f, "x": x, "catcher": catcher, "fx": f}[engine]
-        keys: dict[str, Any] = {} if own is None else {name: getattr(own, name) for name in own.model_fields_set}
-        found = self.network.receive.model_copy(update=keys)
-        cores = [
-            found.cores[(index * found.threads + i) % len(found.cores)] for i in range(found.threads) if found.cores
-        ]
-        if found.buffer is None:
-            keys["buffer"] = RING_BYTES if found.by == "packet_ring" else self.network.receive_buffer
-        return found.model_copy(update={"cores": cores, "buffer": keys.get("buffer", found.buffer)})
+        keys = {name: getattr(self.network.receive, name) for name in ReceiveTable.model_fields}
+        keys |= {} if own is None else {name: getattr(own, name) for name in own.model_fields_set}
+        if keys["buffer"] is None:
+            keys["buffer"] = RING_BYTES if keys["by"] == "packet_ring" else self.network.receive_buffer
+        cores = list(self.engine_cores(engine, index)[: keys["threads"]])
+        return Receiving.model_construct(**keys, cores=cores)
 
     # -- gains ------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from ryle.config.cores import CoreSets, Node
 from ryle.config.endpoints import Endpoint as Endpoint
 from ryle.config.endpoints import EndpointRanges, EndpointText, Senders
 from ryle.config.units import Angle, Bytes, Duration, Frequency, Length, Seconds
@@ -254,11 +255,6 @@ class ReceiveTable(Table):
         "virtual device with its arguments",
     )
     threads: int = Field(1, ge=1, le=256, description="that receive, of one engine")
-    cores: list[Annotated[int, Field(ge=0, le=1023)]] = Field(
-        default_factory=list,
-        description="that they run on: the first engine's threads take the first, the next engine's the next; anywhere "
-        "if empty",
-    )
     buffer: Bytes | None = Field(
         None,
         ge=4096,
@@ -288,6 +284,29 @@ class ReceiveTable(Table):
         return self.copies in (0, "host-table")
 
 
+class Receiving(ReceiveTable):
+    """How one engine receives.
+
+    Parameters
+    ----------
+    cores : list of int
+        Of its receiving threads, in turn; anywhere if empty.
+    """
+
+    cores: list[int] = Field(default_factory=list)
+
+
+_CORES: Any = Field(
+    default_factory=list,
+    description="that these engines run on, which take an entry each in turn; the first of it are receiving "
+    "threads', one each; anywhere if empty",
+    examples=['["0-7", "8-15"]'],
+)
+_NUMA: Any = Field(
+    None,
+    description='node of memory that theirs is from, and without cores also where they run; "auto": that of the GPU, '
+    "or of the device that packets come from",
+)
 #: Of those that CUDA shows.
 GpuNumber = Annotated[int, Field(ge=0, le=1023)]
 
@@ -328,6 +347,8 @@ class FengineTable(Table):
         None, ge=64, description="spectra made at a time; if absent some 256, or up to 1024 on a GPU"
     )
     receive: ReceiveTable | None = Field(None, description="as network.receive, for F-engines")
+    cores: CoreSets = _CORES
+    numa: Node = _NUMA
 
     @field_validator("channels")
     @classmethod
@@ -363,6 +384,8 @@ class XengineTable(Table):
         description="exact sums with counts, or int32 as MeerKAT's X-engines do, which the catcher does not read",
     )
     receive: ReceiveTable | None = Field(None, description="as network.receive, for X-engines")
+    cores: CoreSets = _CORES
+    numa: Node = _NUMA
 
 
 class CatcherTable(Table):
@@ -397,6 +420,8 @@ class CatcherTable(Table):
         description="spectra from an integration's start to its timestamp; all but the last 1024 if absent, as PAPER's",
     )
     receive: ReceiveTable | None = Field(None, description="as network.receive, for the catcher")
+    cores: CoreSets = _CORES
+    numa: Node = _NUMA
 
 
 class FxTable(Table):
@@ -411,6 +436,8 @@ class FxTable(Table):
     backend: Literal["cpu", "cuda"] | None = Field(
         None, description="what the arithmetic of both halves runs on; as fengine.backend if absent"
     )
+    cores: CoreSets = _CORES
+    numa: Node = _NUMA
 
 
 class PhaseCentreTable(Table):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ryle.config.addresses import endpoints
-from ryle.config.tables import Endpoint, ReceiveTable
+from ryle.config.tables import Endpoint, Receiving
 from ryle.engines.capture import CaptureOptions, To, first_patience, nothing_came
 from ryle.receive.assembly import Part, Plan, heap_parts
 from ryle.receive.discover import discover
@@ -141,7 +141,7 @@ def planned(
         hold=plan.chunks - least if r.to is To.SHM else min(4, plan.chunks - least),
     )
     largest = max(9216, plan.packet_bytes)
-    receive = ReceiveTable(
+    receive = Receiving(
         by="packet_ring" if r.packet_ring else "udp",
         device=r.packet_ring,
         threads=r.threads,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ryle.config import Observation, Problem, rates, show
 from ryle.config.observation import Engine
 from ryle.engines.budget import NAMES
+from ryle.engines.places import nodes, ranges
 from ryle.problems import listed
 from ryle.receive.sockets import granted_buffer
 
@@ -90,13 +91,14 @@ def _buffers(o: Observation) -> Iterator[Problem]:
 
 def _cores(o: Observation) -> Iterator[Problem]:
     here = os.cpu_count() or 1
-    said: set[str] = set()
     for engine, count in o.engines.items():
-        key = _key(o, engine, "cores")
-        cores = sorted({c for i in range(count) for c in o.receive(engine, i).cores})
-        if (beyond := [c for c in cores if c >= here]) and key not in said:
-            said.add(key)
-            yield Problem(key, listed(map(str, beyond)), f"this computer has cores 0 to {here - 1}")
+        key = o.engine_table(engine)
+        cores = sorted({core for i in range(count) for core in o.engine_cores(engine, i)})
+        if beyond := [core for core in cores if core >= here]:
+            yield Problem(f"{key}.cores", listed(map(str, beyond)), f"this computer has cores 0 to {here - 1}")
+        node, found = o.engine_node(engine), nodes()
+        if isinstance(node, int) and node not in found:
+            yield Problem(f"{key}.numa", node, f"this computer has {f'nodes {ranges(found)}' if found else 'none'}")
     for name, table, runs in (
         ("fengine", o.fengine, o.channelizes),
         ("xengine", o.xengine, o.catcher.packets is None),

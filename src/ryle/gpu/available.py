@@ -81,6 +81,17 @@ def gpu_problem(ordinal: int = 0) -> str | None:
     return _driver_problem(driver) or _device_problem(driver, ordinal) or _compiler_problem()
 
 
+def pci_address(ordinal: int = 0) -> str | None:
+    """Give the address of a GPU on its bus, as the system writes it: ``0000:41:00.0``; None if it cannot be used."""
+    if gpu_problem(ordinal):
+        return None
+    from cuda.bindings import driver
+
+    _, device = driver.cuDeviceGet(ordinal)
+    _, address = driver.cuDeviceGetPCIBusId(32, device)
+    return str(address.split(b"\0")[0].decode()).lower()
+
+
 def _driver_problem(driver: Any) -> str | None:
     _, known = driver.cuDriverGetVersion()
     if known < OLDEST_DRIVER:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ryle.config.observation import RING_BYTES, Engine, Observation
-from ryle.config.tables import Endpoint, ReceiveTable
+from ryle.config.tables import Endpoint, Receiving
 from ryle.receive.assembly import Assembler
 from ryle.receive.packet_ring import RingSource, deaf_sockets, ports_of
 from ryle.receive.sources import Sink, Source
@@ -68,7 +68,7 @@ def make_source(
 
 
 def open_source(
-    receive: ReceiveTable,
+    receive: Receiving,
     sink: Sink,
     endpoints: Sequence[Endpoint],
     *,
@@ -81,7 +81,7 @@ def open_source(
 
     Parameters
     ----------
-    receive : ReceiveTable
+    receive : Receiving
         How.
     interface : str
         Address of the interface on which to join multicast groups.
@@ -110,7 +110,7 @@ def open_source(
     )
 
 
-def _packet_ring(receive: ReceiveTable, sink: Sink, endpoints: Sequence[Endpoint], interface: str) -> Source:
+def _packet_ring(receive: Receiving, sink: Sink, endpoints: Sequence[Endpoint], interface: str) -> Source:
     _check_interface(receive, receive.device)
     try:
         return RingSource(
@@ -131,7 +131,7 @@ def _packet_ring(receive: ReceiveTable, sink: Sink, endpoints: Sequence[Endpoint
         ) from None
 
 
-def _check_interface(receive: ReceiveTable, name: str) -> None:
+def _check_interface(receive: Receiving, name: str) -> None:
     there = sorted(os.listdir(_INTERFACES)) if os.path.isdir(_INTERFACES) else []
     if there and name not in there:
         raise ValueError(
@@ -139,7 +139,7 @@ def _check_interface(receive: ReceiveTable, name: str) -> None:
         )
 
 
-def _check_dpdk_device(receive: ReceiveTable) -> None:
+def _check_dpdk_device(receive: Receiving) -> None:
     """Refuse what DPDK would refuse in words that help nobody."""
     driver, *arguments = receive.device.split(",")
     if not driver.startswith("net_"):
@@ -174,7 +174,7 @@ def frame_bytes(largest: int) -> int:
 
 
 def _dpdk(
-    receive: ReceiveTable,
+    receive: Receiving,
     sink: Sink,
     endpoints: Sequence[Endpoint],
     interface: str,
