@@ -10,7 +10,7 @@ import fresh
 from emulation import EmulatedGpu
 from emulation.deferred import DeferredGpu
 from ryle.bench.fx import OneThread
-from ryle.channelize import cuda
+from ryle.channelize import Blocks, cuda
 from ryle.chunk import SampleChunk
 from ryle.config import changed
 from ryle.correlate import cuda as correlate_cuda
@@ -18,7 +18,9 @@ from ryle.correlate.correlator import CorrelatorConfig
 from ryle.correlate.spread import SpreadCorrelator, shares
 from ryle.engines import gpus
 from ryle.engines.exchange import Exchange, Slabs
+from ryle.engines.f import FEngine
 from ryle.engines.fx import fx_steps
+from ryle.engines.steering import Steering
 from ryle.gpu import gpu_problem, open_gpu
 from ryle.simulate import VoltageSimulator
 from ryle.stream.block import Block
@@ -81,11 +83,13 @@ def test_sums_are_those_of_one_gpu(opened, observe, antennas, numbers, more):
     pieces, opened_here = with_losses(o), [opened(n) for n in numbers]
     gains = o.gains * np.exp(1j * fresh.rng().random(o.gains.shape))
     o.__dict__["gains"] = gains.astype(np.complex64)  # each input's and channel's own
-    thread = OneThread(changed_back(o))
+    one = changed_back(o)
+    thread = OneThread(one)
+    thread.f = FEngine(one, range(antennas), Blocks(), steered(one))
     wanted = run(thread, pieces)
     assert len(wanted) > 2 and any(i.visibilities.any() for i in wanted)
     ring, feed = blocks_of(opened(0), pieces)
-    *steps, write = fx_steps(o, ring, Given(), lambda: None, opened_here)
+    *steps, write = fx_steps(o, ring, Given(), lambda: None, opened_here, steered(o))
     record = write._at_end
     sums, got = steps[-1].outputs[0], []
     sums._readers.clear()
@@ -109,6 +113,13 @@ def changed_back(o):
     one = changed(o, fx={"backend": "cuda", "gpus": []})
     one.__dict__["gains"] = o.gains
     return one
+
+
+def steered(o):
+    """Gains that change while samples flow, of every input."""
+    found = Steering(o, range(len(o.antennas)))
+    assert found.gains.set(o.gains * np.linspace(0.5, 2, o.n_inputs)[:, np.newaxis], 200) == 256
+    return found
 
 
 def test_each_gpu_gets_the_rows_that_are_its(opened, observe):
