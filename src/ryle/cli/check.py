@@ -171,10 +171,8 @@ def _overview(o: Observation) -> Table:
     if o.fengine.backend == "cuda" and o.channelizes:
         who, takes = "F-engine", ""
         if o.fx is not None:
-            who, takes = (
-                "FX",
-                f"; takes {show(gpu.fx_bytes(o), 'B')} of {'its' if o.fx_gpus == 1 else 'the'} memory{'' if o.fx_gpus == 1 else f' of each of {o.fx_gpus}'}",
-            )
+            whose = "its memory" if o.fx_gpus == 1 else f"the memory of each of {o.fx_gpus}"
+            who, takes = "FX", f"; takes {show(gpu.fx_bytes(o), 'B')} of {whose}"
         rows[f"{who} on GPU"] = f"{gpu.needs(o)}{takes}; here: {gpu.here(o)[0]}"
     for name, text in rows.items():
         table.add_row(name, Text(text))  # Text: names may hold what looks like markup
