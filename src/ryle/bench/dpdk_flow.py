@@ -42,7 +42,7 @@ observation = {{name = "pool", sync_time = "2026-03-20T20:00:00Z"}}
 band = {{sample_rate = "{rate} Hz", lo = "1.4 GHz"}}
 digitizer = {{packets = "alma_like", select = {{band = 0}}, bits = 8, heap_samples = 8192}}
 xengine = {{integration = "{integration} s"}}
-fx = {{backend = "cuda"}}
+fx = {{backend = "cuda", cores = {cores}}}
 network = {{digitizers = "10.0.0.2:17100", skew = "{skew} s"}}
 phase_centre = {{name = "field", ra = "07h00m00s", dec = "-30d00m00s"}}
 [fengine]
@@ -50,7 +50,7 @@ channels = {channels}
 taps = {taps}
 max_delay = "1 us"
 batch = {batch}
-receive = {{by = "dpdk", device = "{device}", copies = {copies}, threads = {queues}, cores = {cores}}}
+receive = {{by = "dpdk", device = "{device}", copies = {copies}, threads = {queues}}}
 [array]
 name = "line"
 location = {{latitude = "-30.7 deg", longitude = "21.4 deg", height = "1000 m"}}
@@ -111,7 +111,8 @@ class Asked:
         copies = f'"{self.copies}"' if isinstance(self.copies, str) else self.copies
         names = antennas_on_a_line(self.antennas)
         keys = {k: getattr(self, k) for k in ("channels", "taps", "batch", "integration", "skew", "queues", "device")}
-        return parse(_FILE.format(**keys, rate=rate, copies=copies, cores=list(self.cores), antennas=names), "pool")
+        cores = [",".join(map(str, self.cores))] if self.cores else []
+        return parse(_FILE.format(**keys, rate=rate, copies=copies, cores=cores, antennas=names), "pool")
 
 
 class Kept:

@@ -38,7 +38,7 @@ observation = {{name = "fed", sync_time = "2026-03-20T20:00:00Z"}}
 band = {{sample_rate = "{rate} Hz", lo = "1.4 GHz"}}
 digitizer = {{bits = 8, heap_samples = {packet}}}
 xengine = {{integration = "{integration} s"}}
-fx = {{backend = "{backend}"}}
+fx = {{backend = "{backend}", cores = {cores}}}
 network = {{digitizers = "127.0.0.1:{port}"}}
 phase_centre = {{name = "field", ra = "07h00m00s", dec = "-30d00m00s"}}
 [fengine]
@@ -46,7 +46,7 @@ channels = {channels}
 taps = 16
 max_delay = "10 us"
 backend = "{backend}"
-receive = {{threads = {threads}, cores = {cores}, buffer = "{buffer} MiB"}}
+receive = {{threads = {threads}, buffer = "{buffer} MiB"}}
 [array]
 name = "line"
 location = {{latitude = "-30.7 deg", longitude = "21.4 deg", height = "1000 m"}}
@@ -91,7 +91,7 @@ def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, co
     threads = asked["threads"]
     # Neighbours, senders and receivers, share caches; what is left is the engine's.
     send, receive = (cores[: 2 * threads : 2], cores[1 : 2 * threads : 2]) if 2 * threads < len(cores) else ([], [])
-    asked |= {"port": free_run(asked["antennas"], 24000), "cores": receive}
+    asked |= {"port": free_run(asked["antennas"], 24000), "cores": [",".join(map(str, receive))] if receive else []}
     with tempfile.TemporaryDirectory(prefix="ryle-fed-") as folder:
         asked["file"] = str(Path(folder) / "fed.uvh5")
         child = Child("ryle.bench.network_engine", "child", json.dumps(asked))
