@@ -28,7 +28,8 @@ class Kept:
     def integrations(self):
         return len(self.found)
 
-    def append(self, integration):
+    def append(self, pieces):
+        (integration,) = pieces
         arrays = integration.visibilities.copy(), integration.counts.copy()
         self.found.append((integration.first_spectrum, *arrays))
         return len(self.found)

@@ -11,7 +11,7 @@ import copy
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,9 +122,10 @@ class Kept:
         self.found: list[Integration] = []
         self.integrations, self._most = 0, most
 
-    def append(self, integration: Integration) -> int:
-        """Take an integration, whose memory is used again."""
+    def append(self, pieces: Sequence[Integration]) -> int:
+        """Take an integration, in one piece; its memory is used again."""
         if self.integrations < self._most:
+            (integration,) = pieces
             self.found.append(copy.deepcopy(integration))
         self.integrations += 1
         return self.integrations
