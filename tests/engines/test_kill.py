@@ -15,9 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import h5py
+import numpy as np
 import pytest
 from pyuvdata import UVData
 
+from ports import free_ports
 from ryle.config import load
 from ryle.monitor.page import read_pages
 from ryle.products.uvh5 import recover
@@ -156,7 +158,10 @@ def moment(run):
 
 
 def test_a_killed_catcher_leaves_the_others_to_go_on(tmp_path, observation_text):
-    """The run says so at once; afterwards one file has all that either reported, and the rest of the band is flagged."""
+    """The run says so at once; afterwards one file has all that either reported, and the rest of the band is flagged.
+
+    Who listens to the other by TCP has what that wrote meanwhile.
+    """
     text = observation_text(
         sends="rows",
         antennas=2,
@@ -170,10 +175,15 @@ def test_a_killed_catcher_leaves_the_others_to_go_on(tmp_path, observation_text)
         simulate='speed = 1.0\nreplay = "20 ms"',
     )
     disks = [tmp_path / "disk0", tmp_path / "disk1"]
-    run = Run(tmp_path, f"{text}\n[catcher]\ndirectories = {[str(d) for d in disks]}\n")
+    port, copy = free_ports(2), tmp_path / "copy.uvh5"
+    more = f'[catcher]\ndirectories = {[str(d) for d in disks]}\n[output]\nstream = "127.0.0.1:{port}"\n'
+    run = Run(tmp_path, f"{text}\n{more}")
     try:
         run.path = disks[1] / "small.band1.uvh5"
         run.wait_for(4)
+        command = [sys.executable, "-m", "ryle", "listen", f"127.0.0.1:{port + 1}", "-o", str(copy)]
+        listener = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert "100.0 % there" in listener.stdout.readline()
         (killed,) = (p for p, c in processes(run.file).items() if "engine catcher" in c and "--index 0" in c)
         os.kill(killed, signal.SIGKILL)
         at = written(run.path)
@@ -181,8 +191,17 @@ def test_a_killed_catcher_leaves_the_others_to_go_on(tmp_path, observation_text)
         assert "catcher 0 was killed by signal 9" in run.said()
         run.process.send_signal(signal.SIGINT)
         assert run.process.wait(120) not in (0, None)
+        lines = listener.communicate(timeout=60)[0].splitlines()
+        assert listener.returncode == 0
     finally:
         run.close()
+    with h5py.File(copy) as got, h5py.File(run.path) as wrote:
+        same = np.searchsorted(wrote["Ryle/first_spectrum"], got["Ryle/first_spectrum"])
+        assert same.size == len(lines) + 1 > 6
+        for name in ("Data/visdata", "Data/nsamples", "Header/time_array", "Header/uvw_array"):
+            a, b = (f[name][()].reshape(f["Header/Ntimes"][()], -1) for f in (got, wrote))
+            np.testing.assert_array_equal(a, b[same])
+        np.testing.assert_array_equal(got["Header/freq_array"], wrote["Header/freq_array"])
     said = (tmp_path / "output.txt").read_text()
     reported = int(re.search(r"(\d+) integrations are safe in", said)[1])
     lost, whole = (recover(d / f"small.band{n}.uvh5").integrations for n, d in enumerate(disks))

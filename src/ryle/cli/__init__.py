@@ -80,6 +80,7 @@ COMMANDS = {
         "Image a phase-tracked field, with true right ascension and declination axes, and list its sources.",
         _FILES,
     ),
+    "listen": Entry("listen", "listen", "Receive the integrations that a correlator serves by TCP.", _OBSERVE),
     "recover": Entry("files", "recover", "Mend a visibility file whose writer was killed.", _FILES),
     "join": Entry("files", "join", "Make one visibility file over those of several catchers.", _FILES),
     "send": Entry(

@@ -19,6 +19,7 @@ WORKED = {
     "engine x": "ryle engine x demo.toml --index 1",
     "engine fx": "ryle engine fx array.toml -o out",
     "engine catcher": "ryle engine catcher demo.toml -o out",
+    "listen": "ryle listen 127.0.0.1:17950 -o copy.uvh5",
     "export": "ryle export out/demo.uvh5 --to ms --to uvfits",
     "plot": "ryle plot out/demo.uvh5 -o pictures",
     "image": "ryle image out/demo.uvh5 --clean",

@@ -57,6 +57,20 @@ def _catchers(o: Observation) -> Iterator[Problem]:
         yield Problem(key, many, remedy)
 
 
+@reads("catcher", "output")
+def _stream(o: Observation) -> Iterator[Problem]:
+    """Integrations are served at an address of a host, and ports that there are."""
+    stream = o.output.stream
+    if stream is None:
+        return
+    if stream.multicast:
+        remedy = "is a multicast group, and listeners connect by TCP: write an address of the catcher's host"
+        yield Problem("output.stream", str(stream), remedy)
+    elif stream.port + o.catchers - 1 > 65535:
+        remedy = f"{o.catchers} ports from {stream.port} on run past 65535; start lower"
+        yield Problem("output.stream", str(stream), remedy)
+
+
 @reads("array", "fengine", "inputs")
 def _own_addresses(o: Observation) -> Iterator[Problem]:
     """Antennas and inputs name addresses of digitizers that somebody receives."""

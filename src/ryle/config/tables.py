@@ -504,6 +504,11 @@ class OutputTable(Table):
     as_recorded: bool = Field(
         False, description="exports keep x and y as they are, though readers take x to the north; uvh5 always does"
     )
+    stream: EndpointText | None = Field(
+        None,
+        description="serve integrations here by TCP as they are written; of several catchers each at the next port",
+        examples=['"127.0.0.1:17950"'],
+    )
     pictures: bool = Field(False, description="draw bandpass, fringes, losses and the like at the end")
 
 

@@ -11,6 +11,7 @@ from ryle.config import ConfigError, Observation, Problem, show
 from ryle.config.observation import Engine
 from ryle.config.rates import visibility_heap_bytes
 from ryle.engines.x import SUMS
+from ryle.products.publisher import BUFFERS
 from ryle.receive.assembly import Assembler, Plan
 from ryle.receive.dumps import DumpMap
 from ryle.receive.heaps import HeapMap
@@ -90,6 +91,7 @@ def memory(o: Observation) -> list[Memory]:
         found.append(Memory("x", f"X-engine sums, {SUMS + 1} integrations", (SUMS + 1) * sums, o.substreams))
     whole = (1 if o.catcher.integration is None else 2) * len(o.catcher_substreams(o.catchers - 1))
     found.append(Memory("catcher", "catcher, one integration", whole * sums, o.catchers))
+    found += _served(o, "catcher", sums * len(o.catcher_substreams(o.catchers - 1)))
     if o.statistics is not None:
         found.append(Memory("catcher", "catcher statistics ring", Assembler.memory_bytes(StatisticsMap(o).plan), 1))
     return found
@@ -106,13 +108,21 @@ def _channelizing(o: Observation, engine: Engine, antennas: range) -> list[Memor
     return [*found, Memory(engine, f"{name} spectra, {BATCHES} batches", BATCHES * batch, count)]
 
 
+def _served(o: Observation, engine: Engine, integration: int) -> list[Memory]:
+    """List what integrations that are served by TCP take."""
+    if o.output.stream is None:
+        return []
+    return [Memory(engine, f"{NAMES[engine]} stream, {BUFFERS} integrations", BUFFERS * integration, o.engines[engine])]
+
+
 def _integrating(o: Observation) -> list[Memory]:
     """List what sums take where spectra are in one channel group, and go to the file without a network."""
     sums = o.products * (o.fengine.channels * 16 + 4)
     longer = (
         [Memory("fx", "FX, one integration of the file", sums, 1)] if o.file_spectra > o.integration_spectra else []
     )
-    return [Memory("fx", f"FX sums, {SUMS + 1} integrations", (SUMS + 1) * sums, 1), *longer]
+    kept = Memory("fx", f"FX sums, {SUMS + 1} integrations", (SUMS + 1) * sums, 1)
+    return [kept, *longer, *_served(o, "fx", sums)]
 
 
 def latency(o: Observation) -> dict[Engine, float]:

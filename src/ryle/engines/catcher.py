@@ -8,7 +8,7 @@ from pathlib import Path
 from ryle.chunk import Integration
 from ryle.config import FOREIGN_X_HEAPS, ConfigError, Observation, Problem
 from ryle.engines.beginning import WholeBand
-from ryle.engines.output import open_output, tell_written
+from ryle.engines.output import open_output, published, tell_written
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.statistics import CollectStatistics
 from ryle.engines.write_file import WriteFile
@@ -122,4 +122,7 @@ def serve(
 
         engine, record = catcher_engine(o, writer, written, beginning, index)
         reporter = StatusReporter(identity, engine.metrics)
-        serve_engine(engine, identity, supervised, reporter, at_end=record)
+        write = engine.steps[0]
+        assert isinstance(write, WriteFile)
+        with published(o, write, engine.metrics, index):
+            serve_engine(engine, identity, supervised, reporter, at_end=record)

@@ -11,7 +11,7 @@ from ryle.engines import f_gpu
 from ryle.engines.f import Channelize
 from ryle.engines.fx import fx_steps
 from ryle.engines.gpus import gpus_for, locked
-from ryle.engines.output import open_output, tell_written
+from ryle.engines.output import open_output, published, tell_written
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.totals import measure
 from ryle.engines.write_file import WriteFile
@@ -110,4 +110,5 @@ def serve(
     reporter = StatusReporter(identity, engine.metrics)
     write.written = partial(tell_written, reporter, write.beginning)
     write.open()
-    serve_engine(engine, identity, supervised, reporter)
+    with published(observation, write, engine.metrics):
+        serve_engine(engine, identity, supervised, reporter)

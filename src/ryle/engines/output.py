@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ryle.chunk import Integration
 from ryle.config import Observation
 from ryle.engines.beginning import WholeBand
+from ryle.engines.write_file import WriteFile
 from ryle.monitor.status import StatusReporter
 from ryle.products.observed import band_files, kept_note, metadata, output_file
+from ryle.products.publisher import Publisher
 from ryle.products.uvh5 import UVH5Writer
+from ryle.stream.metrics import Registry
 
 
 def open_output(
@@ -39,6 +44,39 @@ def open_output(
         path, substreams = band_files(observation, path)[catcher], observation.catcher_substreams(catcher)
     path.parent.mkdir(parents=True, exist_ok=True)
     return UVH5Writer(path, metadata(observation, substreams), overwrite=overwrite)
+
+
+@contextmanager
+def published(observation: Observation, write: WriteFile, m: Registry, catcher: int = 0) -> Iterator[None]:
+    """Serve what is written, from ``with`` to its end, if the observation says where.
+
+    Parameters
+    ----------
+    observation : Observation
+        What is observed.
+    write : WriteFile
+        Hands on what it has written.
+    m : Registry
+        Where it is said how many listen.
+    catcher : int
+        Which of several catchers.
+    """
+    o = observation
+    if o.output.stream is None:
+        yield
+        return
+    mine = o.catcher_substreams(catcher) if o.catcher.directories else range(o.substreams)
+    wide, to = o.substream_channels, o.output.stream.nth(catcher)
+    about = {
+        "observation": {"source": Path(o.source).name, "toml": o.text},
+        "channels": [mine.start * wide, len(mine) * wide],
+        "products": o.products,
+    }
+    with Publisher(to.host, to.port, about) as publisher:
+        m.gauge("listeners", "", "who is served integrations by TCP", lambda: publisher.listeners)
+        m.counter("missed", "integrations", "that listeners were too slow for", lambda: publisher.missed)
+        write.publish = publisher.publish
+        yield
 
 
 def tell_written(reporter: StatusReporter, beginning: WholeBand | None, number: int, integration: Integration) -> None:

@@ -42,6 +42,8 @@ class WriteFile(EachBlock):
     ----------
     written, beginning
         The same; who is told may be set until the step starts.
+    publish : callable or None
+        Given each integration that is safe, and its number, while its pieces last; may be set until then too.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class WriteFile(EachBlock):
         self._writer: UVH5Writer | None = None
         self._integrations, self._summing = integrations, Summing(spectra)
         self.written, self.beginning, self._at_end = written, beginning, at_end
+        self.publish: Callable[[int, Sequence[Integration]], None] | None = None
         #: Spectra since sync up to which the file goes.
         self.position = 0
 
@@ -105,6 +108,8 @@ class WriteFile(EachBlock):
         number = self._writer.append(pieces)
         self.position = pieces[0].first_spectrum + pieces[0].spectra
         self.written(number, pieces[0])
+        if self.publish is not None:
+            self.publish(number, pieces)
 
     def close(self) -> None:
         """Close the file."""
