@@ -138,8 +138,8 @@ class Kernel:
         return values
 
     def _enter(self, grid: tuple[int, ...], block: tuple[int, ...], shared: int, pointers: Any) -> None:
-        held = self._gpu.allocations.held()
-        ranges = np.array([(m.pointer, m.nbytes) for m in held], np.uint64).reshape(-1, 2)
+        held, readable = self._gpu.allocations.held(), self._gpu.allocations.readable()
+        ranges = np.array([(m.pointer, m.nbytes) for m in readable], np.uint64).reshape(-1, 2)
         error = ctypes.create_string_buffer(4096)
         launch = _Launch(
             (ctypes.c_uint32 * 3)(*grid),
@@ -147,7 +147,7 @@ class Kernel:
             shared,
             self._gpu.next_seed(),
             ranges.ctypes.data,
-            len(held),
+            len(readable),
             self._gpu.time_limit,
             ctypes.cast(error, ctypes.c_char_p),
             len(error),

@@ -70,29 +70,30 @@ class Locked:
     def __init__(self, array: NDArray[Any]) -> None:
         self.pointer, self.nbytes = array.ctypes.data, array.nbytes
 
-    def overrun(self) -> None:
-        return None
-
 
 class Allocations:
-    """The memory that a GPU's arrays still hold, as a kernel launch needs to know it."""
+    """The memory that a GPU's arrays still hold, and what it reads besides, as a kernel launch needs to know it."""
 
     def __init__(self) -> None:
-        self._held: dict[int, weakref.ref[Memory | Locked]] = {}
+        self._held: dict[int, weakref.ref[Memory]] = {}
+        self._locked: dict[int, Locked] = {}
         self._keys = itertools.count()
 
-    def add(self, memory: Memory | Locked) -> None:
+    def add(self, memory: Memory) -> None:
         key = next(self._keys)
         self._held[key] = weakref.ref(memory, lambda _: self._held.pop(key, None))
 
     def add_locked(self, array: NDArray[Any]) -> None:
         """Let kernels read an array of `of_whole_pages` for as long as it lives."""
-        locked = Locked(array)
-        self.add(locked)
-        weakref.finalize(array.base, lambda held: None, locked)
+        key = next(self._keys)
+        self._locked[key] = Locked(array)
+        weakref.finalize(array.base, self._locked.pop, key, None)
 
-    def held(self) -> list[Memory | Locked]:
+    def held(self) -> list[Memory]:
         return sorted((m for ref in list(self._held.values()) if (m := ref())), key=lambda m: m.pointer)
+
+    def readable(self) -> list[Memory | Locked]:
+        return sorted([*self.held(), *list(self._locked.values())], key=lambda m: m.pointer)
 
 
 class DeviceArray:

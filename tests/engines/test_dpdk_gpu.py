@@ -11,7 +11,8 @@ from emulation.deferred import DeferredGpu
 from ryle.bench.dpdk_flow import Asked, Flow
 from ryle.channelize import cuda
 from ryle.correlate import cuda as correlate_cuda
-from ryle.engines import gpus
+from ryle.engines import budget, gpus
+from ryle.engines.devices import fx_bytes
 
 pytestmark = needs_dpdk
 _device = itertools.count(900)
@@ -61,3 +62,22 @@ def test_sums_differ_if_a_payload_does(gpu):
         assert not equal
     finally:
         flow.close()
+
+
+@pytest.mark.parametrize("copies", [0, "host-table"])
+def test_what_is_stated_is_what_pools_have(gpu, copies):
+    flow = Flow(asked(copies), gpu, 1.0)
+    try:
+        pools = flow.source.payload_pools
+        held = sum(p.memory.nbytes if p.memory is not None else p.device_memory.nbytes for p in pools)
+        assert 0 <= held - budget.packet_buffers(flow.o, "fx") <= 65536 * len(pools)  # whole pages
+        on_host = sum(m.bytes for m in budget.memory(flow.o) if "packet buffers" in m.name)
+        assert on_host == (budget.packet_buffers(flow.o, "fx") if copies else 0)
+        assert (fx_bytes(flow.o) > budget.packet_buffers(flow.o, "fx")) == (copies == 0)
+    finally:
+        flow.close()
+
+
+def test_what_cores_cannot_write_to_is_refused_before_anything_is_opened(gpu):
+    with pytest.raises(OSError, match=r"receive\.copies = 1"):
+        Flow(asked(1), gpu, 1.0)

@@ -1,6 +1,7 @@
 """Receiving through DPDK over virtual devices: exact placing, counts, and every buffer back where it came from."""
 
 import gc
+import os
 import struct
 
 import numpy as np
@@ -25,6 +26,7 @@ from dpdk_support import (
 from ryle.channelize.payloads import chunk_payloads
 from ryle.receive import dpdk
 from ryle.receive.assembly import Assembler, Plan, grid
+from ryle.receive.dpdk.environment import native
 from ryle.receive.pcap import PcapFile
 from ryle.send.dpdk import Emulation, Generator, way_out
 
@@ -91,6 +93,24 @@ def test_places_packets_exactly_and_gives_all_buffers_back(pointers, memory):
     assert pool.available == pool.buffers
     stats = device.stats()
     assert stats.received == stats.sent == len(made)
+
+
+def test_receives_on_a_core_that_the_rest_of_the_process_has_left():
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("one core")
+    assembler, pool = Assembler(plan(1, 4)), dpdk.Pool(1024)
+    device = dpdk.Device(unique("net_ring"), [pool])
+    with pytest.raises(native().DpdkError, match="core 1023"):
+        dpdk.DpdkSource(assembler, device, [PORT], cores=[1023]).start()
+    try:
+        os.sched_setaffinity(0, cores[:-1])
+        with dpdk.DpdkSource(assembler, device, [PORT], cores=[cores[-1]]) as source:
+            device.send([PATH.frame(packet(0, n, bytes(BYTES))) for n in range(4)], pool)
+            wait_for(source, 4)
+            assert os.sched_getaffinity(0) == set(cores[:-1])
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def test_zero_copy_hands_over_the_buffers_that_were_sent():

@@ -108,9 +108,15 @@ class Thread {
         return clock_gettime(clock, &t) == 0 ? static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec)
                                              : 0;
     }
+    // By trying: the calling thread may have left the core to those that receive.
     static bool allowed(int core) {
-        cpu_set_t set;
-        return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_ISSET(core, &set);
+        cpu_set_t before, one;
+        CPU_ZERO(&one);
+        CPU_SET(core, &one);
+        if (sched_getaffinity(0, sizeof before, &before) != 0) return false;
+        const bool may = sched_setaffinity(0, sizeof one, &one) == 0;
+        sched_setaffinity(0, sizeof before, &before);
+        return may;
     }
     static inline std::mutex registry_mutex;
     static inline std::set<Thread*> registry;

@@ -8,6 +8,7 @@ out first is compared with what the same operations make of the pools' samples w
 from __future__ import annotations
 
 import copy
+import json
 import threading
 import time
 from collections import deque
@@ -78,7 +79,7 @@ class Asked:
     queues : int
         Receiving threads, each with a queue of its own and a share of the antennas.
     cores : tuple of int
-        That they run on.
+        That the engine runs on; the first are receiving threads'. Anywhere if empty.
     device : str
         Of DPDK's, without a network.
     """
@@ -109,9 +110,9 @@ class Asked:
         """Make the observation."""
         rate = round(self.packets_per_second * BYTES)
         copies = f'"{self.copies}"' if isinstance(self.copies, str) else self.copies
+        cores = json.dumps([",".join(map(str, self.cores))] if self.cores else [])
         names = antennas_on_a_line(self.antennas)
         keys = {k: getattr(self, k) for k in ("channels", "taps", "batch", "integration", "skew", "queues", "device")}
-        cores = [",".join(map(str, self.cores))] if self.cores else []
         return parse(_FILE.format(**keys, rate=rate, copies=copies, cores=cores, antennas=names), "pool")
 
 

@@ -26,6 +26,7 @@ from ryle.bench.dpdk_flow import Asked, CopyBeside, Flow
 from ryle.bench.harness import Child, emulated_gpu, say, serve
 from ryle.bench.results import host, machine
 from ryle.engines import gpus
+from ryle.engines.places import settle
 from ryle.gpu import fetch, open_gpu
 from ryle.receive import dpdk
 from ryle.version import commit
@@ -67,8 +68,9 @@ class Case:
 
 def cases(given: argparse.Namespace) -> Iterator[Case]:
     """List what is to be measured."""
-    cores = tuple(sorted(os.sched_getaffinity(0))[-given.queues :])
-    asked = Asked(0, given.rates[0], queues=given.queues, cores=cores if given.pin else ())
+    found = sorted(os.sched_getaffinity(0), reverse=True)  # the last ones receive, the rest is for all others
+    cores = tuple(found) if len(found) > given.queues else ()
+    asked = Asked(0, given.rates[0], queues=given.queues, cores=cores)
     short = min(given.seconds, 10.0)
     if given.emulated:
         asked = replace(
@@ -93,6 +95,7 @@ def child(case: dict[str, Any], emulated: bool) -> None:
     if case["tables"] == "engine":
         fetch.MOST = 0
     asked = case["asked"] | {"cores": tuple(case["asked"]["cores"])}
+    settle(Asked(**asked).observation(), "fx")
     flow = Flow(Asked(**asked), gpu, case["seconds"])
 
     def run(_: dict[str, Any]) -> dict[str, Any]:
@@ -139,7 +142,6 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="+", default=[400, 600, 800], help="Gb/s, of copies = 0")
     parser.add_argument("--host-rates", type=float, nargs="+", default=[100, 200, 300, 400], help="Gb/s, of the others")
     parser.add_argument("--queues", type=int, default=4, help="receiving threads")
-    parser.add_argument("--pin", action=argparse.BooleanOptionalAction, default=True, help="threads to the last cores")
     parser.add_argument("--emulated", action="store_true", help="try the program without a GPU (PYTHONPATH=tests)")
     given = parser.parse_args()
     if given.parts[:1] == ["child"]:

@@ -13,9 +13,12 @@ from ryle.config.rates import visibility_heap_bytes
 from ryle.engines.x import SUMS
 from ryle.products.publisher import BUFFERS
 from ryle.receive.assembly import Assembler, Plan
+from ryle.receive.dpdk.pools import pool_bytes
 from ryle.receive.dumps import DumpMap
+from ryle.receive.entrance import largest_packet
 from ryle.receive.heaps import HeapMap
 from ryle.receive.packets import packet_map
+from ryle.receive.receiving import frame_bytes
 from ryle.receive.samples import SampleMap
 from ryle.receive.statistics import StatisticsMap
 from ryle.receive.sums import SumMap
@@ -97,12 +100,24 @@ def memory(o: Observation) -> list[Memory]:
     return found
 
 
+def packet_buffers(o: Observation, engine: Engine) -> int:
+    """Bytes of the packet buffers that a GPU reads in place, of one F-engine or of FX; 0 if payloads are copied."""
+    receive = o.receive(engine)
+    if engine not in ("f", "fx") or not receive.in_place:
+        return 0
+    plan, antennas = plans(o)[engine], range(len(o.antennas)) if engine == "fx" else o.f_engine_antennas(0)
+    ports = len({end.port for end in o.digitizer_endpoints(antennas)})
+    return pool_bytes(receive, plan, ports, frame_bytes(largest_packet(plan)))
+
+
 def _channelizing(o: Observation, engine: Engine, antennas: range) -> list[Memory]:
     """List what some antennas' spectra take behind the receive ring; FX leaves them on its GPU."""
     name, count = NAMES[engine], o.engines[engine]
     decoded = SampleMap(o, antennas, waits=o.at_full_speed).decoded_bytes
     batch = len(antennas) * o.pols * o.fengine.channels * window_shape(o).batch * 2
     found = [Memory(engine, f"{name} decoded samples", decoded, count)] if decoded else []
+    if o.receive(engine).copies == "host-table":
+        found.append(Memory(engine, f"{name} ring of packet buffers", packet_buffers(o, engine), count))
     if engine == "fx" and o.fengine.backend == "cuda":
         return found
     return [*found, Memory(engine, f"{name} spectra, {BATCHES} batches", BATCHES * batch, count)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ryle.config.observation import Observation
 from ryle.config.units import show
-from ryle.engines.budget import BATCHES
+from ryle.engines.budget import BATCHES, packet_buffers
 from ryle.engines.planning import ring_packets
 from ryle.gpu import GpuError, GpuUnavailable, open_gpu
 from ryle.problems import Problem
@@ -101,10 +101,13 @@ def fx_bytes(o: Observation) -> int:
     shape, size, parts = window_shape(o), o.digitizer.heap_samples, o.fx_gpus
     _, packets = ring_packets(shape, size)
     payload = size * o.channelized_bits * (2 if o.digitizer.complex else 1) // 8
+    in_place = o.receive("fx").in_place
+    pool = packet_buffers(o, "fx") if o.receive("fx").copies == 0 else 0
     inputs, channels = -(-len(o.antennas) // parts) * o.pols, -(-o.fengine.channels // parts)
     spectra = inputs * o.fengine.channels * shape.batch
     exchanged = 0 if parts == 1 else o.n_inputs * channels * shape.batch * 2 * BATCHES
-    return inputs * packets * (payload + 1) + spectra * (8 + 2 * BATCHES) + exchanged + _sums(o, channels, 1)
+    samples = inputs * packets * ((8 if in_place else payload) + 1) + pool
+    return samples + spectra * (8 + 2 * BATCHES) + exchanged + _sums(o, channels, 1)
 
 
 def x_engine_sums(o: Observation) -> int:

@@ -186,7 +186,10 @@ def _dpdk(
     from ryle.receive.dpdk.pools import dpdk_bytes, queue_pools
 
     if receive.copies == 1:
-        raise OSError('receive.copies = 1: cores cannot write to a GPU\'s memory here; set it to 2, 0 or "host-table"')
+        raise OSError(
+            "receive.copies = 1: Ryle knows no way here by which a core writes to the memory of a GPU (python -m "
+            'ryle.gpu.reach says what refuses); set it to 2, 0 or "host-table"'
+        )
     ports = ports_of(sink, endpoints)
     pci = is_pci(receive.device)
     if not pci:

@@ -74,11 +74,13 @@ def queue_buffers(receive: ReceiveTable, plan: Plan | None, ports: int, frame: i
     return max(needed(-(-held * share // max(1, ports)), descriptors=_DEVICE_QUEUE), (receive.buffer or 0) // frame)
 
 
-def locked_bytes(receive: ReceiveTable, plan: Plan, ports: int, frame: int) -> int:
-    """Count the bytes of page-locked memory of the host's that an engine's packets are received into."""
-    if receive.copies != "host-table":
+def pool_bytes(receive: ReceiveTable, plan: Plan, ports: int, frame: int) -> int:
+    """Count the bytes of pools that a GPU reads in place, its own or page-locked; 0 if payloads are copied."""
+    if not receive.in_place:
         return 0
-    return receive.threads * queue_buffers(receive, plan, ports, frame) * (-(-(frame + 128) // 64) * 64)
+    rest = plan.payload_bytes + max(plan.format.payload.trailer_bytes)
+    buffer = rest if receive.copies == 0 else frame + 128
+    return receive.threads * queue_buffers(receive, plan, ports, frame) * (-(-buffer // 64) * 64)
 
 
 def dpdk_bytes(receive: ReceiveTable, plan: Plan | None, ports: int, frame: int) -> int:
