@@ -67,6 +67,12 @@ def test_engines_on_one_core(sound):
     assert caution.remedy.startswith("core 3 is also in xengine.cores")
 
 
+def test_receiving_threads_want_cores_of_their_own(sound):
+    (caution,) = cautions(changed(sound, xengine={"cores": ["2-3"], "receive": {"threads": 2}}))
+    assert (caution.key, caution.value) == ("xengine.cores", "2,3") and "beside those of 2 receiving" in caution.remedy
+    assert cautions(changed(sound, xengine={"cores": ["2-4"], "receive": {"threads": 2}})) == []
+
+
 def test_a_gpu_that_has_two_shares():
     o = load(example("alma72"))
     (caution,) = cautions(changed(o, fx={"gpus": [1, 0, 1]}))[len(cautions(o)) :] or [None]

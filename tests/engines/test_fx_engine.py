@@ -41,14 +41,15 @@ class Kept:
         self.closed = True
 
 
-@pytest.mark.parametrize("backend", ["cpu", "cuda"])
-def test_sums_of_what_was_sent(observe, monkeypatch, steady, backend):
-    made = DeferredGpu(fresh.seed())
-    monkeypatch.setattr(gpus, "open_gpu", lambda: made)
+@pytest.mark.parametrize(("backend", "numbers"), [("cpu", []), ("cuda", []), ("cuda", [1, 0])])
+def test_sums_of_what_was_sent(observe, monkeypatch, steady, backend, numbers):
+    first = DeferredGpu(fresh.seed())
+    made = [first, DeferredGpu(fresh.seed(), beside=first)]
+    monkeypatch.setattr(gpus, "open_gpu", lambda number=0: made[number])
     for module in (cuda, correlate_cuda):
         monkeypatch.setattr(module, "open_gpu", EmulatedGpu)
     o = observe(antennas=2, bits=10, heap_samples=512, sends="rows", sub=64, integration_spectra=192, duration=0.05)
-    o = changed(o, fx={"backend": backend}, fengine={"batch": 128}, simulate={"speed": "max"})
+    o = changed(o, fx={"backend": backend, "gpus": numbers}, fengine={"batch": 128}, simulate={"speed": "max"})
     chunk = VoltageSimulator(o).chunk(0, 150 * 512)
     thread = OneThread(o)
     wanted = [*thread.push(chunk), *thread.flush()]

@@ -150,6 +150,11 @@ def _cores(o: Observation) -> Iterator[Problem]:
     for engine in o.engines:
         key = f"{o.engine_table(engine)}.cores"
         for entry in dict.fromkeys(o.engine_cores(engine, i) for i in range(o.engines[engine])):
+            if entry and engine != "catcher" and len(entry) <= (threads := o.receive(engine).threads):
+                advice = (
+                    f"no core is left beside those of {threads} receiving: the engine's other threads are in their way"
+                )
+                yield Problem(key, ",".join(map(str, entry)), advice)
             others = {taken[core] for core in entry if core in taken}
             for where, _ in others:
                 shared = listed(str(core) for core in entry if core in taken and taken[core][0] == where)
