@@ -13,6 +13,7 @@ from ryle.channelize import cuda
 from ryle.correlate import cuda as correlate_cuda
 from ryle.engines import budget, gpus
 from ryle.engines.devices import fx_bytes
+from ryle.engines.f_gpu import Channelize
 
 pytestmark = needs_dpdk
 _device = itertools.count(900)
@@ -47,6 +48,19 @@ def test_sums_are_those_of_the_pools_samples(gpu, copies):
         if copies != 2:  # in which nobody says which buffer a payload was copied from
             compared, equal = flow.equal()
             assert compared >= 2 and equal
+    finally:
+        flow.close()
+
+
+def test_the_gpu_is_awake_before_packets_are_taken(gpu, monkeypatch):
+    flow = Flow(asked(0), gpu, 1.0)
+    (channelize,) = (step for step in flow.engine.steps if isinstance(step, Channelize))
+    order, launch, start = [], channelize._launch, flow.source.start
+    monkeypatch.setattr(channelize, "_launch", lambda *a: (order.append("batch"), launch(*a))[1])
+    monkeypatch.setattr(flow.source, "start", lambda: (order.append("packets"), start())[1])
+    try:
+        flow.run(60.0)
+        assert order.index("packets") >= 2 and order.count("batch") > order.index("packets")
     finally:
         flow.close()
 

@@ -6,6 +6,7 @@ on the GPU, or for their download. What is to be done has been planned ahead (`r
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Batches that are planned, of which so many may be under way on the GPU: two keep it busy while a third is enqueued.
 _PLANS, _UNDER_WAY = 7, 3
+#: Seconds after which a GPU's clocks are up.
+_AWAKE = 0.2
 #: Batches of spectra on the GPU: one that is made, one that is read, one between them.
 _ON_GPU = 3
 
@@ -101,14 +104,21 @@ class Channelize(EachBlock):
         self._work.present = self._ring.present
         self._pending: deque[tuple[Event, Block]] = deque()  # batches under way, oldest first
         self._held: deque[tuple[int, Block]] = deque()  # samples read where they lie, and the packet behind them
-        self._rehearse(Tables.make(config.inputs, shape.batch, lambda n: np.zeros(n, np.uint8)))
+        self._nothing = Tables.make(config.inputs, shape.batch, lambda n: np.zeros(n, np.uint8))
+        self._rehearse()
 
-    def _rehearse(self, tables: Tables) -> None:
-        """Make a batch of nothing, so that kernels are compiled and loaded, and the GPU awake, before samples come."""
+    def wake(self) -> None:
+        """Rehearse until the GPU's clocks are up: an idle one makes its first batches several times as slowly."""
+        end = time.monotonic() + _AWAKE
+        while time.monotonic() < end:
+            self._rehearse()
+
+    def _rehearse(self) -> None:
+        """Make batches of nothing: kernels are compiled and loaded, and memory is there, before samples come."""
         room = self.out.room()
         assert room is not None
         for _ in range(2):
-            self._launch(Batch(0, 0, 0, 0), tables, room)
+            self._launch(Batch(0, 0, 0, 0), self._nothing, room)
         self._compute.synchronize()
         self.out.unused(room)
 

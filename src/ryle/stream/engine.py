@@ -80,6 +80,8 @@ class Engine:
     def start(self) -> None:
         """Begin, from the last step to the entrances, so that nothing comes that nobody takes."""
         sys.setswitchinterval(_SWITCH)
+        for step in self.steps:
+            step.wake()
         for step in reversed(self.steps):
             thread = threading.Thread(target=self._run, args=(step,), name=step.name, daemon=True)
             self._threads.append(thread)

@@ -24,6 +24,9 @@ class Step(ABC):
         self.name = name
         self.outputs = list(outputs)
 
+    def wake(self) -> None:  # noqa: B027 - most steps are awake
+        """Get ready, a moment before the engine takes anything in: what has rested since it was made may be slow."""
+
     @abstractmethod
     def run(self) -> None:
         """Work until the inputs end; what is raised ends the engine."""
