@@ -19,9 +19,11 @@ from baseband import vdif as oracle
 from rich.console import Console
 
 import fresh
+from emulation import EmulatedGpu
 from ryle.chunk import SampleChunk
 from ryle.config import ConfigError, changed, parse
-from ryle.engines.offline import correlate, run_in_process
+from ryle.engines import gpus
+from ryle.engines.offline import correlate, correlate_samples, run_in_process
 from ryle.engines.simulator import record
 from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.entrance import MappedEntrance
@@ -150,6 +152,15 @@ def read(path):
         {p: weight[rows] for p, rows in found.items()},
         frequency,
     )
+
+
+def test_bands_take_gpus_in_turn(tmp_path, observe, monkeypatch):
+    opened = []
+    monkeypatch.setattr(gpus, "open_gpu", lambda *number: opened.append(number) or EmulatedGpu())
+    o = changed(observe(antennas=2), fengine={"backend": "cuda", "gpus": [3, 5]}, xengine={"backend": "cuda"})
+    bands = [(o, tmp_path / f"{name}.uvh5", None) for name in "abc"]
+    correlate_samples(bands, iter(()), lambda at: 0.0, quiet(), False)
+    assert opened == [(3,), (5,), (3,)] and len(list(tmp_path.glob("*.uvh5"))) == 3
 
 
 @pytest.mark.parametrize(("complex_samples", "bits", "sideband"), [(False, (2, 8), "lower"), (True, (8, 2), "upper")])

@@ -344,7 +344,7 @@ class FengineTable(Table):
     )
     threads: int = Field(1, ge=1, le=1024, description="of one process")
     batch: int | None = Field(
-        None, ge=64, description="spectra made at a time; if absent some 256, or up to 1024 on a GPU"
+        None, ge=64, description="spectra made at a time; if absent some 256, or up to 1024 for each GPU"
     )
     receive: ReceiveTable | None = Field(None, description="as network.receive, for F-engines")
     cores: CoreSets = _CORES

@@ -63,14 +63,14 @@ def correlate_samples(
     read = ReadSamples(chunks, rings)
     steps: list[Step] = [read]
     writes: list[WriteFile] = []
-    for (o, path, residuals), ring in zip(bands, rings, strict=True):
+    for band, ((o, path, residuals), ring) in enumerate(zip(bands, rings, strict=True)):
 
         def open_file(o: Observation = o, path: Path = path) -> UVH5Writer:
             path.parent.mkdir(parents=True, exist_ok=True)
             return UVH5Writer(path, metadata(o), overwrite=overwrite)
 
         steering = Steering(o, range(len(o.antennas)), residuals)
-        of_band = fx_steps(o, ring, AsRead(o.levels), open_file, gpus_for(o, "fx"), steering)
+        of_band = fx_steps(o, ring, AsRead(o.levels), open_file, gpus_for(o, "fx", band), steering)
         steps += of_band
         assert isinstance(of_band[-1], WriteFile)
         writes.append(of_band[-1])
