@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import fresh
 from emulation import EmulatedGpu
 from emulation.deferred import DeferredGpu
-from ryle.array.delays import LinearDelayModel
+from ryle.array.delays import LinearDelayModel, window_centres
 from ryle.channelize import Blocks, cuda
 from ryle.channelize.reference import ReferenceChannelizer
 from ryle.chunk import SampleChunk, SpectraChunk, parts_from_rows, valid_words
@@ -199,6 +199,36 @@ def test_engines_that_share_gains_change_them_with_the_same_batch(observe):
     np.testing.assert_array_equal(parts[1].new_gains(4 * BATCH), new[2:].astype(np.complex64))
     np.testing.assert_array_equal(parts[0].new_gains(4 * BATCH), new[:2].astype(np.complex64))
     assert parts[0].new_gains(0) is None  # a sender that has started again
+
+
+def test_delays_that_others_set_replace_geometry_where_they_begin(observe):
+    """Of that input only, whoever of those that share the antennas is told; geometry does not come back."""
+    o = observe(antennas=3, max_delay=1e-5)
+    rate, geometry = float(o.sample_rate), Steering(o, range(3))
+    whole = Steering(o, range(3))
+    part = whole.part(range(1, 3))
+    change = 10 * BATCH * o.step
+    whole.set_delay(3, LinearDelayModel(change, rate, 3.25 / rate, 0.0, 1.5, 0.0))
+    for first in (0, 10 * BATCH, 10**7 * BATCH):  # the last lies far beyond what was loaded first
+        got, wanted = part.delays(first), geometry.delays(first)
+        centres = window_centres(first, got.fine.shape[1], o.fengine.channels, o.fengine.taps)
+        set_there = centres >= change
+        np.testing.assert_array_equal(got.phase[1], np.where(set_there, 1.5, wanted.phase[3]))
+        total = np.where(set_there, 3.25, wanted.coarse[3] + wanted.fine[3])
+        np.testing.assert_allclose(got.coarse[1] + got.fine[1], total, rtol=0, atol=1e-9)
+        for i in (0, 2, 3):
+            np.testing.assert_array_equal(got.phase[i], wanted.phase[2 + i])
+    with pytest.raises(ValueError, match=r"beyond fengine\.max_delay"):
+        whole.set_delay(0, LinearDelayModel(0, rate, 1.1e-5))
+
+
+def test_many_delays_are_forgotten_when_they_have_passed(observe):
+    o = observe(antennas=2)
+    steering = Steering(o, range(2))
+    for i in range(1, 1000):
+        steering.set_delay(i % 4, LinearDelayModel(i * o.step, float(o.sample_rate), 1e-8))
+        steering.delays(i // 64 * 64)
+    assert max(len(schedule.models) for schedule in steering._schedules) < 100
 
 
 def test_gains_at_a_batch_are_those_of_the_reference(observe):

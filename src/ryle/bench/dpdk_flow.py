@@ -49,7 +49,7 @@ phase_centre = {{name = "field", ra = "07h00m00s", dec = "-30d00m00s"}}
 [fengine]
 channels = {channels}
 taps = {taps}
-max_delay = "1 us"
+max_delay = "10 us"
 batch = {batch}
 receive = {{by = "dpdk", device = "{device}", copies = {copies}, threads = {queues}}}
 [array]

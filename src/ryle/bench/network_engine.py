@@ -1,9 +1,11 @@
 """F and X in one process on a GPU, fed by senders on the same machine through sockets: the highest rate without loss.
 
-    python -m ryle.bench.network_engine [--seconds 60] [--most 120] [--threads 6] [--json FILE]
+    python -m ryle.bench.network_engine [--seconds 60] [--most 120] [--share 0.97] [--threads 6] [--json FILE]
 
 Samples of 8 bits in packets of 8192 bytes go to sockets of this machine; what comes in is channelized and correlated,
-and visibilities are written to a file. The highest rate is searched in seconds, then held for the time asked for.
+and visibilities are written to a file. The highest rate is searched in seconds, then a share of it is held for the time
+asked for, while delay models of inputs, and gains, are set so many times a second. Memory is to stay as it is then, on
+the host and on the GPU. Latency is from when the last packet of an integration was to be sent until it is in the file.
 """
 
 from __future__ import annotations
@@ -11,14 +13,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import h5py
+import numpy as np
 from rich.console import Console
 
+from ryle.array.delays import LinearDelayModel
 from ryle.bench.engine import free_run
 from ryle.bench.harness import Child, say, serve
 from ryle.bench.lossless import Trial, highest_lossless
@@ -26,9 +33,11 @@ from ryle.bench.receiver import Receiver
 from ryle.bench.results import Row, host, save
 from ryle.config import Observation, parse
 from ryle.engines.fx_engine import fx_engine
+from ryle.engines.steering import Steering
 from ryle.products.observed import metadata
 from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.samples import SampleMap
+from ryle.stream.engine import Engine
 
 PACKET = 8192  #: samples, and bytes
 SOURCES = 8  #: streams to a port
@@ -70,23 +79,119 @@ def observation(asked: dict[str, Any]) -> Observation:
 def main_of_child(asked: dict[str, Any]) -> None:
     """Be the engine until standard input ends; then say what the file holds."""
     o, file = observation(asked), Path(asked["file"])
-    engine, write = fx_engine(o, lambda: UVH5Writer(file, metadata(o), overwrite=True))
+    steering = Steering(o, range(len(o.antennas)))
+    engine, write = fx_engine(o, lambda: UVH5Writer(file, metadata(o), overwrite=True), steering)
+    written: list[tuple[int, float]] = []  # last sample of an integration, and when it was in the file
+    write.written = lambda _, one: written.append(((one.first_spectrum + one.spectra) * o.step, time.monotonic()))
     engine.start()
+    stop, updates = threading.Event(), [0]
+    steers = threading.Thread(target=_steer, args=(o, steering, engine, asked, stop, updates))
+    steers.start()
 
     def figures(asked: dict[str, Any]) -> dict[str, Any]:
         account = engine.entrances[0].account()
-        return {"placed": account.placed, "account": account.as_dict(), "integrations": write.integrations}
+        return {
+            "placed": account.placed,
+            "account": account.as_dict(),
+            "integrations": write.integrations,
+            "updates": updates[0],
+            "written": written,
+        }
 
     say({"ready": True})
     serve({"figures": figures})
+    stop.set()
+    steers.join()
     engine.drain()
     engine.wait(60.0)
     engine.close()
 
 
+def _steer(
+    o: Observation,
+    steering: Steering,
+    engine: Engine,
+    asked: dict[str, Any],
+    stop: threading.Event,
+    updates: list[int],
+) -> None:
+    """Set delays and gains at random, ahead of where the engine is."""
+    rate, random, number, began = float(o.sample_rate), np.random.default_rng(), 0, time.monotonic()
+    gains = 0
+    while not stop.wait(0.01) and (asked["delays"] or asked["gains"]):
+        ahead = int((engine.metrics.values()["position"] + 0.2) * rate)
+        while number < asked["delays"] * (time.monotonic() - began):
+            delay, slope, phase = random.uniform(-1e-6, 1e-6), random.uniform(-1e-9, 1e-9), random.uniform(-3, 3)
+            steering.set_delay(number % o.n_inputs, LinearDelayModel(ahead, rate, delay, slope, phase))
+            number += 1
+        if gains < asked["gains"] * (time.monotonic() - began):
+            steering.gains.set(random.uniform(0.5, 1.5, (o.n_inputs, o.fengine.channels)), ahead // o.step)
+            gains += 1
+        updates[0] = number + gains
+
+
+class Watch:
+    """Looks at a process's memory, and at what is used of the first GPU's, a tenth of the time apart.
+
+    Parameters
+    ----------
+    pid : int
+        Of the process.
+    seconds : float
+        That it takes.
+    """
+
+    def __init__(self, pid: int, seconds: float) -> None:
+        self._pid, self._apart, self._stop = pid, seconds / 10, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        #: MiB of the process and of the GPU, None where nobody says.
+        self.seen: list[tuple[int, int | None]] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        asked = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"]
+        while not self._stop.wait(self._apart):
+            pages = int(Path(f"/proc/{self._pid}/statm").read_text().split()[1])
+            try:
+                used = int(subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout)
+            except (OSError, ValueError, subprocess.SubprocessError):
+                used = None
+            self.seen.append(((pages * os.sysconf("SC_PAGESIZE")) >> 20, used))
+
+
+def latencies(
+    written: list[tuple[int, float]], began: tuple[int, float], samples_per_second: float, seconds: float
+) -> dict[str, float]:
+    """Say how long after the last packet of integrations was to be sent they were in the file, s.
+
+    Parameters
+    ----------
+    written : list of (int, float)
+        Sample after the last of an integration, and when it was in the file.
+    began : tuple of (int, float)
+        First sample that was sent, and when.
+    samples_per_second, seconds : float
+        Of each input, and for how long.
+    """
+    first, at = began
+    last = first + samples_per_second * seconds
+    found = [then - (at + (end - first) / samples_per_second) for end, then in written if first < end < last]
+    if not found:
+        return {}
+    return dict(zip(("median", "p99", "most"), np.quantile(found, [0.5, 0.99, 1.0]).round(4).tolist(), strict=True))
+
+
 def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, console: Console) -> Row:
     """Search the highest rate, and hold it."""
-    ports = 2 * asked["antennas"] // SOURCES
+    inputs = 2 * asked["antennas"]
+    ports = inputs // SOURCES
     cores = sorted(os.sched_getaffinity(0))
     threads = asked["threads"]
     # Neighbours, senders and receivers, share caches; what is left is the engine's.
@@ -109,8 +214,9 @@ def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, co
             receiver.trial(1.0, 2.0)
             found = highest_lossless(receiver.trial, start=20.0, most=most, seconds=trial, confirm=2 * trial, say=tell)
             held = None
-            for share in (0.97, 0.9, 0.8, 0.7):
-                held = receiver.trial(share * found.rate, seconds)
+            for share in (asked["share"], *(each for each in (0.9, 0.8, 0.7) if each < asked["share"])):
+                with Watch(child.pid, seconds) as memory:
+                    held = receiver.trial(share * found.rate, seconds)
                 tell(held, f"held at {share} of the rate found")
                 if held.lost == 0:
                     break
@@ -125,7 +231,7 @@ def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, co
         case="FX from the network to a file",
         value=held.offered if held.lost == 0 else 0.0,
         unit="Gb/s without loss",
-        size={"inputs": 2 * asked["antennas"], "channels": asked["channels"], "bits": 8},
+        size={"inputs": inputs, "channels": asked["channels"], "bits": 8},
         target=60.0,
         more={
             "seconds": held.seconds,
@@ -137,6 +243,9 @@ def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, co
             "integrations": figures["integrations"],
             "nsamples_mean": float(samples.mean()),
             "stolen": held.stolen,
+            "latency": latencies(figures["written"], receiver.began, held.offered * 1e9 / 8 / inputs, held.seconds),
+            "memory_mib": memory.seen,
+            "updates": figures["updates"],
         },
     )
 
@@ -150,6 +259,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="that the rate found is held for")
     parser.add_argument("--trial", type=float, default=2.0)
     parser.add_argument("--most", type=float, default=120.0, help="highest rate to try, Gb/s")
+    parser.add_argument("--share", type=float, default=0.97, help="of the rate found, to hold")
+    parser.add_argument("--delays", type=float, default=0.0, help="models set a second")
+    parser.add_argument("--gains", type=float, default=0.0, help="of all inputs, set a second")
     parser.add_argument("--threads", type=int, default=6, help="that send, and as many that receive")
     parser.add_argument("--antennas", type=int, default=32)
     parser.add_argument("--channels", type=int, default=1024)
@@ -159,7 +271,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     console = Console(stderr=True, highlight=False)
-    asked = {k: getattr(given, k) for k in ("threads", "antennas", "channels", "integration", "buffer", "backend")}
+    keys = ("threads", "antennas", "channels", "integration", "buffer", "backend", "share", "delays", "gains")
+    asked = {k: getattr(given, k) for k in keys}
     row = measure(asked | {"gbps": given.most}, given.seconds, given.trial, given.most, console)
     console.print(f"{row.case}: {row.value:.1f} Gb/s for {row.more['seconds']:.0f} s; {row.more}")
     save(given.json, host(), [row], console)

@@ -46,6 +46,8 @@ class Receiver:
         self._to = [Endpoint(host="127.0.0.1", port=port) for port in ports]
         self._format, self._sources, self._threads, self._cores = format, sources, threads, cores
         self._start = 0
+        #: First time stamp of the last trial, and when it was to be sent, on the clock that never steps.
+        self.began = 0, 0.0
 
     def trial(self, gbps: float, seconds: float) -> Trial:
         """Send at a rate for some seconds; count what was not placed."""
@@ -63,6 +65,7 @@ class Receiver:
                 cores=self._cores,
             )
         )
+        self.began = self._start, time.monotonic()
         sender.start()
         sender.join()
         done = sender.progress()

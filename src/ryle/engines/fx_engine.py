@@ -13,6 +13,7 @@ from ryle.engines.fx import fx_steps
 from ryle.engines.gpus import gpus_for, locked
 from ryle.engines.output import open_output, published, tell_written
 from ryle.engines.serving import entrance_metrics, serve_engine
+from ryle.engines.steering import Steering
 from ryle.engines.totals import measure
 from ryle.engines.write_file import WriteFile
 from ryle.engines.x import Correlate
@@ -25,7 +26,9 @@ from ryle.stream.metrics import Registry
 from ryle.stream.step import Step
 
 
-def fx_engine(observation: Observation, open_file: Callable[[], UVH5Writer]) -> tuple[Engine, WriteFile]:
+def fx_engine(
+    observation: Observation, open_file: Callable[[], UVH5Writer], steering: Steering | None = None
+) -> tuple[Engine, WriteFile]:
     """Make F and X of all antennas: receive, channelize, correlate, write.
 
     Parameters
@@ -34,6 +37,8 @@ def fx_engine(observation: Observation, open_file: Callable[[], UVH5Writer]) -> 
         What is observed.
     open_file : callable
         Opens the file, when there is something to write.
+    steering : Steering, optional
+        Gives delays and gains; as the observation says if absent.
 
     Returns
     -------
@@ -61,7 +66,7 @@ def fx_engine(observation: Observation, open_file: Callable[[], UVH5Writer]) -> 
         memory=locked(gpus),
         gpu=gpus[0] if gpus else None,
     )
-    steps = fx_steps(o, entrance, samples, open_file, gpus, joins=o.simulate is None)
+    steps = fx_steps(o, entrance, samples, open_file, gpus, steering, joins=o.simulate is None)
     write = steps[-1]
     assert isinstance(write, WriteFile)
     return Engine([entrance], steps, _metrics(o, entrance, steps, write)), write

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.array.delays import Delays, DelaySchedule, evaluate_inputs, window_centres
+from ryle.array.delays import Delays, DelaySchedule, LinearDelayModel, evaluate_inputs, window_centres
 from ryle.array.observed import phase_tracker
 from ryle.config import Observation
-from ryle.engines.gains import Gains
+from ryle.engines.gains import GainReader, Gains
 from ryle.receive.windows import window_shape
 
 
@@ -26,10 +27,8 @@ class Steering:
     residuals : ndarray of float64, shape (input,), optional
         Samples by which each input's samples were taken after their time stamps (what a recording's clock offset
         leaves when it is rounded to samples).
-    gains : Gains, optional
-        Of more antennas, if others share them; the observation's, of these, if absent.
-    inputs : slice
-        Which of those are these antennas'.
+    whole : Steering, optional
+        Of more antennas, whose gains and delays these share when others set them.
 
     Raises
     ------
@@ -42,19 +41,27 @@ class Steering:
         observation: Observation,
         antennas: Sequence[int],
         residuals: NDArray[np.float64] | None = None,
-        gains: Gains | None = None,
-        inputs: slice = slice(None),
+        whole: Steering | None = None,
     ) -> None:
         o, batch = observation, window_shape(observation).batch
         self._observation, self._antennas, self._spectra, self._residuals = o, antennas, batch, residuals
         mine = slice(antennas[0] * o.pols, (antennas[-1] + 1) * o.pols)
-        #: What others may set, and from when on.
-        self.gains = Gains(batch, o.gains[mine]) if gains is None else gains
-        self._reader = None if gains is None else gains.reader(inputs)
+        self._reader: GainReader | None = None
+        if whole is None:
+            #: What others may set, and from when on.
+            self.gains = Gains(batch, o.gains[mine])
+            self._schedules = [DelaySchedule() for _ in range(mine.stop - mine.start)]
+            self._steered: set[int] = set()  # schedules that are not geometry's any more
+            self._lock = threading.Lock()  # of them
+        else:
+            first = whole._antennas[0] * o.pols
+            inputs = slice(mine.start - first, mine.stop - first)
+            self.gains, self._schedules = whole.gains, whole._schedules[inputs]
+            self._steered, self._lock = whole._steered, whole._lock
+            self._reader = self.gains.reader(inputs)
         self._tracker = phase_tracker(observation, antennas)
         if observation.end_sample:
             self._tracker.check_max_delay(0, observation.end_sample)  # before the observation, not in the middle of it
-        self._schedules = [DelaySchedule() for _ in range(len(antennas) * observation.pols)]
         self._loaded = (0, 0)  # samples that the schedules cover
         self.delays(0)  # astrometry that is asked for the first time reads tables for most of a second
 
@@ -65,10 +72,16 @@ class Steering:
         low, high = int(centres[0]), int(centres[-1]) + 1
         if not (self._loaded[0] <= low and high <= self._loaded[1]):
             ahead = max(2 * (high - low), 2 * self._tracker.segment)
-            self._tracker.load(self._schedules, low, high + ahead)
+            with self._lock:
+                geometry = [DelaySchedule() if id(s) in self._steered else s for s in self._schedules]
+                self._tracker.load(geometry, low, high + ahead)
+                for schedule in self._schedules:
+                    schedule.prune(low)
             self._loaded = (low, high + ahead)
-            for schedule in self._schedules:
-                schedule.prune(low)
+        if self._steered:  # they would grow
+            with self._lock:
+                for schedule in self._schedules:
+                    schedule.prune(low)
         found = evaluate_inputs(self._schedules, centres)
         if self._residuals is None:
             return found
@@ -82,9 +95,32 @@ class Steering:
     def part(self, antennas: Sequence[int]) -> Steering:
         """Give what steers some of these antennas, with their part of the same gains."""
         pols, at = self._observation.pols, antennas[0] - self._antennas[0]
-        inputs = slice(pols * at, pols * (at + len(antennas)))
-        own = None if self._residuals is None else self._residuals[inputs]
-        return Steering(self._observation, antennas, own, self.gains, inputs)
+        own = None if self._residuals is None else self._residuals[pols * at : pols * (at + len(antennas))]
+        return Steering(self._observation, antennas, own, self)
+
+    def set_delay(self, number: int, model: LinearDelayModel) -> None:
+        """Steer an input by a model from its start on, and by geometry no longer. From any thread.
+
+        Parameters
+        ----------
+        number : int
+            Of the input, of this object's antennas.
+        model : LinearDelayModel
+            Models that were queued to start with it or later are dropped. If spectra that it concerns have been made
+            already, it holds from the next batch on.
+
+        Raises
+        ------
+        ValueError
+            If its delay is beyond ``fengine.max_delay``; nothing has changed then.
+        """
+        most = self._observation.fengine.max_delay
+        if abs(model.delay) > most:
+            raise ValueError(f"a delay of {model.delay:.6g} s is beyond fengine.max_delay, {most:.6g} s; raise that")
+        schedule = self._schedules[number]
+        with self._lock:
+            self._steered.add(id(schedule))
+            schedule.add(model)
 
     def new_gains(self, first: int) -> NDArray[np.complex64] | None:
         """Give the gains of the batch that begins with spectrum `first`, (input, channel); None: as before."""
