@@ -18,7 +18,7 @@ struct Sums {
     Kind kind;
 };
 
-// The rows wanted: each has some products, and a sign for their imaginary parts.
+// The rows wanted: each has some products, and a sign, 1 or -1, for their imaginary parts.
 struct Wanted {
     const std::int64_t* product;  // [row][polarization]
     const std::int64_t* sign;     // [row]
