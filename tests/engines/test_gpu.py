@@ -26,7 +26,9 @@ from ryle.gpu import GpuError, gpu_problem, open_gpu
 from ryle.products.observed import metadata
 from ryle.products.uvh5 import UVH5Writer
 from ryle.simulate import VoltageSimulator
+from ryle.stream.block import Block
 from ryle.stream.engine import Engine
+from ryle.stream.ring import Ring
 from streams import Given, blocks_of, run, through
 
 
@@ -83,6 +85,43 @@ def test_a_stream_equals_batches_one_by_one(gpu, case, layout):
     for name in ("saturated", "values", "power", "samples", "position"):
         np.testing.assert_array_equal(getattr(totals, name), getattr(single, name))
     np.testing.assert_array_equal(totals.adc.counts, single.adc.counts)
+
+
+class Addresses(Given):
+    """Blocks of addresses of payloads."""
+
+    in_place = True
+
+
+def test_payloads_in_place_are_given_back_when_samples_begin_anew_earlier(gpu, case):
+    """More blocks than the ring has, whose numbers go back once: none may be held for those of before."""
+    o, given = case
+    pieces = [
+        SampleChunk(p.timestamp + (1 << 24) * (turn == 0), p.data, p.present, 512) for turn in (0, 1) for p in given
+    ]
+    wanted = run(FEngine(o, range(2), Blocks()), pieces)
+    pool, ring, got = [], Ring("addresses", lambda: Block(None), 4), []
+
+    def feed():
+        for piece in pieces:
+            pool.append(gpu.array(piece.data))
+            gpu.default_stream.synchronize()
+            places = np.arange(piece.present.size, dtype=np.uint64).reshape(piece.present.shape)
+            block, table = ring.room(), gpu.pinned(places.shape, np.uint64)
+            table[...] = np.uint64(pool[-1].pointer) + places * np.uint64(piece.data.shape[-1])
+            table[piece.present == 0] = 0
+            block.data, block.planes["present"] = table, piece.present
+            block.start, block.span = piece.timestamp, piece.samples
+            ring.put(block)
+        ring.close()
+
+    _, steps, out = f_steps(o, range(2), Blocks(), ring.reader(), Addresses(), gpu)
+    through(steps, feed, out, lambda b: got.append((b.start, b.planes["valid"].copy(), np.array(b.data))))
+    assert [first for first, *_ in got] == [b.first_spectrum for b in wanted]
+    for (_, valid, data), b in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(valid, b.valid)
+        np.testing.assert_array_equal(data, b.data)
+    assert ring.free == 4
 
 
 def test_spectra_that_stay_there_are_summed_alike(gpu, case):

@@ -51,9 +51,10 @@ class SampleRing:
         self, gpu: Gpu, inputs: int, packet_bytes: int, packets: int, stream: Stream, *, table: bool = False
     ) -> None:
         self.packets, self.first = packets, 0
-        self._bytes = 8 if table else packet_bytes
+        self._table, self._bytes = table, 8 if table else packet_bytes
         if table:
             self.samples: DeviceArray = gpu.empty((inputs, packets), np.uint64)
+            self.samples.fill(0, stream)  # the filter reads behind whatever is not 0, valid or not
         else:
             self.samples = gpu.empty((inputs, -(-packets * packet_bytes // _FETCH) * _FETCH), np.uint8)
         self.present: DeviceArray = gpu.empty((inputs, packets), np.uint8)
@@ -77,7 +78,7 @@ class SampleRing:
         Parameters
         ----------
         data : ndarray, shape (input, packet, bytes) or (input, packet)
-            Payloads, or addresses. Page-locked, else it is copied before this returns.
+            Payloads, or addresses, 0 of what is not there. Page-locked, else it is copied before this returns.
         present : ndarray of uint8, shape (input, packet)
             Which are there.
         needed : int
@@ -94,7 +95,10 @@ class SampleRing:
 
     def skip(self, packets: int, needed: int) -> None:
         """Append packets that are missing; raises as `append`."""
-        self.present.fill_columns(self._room(packets, needed), packets, 0, self._stream)
+        at = self._room(packets, needed)
+        self.present.fill_columns(at, packets, 0, self._stream)
+        if self._table:
+            self.samples.fill_columns(at * self._bytes, packets * self._bytes, 0, self._stream)
 
     def read(self, first: int, end: int, until: Event) -> None:
         """Note that the packets [first, end) are read until an event."""

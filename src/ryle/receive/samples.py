@@ -99,10 +99,11 @@ class SampleMap:
     def given(self, block: Block) -> SampleChunk:
         """Give a block as the F-engine takes it; if the samples are `lent`, it must be held until they were used."""
         if self._levels is None:
-            present = block.planes["present"]
-            if self.in_place and (block.data % ALIGNMENT).any():  # of packets with other headers than the format's
-                present = present & (block.data % ALIGNMENT == 0)
-            return SampleChunk(block.start, block.data, present, self._size)
+            data, present = block.data, block.planes["present"]
+            if self.in_place and (data % ALIGNMENT).any():  # of packets with other headers than the format's
+                data = np.where(data % ALIGNMENT == 0, data, np.uint64(0))
+                present = present & (data != 0)
+            return SampleChunk(block.start, data, present, self._size)
         return SampleChunk(block.start, self._levels.decode(block.data), block.planes["present"].copy(), self._size)
 
     def saturated(self, block: Block) -> int:
