@@ -52,7 +52,7 @@ location = {{latitude = "-30.7 deg", longitude = "21.4 deg", height = "1000 m"}}
 polarizations = ["x", "y"]
 antennas = [{names}]
 """
-_PIECE = 8 << 20  # bytes of a plain write
+_PIECE, _PIECES = 8 << 20, 32  # bytes of a plain write, and how many of them are memory that no cache holds
 _AHEAD = 2.0  # s from an order to the first packet
 _SETTLE = 120.0  # s that catchers may take to write what has been sent
 
@@ -75,12 +75,12 @@ def _child(text: str, index: int) -> None:
 
     def plain(asked: dict[str, Any]) -> dict[str, Any]:
         path, size = Path(o.catcher.directories[index]) / f".ryle-bench-{os.getpid()}", int(asked["bytes"])
-        piece = np.random.default_rng(1).bytes(_PIECE)
+        pieces = [np.random.default_rng(n).bytes(_PIECE) for n in range(_PIECES)]
         began = time.perf_counter()
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             for at in range(0, size, _PIECE):
-                os.pwrite(fd, piece[: size - at], at)
+                os.pwrite(fd, pieces[at // _PIECE % _PIECES][: size - at], at)
             given = time.perf_counter() - began
             os.fsync(fd)
             return {"bytes": size, "given": given, "seconds": time.perf_counter() - began}
