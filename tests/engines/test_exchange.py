@@ -9,6 +9,7 @@ import pytest
 import fresh
 from emulation import EmulatedGpu
 from emulation.deferred import DeferredGpu
+from feeding import Given, blocks_of, run, through
 from ryle.bench.fx import OneThread
 from ryle.channelize import Blocks, cuda
 from ryle.chunk import SampleChunk
@@ -27,7 +28,6 @@ from ryle.stream.block import Block
 from ryle.stream.engine import Engine
 from ryle.stream.ring import Ring
 from ryle.wire.statistics import NUMBERS
-from streams import Given, blocks_of, run, through
 
 
 @pytest.fixture(params=["late", "real"])

@@ -14,6 +14,7 @@ import pytest
 import fresh
 from emulation import EmulatedGpu
 from emulation.deferred import DeferredGpu, DeferredKernel
+from feeding import Given, blocks_of, run, through
 from ryle.bench.fx import OneThread
 from ryle.channelize import Blocks, Heaps, Rows, cuda
 from ryle.chunk import SampleChunk, parts_from_rows
@@ -29,7 +30,6 @@ from ryle.simulate import VoltageSimulator
 from ryle.stream.block import Block
 from ryle.stream.engine import Engine
 from ryle.stream.ring import Ring
-from streams import Given, blocks_of, run, through
 
 
 @pytest.fixture(params=["late", "real"])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import fresh
 from emulation import EmulatedGpu
 from emulation.deferred import DeferredGpu
+from feeding import Given, blocks_of, run, through
 from ryle.array.delays import LinearDelayModel, window_centres
 from ryle.channelize import Blocks, cuda
 from ryle.channelize.reference import ReferenceChannelizer
@@ -27,7 +28,6 @@ from ryle.engines.steering import Steering
 from ryle.gpu import gpu_problem, open_gpu
 from ryle.receive.windows import SampleBuffer, window_shape
 from ryle.simulate import VoltageSimulator
-from streams import Given, blocks_of, run, through
 
 HEAP, PACKETS, BATCH = 512, 96, 64
 
