@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "copy.h"
+#include "soon.h"
 
 namespace ryle {
 namespace {
@@ -155,7 +156,7 @@ void Assembler::take_all(std::span<const Arrival> packets, Turns* turns, std::ui
         const bool last = at + batch.size() == packets.size();
         for (std::size_t done = 0; done < batch.size();) {
             {
-                const std::lock_guard lock(mutex_);
+                const Soon lock(mutex_);
                 done +=
                     locate(batch.subspan(done), parsed.data() + done, notes.data() + done * plan_.notes.size(), found);
             }
