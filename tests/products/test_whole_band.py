@@ -125,3 +125,19 @@ def test_what_does_not_belong_together_is_refused(tmp_path, made, synthetic, rng
     with pytest.raises(UVH5Error, match="no HDF5 file"):
         join_bands(tmp_path / "all.uvh5", [*paths, tmp_path / "text.uvh5"])
     assert not (tmp_path / "all.uvh5").exists() and not list(tmp_path.glob(".all*"))
+
+
+@pytest.mark.parametrize(
+    "name", ["Header/time_array", "Header/freq_array", "Header/Nbls", "Data/flags", "Ryle/first_spectrum"]
+)
+@pytest.mark.parametrize("shorter", [True, False])
+def test_a_damaged_band_is_named_and_nothing_is_made(tmp_path, made, name, shorter):
+    paths = made([range(2)] * 2)
+    with h5py.File(paths[1], "r+") as file:
+        kept = file[name][()]
+        del file[name]
+        if shorter:
+            file[name] = kept[:-1] if np.ndim(kept) else kept + 1
+    with pytest.raises(UVH5Error, match=r"damaged|missing|shape|differ"):
+        join_bands(tmp_path / "all.uvh5", paths)
+    assert not (tmp_path / "all.uvh5").exists()

@@ -82,7 +82,10 @@ def join_bands(path: Path, bands: Sequence[Path], *, overwrite: bool = False) ->
         raise FileExistsError(f"{path} exists; choose another name or allow it to be overwritten")
     opened = [(band, open_uvh5(band)) for band in bands]
     try:
-        found = list(_bands(path, opened))
+        try:
+            found = list(_bands(path, opened))
+        except (KeyError, IndexError, TypeError) as error:  # of headers that lack what each file has
+            raise UVH5Error(f"{path} cannot be made: a band's header is damaged ({error})") from error
         new = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with h5py.File(new, "w") as file:
@@ -114,6 +117,7 @@ def _bands(path: Path, opened: Sequence[tuple[Path, h5py.File]]) -> Iterator[_Ba
             raise UVH5Error(f"{band} has channels that {first[0]} has: name each band once")
         first = band, same, float(header["freq_array"][-1])
         channels = int(header["Nfreqs"][()])
+        _check(band, file, baselines, channels)
         near = band.resolve().parent == path.resolve().parent
         yield _Band(
             Path(band.name) if near else band.resolve(),
@@ -123,6 +127,19 @@ def _bands(path: Path, opened: Sequence[tuple[Path, h5py.File]]) -> Iterator[_Ba
             file,
         )
         low += channels
+
+
+def _check(band: Path, file: h5py.File, baselines: int, channels: int) -> None:
+    """Refuse a file whose arrays are not as long as its integrations, baselines and channels say."""
+    firsts = file["Ryle/first_spectrum"][()]
+    if np.ndim(firsts) != 1 or not np.issubdtype(firsts.dtype, np.integer) or (np.diff(firsts) <= 0).any():
+        raise damaged(band, "Ryle/first_spectrum does not count up")
+    rows = firsts.size * baselines
+    wanted = [(f"Header/{name}", (rows,)) for name in _ROWS] + [(f"Header/{name}", (channels,)) for name in _CHANNELS]
+    for name, shape in (*wanted, *((f"Data/{name}", (rows, channels)) for name in _FILL)):
+        found = getattr(file.get(name), "shape", None)
+        if found is None or found[: len(shape)] != shape:
+            raise damaged(band, f"{name} has shape {found}, and {firsts.size} integrations need {shape}")
 
 
 def _write(file: h5py.File, bands: Sequence[_Band]) -> int:
