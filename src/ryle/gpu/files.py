@@ -194,11 +194,13 @@ class GpuFile:
 @cache
 def _library() -> Any:
     """Load libcufile and open what it calls its driver, once."""
-    if not _MODULES.exists():
+    try:
+        _MODULES.open().close()
+    except OSError as error:
         raise GpuUnavailable(
-            f"cuFile cannot be used here: there is no {_MODULES} (a kernel without modules, or a sandbox), and "
-            "libcufile, which looks there for its own, would not come back"
-        )
+            f"cuFile cannot be used here: {_MODULES} cannot be read ({error.strerror}: a kernel without modules, or a "
+            "sandbox), and libcufile, which looks there for its own, would not come back"
+        ) from None
     # It writes a log, by default into the working directory.
     os.environ.setdefault("CUFILE_LOGFILE_PATH", str(Path(tempfile.gettempdir()) / f"cufile-{os.getpid()}.log"))
     try:
