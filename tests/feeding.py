@@ -54,7 +54,7 @@ class Given:
         return 0
 
 
-def through(steps, feed, out, use):
+def through(steps, feed, out, use, entrances=()):
     """Run steps as an engine does; use each block that comes out."""
 
     class Collect(EachBlock):
@@ -62,7 +62,7 @@ def through(steps, feed, out, use):
             use(block)
             block.release()
 
-    with Engine([], [*steps, Collect("collect", out.reader())]) as engine:
+    with Engine(entrances, [*steps, Collect("collect", out.reader())]) as engine:
         engine.start()
         feeding = threading.Thread(target=feed, daemon=True)
         feeding.start()

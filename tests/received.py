@@ -2,7 +2,7 @@
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from faulty_link import FaultyLink
@@ -111,12 +111,12 @@ def samples(o, mapped, antennas=None, **kwargs):
 
 
 def spectra(o, mapped, substream, **kwargs):
-    """Receive a substream's spectra."""
+    """Receive a substream's F-heaps."""
     entrance = MappedEntrance(o, "x", mapped, [o.spectra_endpoint(substream)], index=substream, name="spectra")
 
     def copy(block):
         chunk = mapped.given(block)
-        return chunk.first_block, chunk.data.copy(), chunk.valid.copy()
+        return replace(chunk, packets=chunk.packets.copy())
 
     return Receiving(entrance, copy, **kwargs)
 

@@ -72,61 +72,47 @@ std::uint64_t add(Accumulator& self, const Data& data, const Valid& valid, const
 using Table = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Octets = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// The least and the greatest value of some entries of a table.
-std::pair<std::int64_t, std::int64_t> range(const Table& table, std::size_t first, std::size_t count) {
-    const auto [least, most] = std::minmax_element(table.data() + first, table.data() + first + count);
+// The least and the greatest entry of a table.
+std::pair<std::int64_t, std::int64_t> range(const Table& table) {
+    const auto [least, most] = std::minmax_element(table.data(), table.data() + table.size());
     return {*least, *most};
 }
 
-std::uint64_t unpack(const nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::device::cpu>& packets,
-                     const Octets& present, const Table& spectrum_rows, const Table& spectrum_bytes,
-                     const Table& channel_rows, const Table& channel_bytes, const Table& input_rows,
-                     const Table& input_bytes, const Octets& conjugated, int groups, int bits, int flip, bool swapped,
-                     int first_block, const nb::ndarray<std::int8_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>& data,
-                     const nb::ndarray<std::uint64_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>& valid) {
-    const std::size_t channels = channel_rows.size(), inputs = input_rows.size(), blocks = data.shape(1);
-    const std::size_t first = std::size_t(first_block) * ryle::kBlock, spectra = blocks * ryle::kBlock;
-    if (first_block < 0 || first + spectra > spectrum_rows.size() || spectrum_bytes.size() != spectrum_rows.size() ||
-        channel_bytes.size() != channels || input_bytes.size() != inputs || conjugated.size() != inputs || groups < 1 ||
-        channels % groups != 0 || (bits != 4 && bits != 8) || data.shape(0) != channels || data.shape(2) != inputs ||
-        data.shape(3) != ryle::kRowBytes || valid.shape(0) != std::size_t(groups) || valid.shape(1) != blocks ||
-        valid.shape(2) != inputs || present.size() != packets.shape(0) ||
-        (packets.shape(1) > 1 && packets.stride(1) != 1)) {
+std::uint64_t unpack(const Octets& packets,
+                     const nb::ndarray<const std::uint64_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>& valid,
+                     const Table& spectrum, const Table& channel, const Table& input, const Octets& conjugated,
+                     int bits, int flip, bool swapped,
+                     const nb::ndarray<std::int8_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>& data) {
+    const std::size_t channels = channel.size(), inputs = input.size(), groups = valid.shape(0),
+                      blocks = valid.shape(1);
+    if (spectrum.size() != blocks * ryle::kBlock || conjugated.size() != inputs || groups == 0 ||
+        channels % groups != 0 || (bits != 4 && bits != 8) || data.shape(0) != channels || data.shape(1) != blocks ||
+        data.shape(2) != inputs || data.shape(3) != ryle::kRowBytes || valid.shape(2) != inputs) {
         throw std::invalid_argument("arrays do not belong together");
     }
     if (blocks == 0 || channels == 0 || inputs == 0) return 0;
-    const auto [s0, s1] = range(spectrum_rows, first, spectra);
-    const auto [c0, c1] = range(channel_rows, 0, channels);
-    const auto [i0, i1] = range(input_rows, 0, inputs);
-    const auto [t0, t1] = range(spectrum_bytes, first, spectra);
-    const auto [d0, d1] = range(channel_bytes, 0, channels);
-    const auto [j0, j1] = range(input_bytes, 0, inputs);
-    if (s0 + c0 + i0 < 0 || s1 + c1 + i1 >= std::int64_t(packets.shape(0)) || t0 + d0 + j0 < 0 ||
-        t1 + d1 + j1 + bits / 4 > std::int64_t(packets.shape(1))) {
+    const auto [s0, s1] = range(spectrum);
+    const auto [c0, c1] = range(channel);
+    const auto [i0, i1] = range(input);
+    if (s0 + c0 + i0 < 0 || s1 + c1 + i1 + bits / 4 > std::int64_t(packets.size())) {
         throw std::invalid_argument("samples would lie outside the packets");
     }
     const ryle::correlate::PacketRun run{packets.data(),
-                                         packets.stride(0),
-                                         present.data(),
-                                         spectrum_rows.data(),
-                                         spectrum_bytes.data(),
-                                         channel_rows.data(),
-                                         channel_bytes.data(),
-                                         input_rows.data(),
-                                         input_bytes.data(),
+                                         valid.data(),
+                                         spectrum.data(),
+                                         channel.data(),
+                                         input.data(),
                                          conjugated.data(),
                                          static_cast<int>(channels),
-                                         groups,
+                                         static_cast<int>(groups),
                                          static_cast<int>(inputs),
-                                         first_block,
                                          static_cast<int>(blocks),
                                          bits,
                                          flip,
                                          swapped};
     std::int8_t* rows = data.data();
-    std::uint64_t* words = valid.data();
     const nb::gil_scoped_release unlocked;
-    return ryle::correlate::unpack_packets(run, rows, words);
+    return ryle::correlate::unpack_packets(run, rows);
 }
 
 }  // namespace
@@ -146,11 +132,9 @@ NB_MODULE(_native, m) {
             return status;
         },
         "Kernels of this build, fastest first, each with the reason why this CPU cannot run it, or None.");
-    m.def("unpack_packets", &unpack, nb::arg("packets"), nb::arg("present"), nb::arg("spectrum_rows"),
-          nb::arg("spectrum_bytes"), nb::arg("channel_rows"), nb::arg("channel_bytes"), nb::arg("input_rows"),
-          nb::arg("input_bytes"), nb::arg("conjugated"), nb::arg("groups"), nb::arg("bits"), nb::arg("flip"),
-          nb::arg("swapped"), nb::arg("first_block"), nb::arg("data"), nb::arg("valid"),
-          "Make K-blocks and validity of others' packets; returns how many valid parts had the lowest value.");
+    m.def("unpack_packets", &unpack, nb::arg("packets"), nb::arg("valid"), nb::arg("spectrum"), nb::arg("channel"),
+          nb::arg("input"), nb::arg("conjugated"), nb::arg("bits"), nb::arg("flip"), nb::arg("swapped"),
+          nb::arg("data"), "Make K-blocks of packets; returns how many valid parts had the lowest value.");
     nb::class_<Accumulator>(m, "Accumulator")
         .def(nb::new_(&make), nb::arg("kernel"), nb::arg("inputs"), nb::arg("product"), nb::arg("products"),
              nb::arg("threads"))

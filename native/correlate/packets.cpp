@@ -1,9 +1,10 @@
-// Packets of others' F-engines to K-blocks (chunk.h), with validity: the CPU form of packets.cu.
+// Others' packets and F-heaps to K-blocks (chunk.h): the CPU form of packets.cu.
 #include "packets.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #include "chunk.h"
 
@@ -17,6 +18,12 @@ Bytes low_half(Bytes a, Bytes b) {
 }
 Bytes high_half(Bytes a, Bytes b) {
     return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+Bytes even(Bytes a, Bytes b) {
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+Bytes odd(Bytes a, Bytes b) {
+    return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
 }
 
 // 16 spectra of 8 inputs, a byte each, [spectrum][input] to [input][spectrum]: of the 7 bits of a byte's address, each
@@ -34,96 +41,155 @@ void transpose(Bytes (&v)[8]) {
 
 // Parts in two's complement: the lowest value, which has no negative, becomes the one above it.
 struct Finish {
-    std::int8_t lowest;
+    std::int8_t lowest, flip;
     bool swapped;
     std::uint64_t clamped = 0;
 
     // One bit for each of eight bytes that are 0 or -1.
     static std::uint64_t bits(std::uint64_t bytes) { return (bytes & 0x0101010101010101u) * 0x0102040810204080u >> 56; }
 
-    Bytes clamp(Bytes part, std::uint64_t valid) {
-        const Bytes low = part == lowest;  // -1 where it is
+    static std::uint64_t bits(Bytes bytes) {
         std::uint64_t halves[2];
-        std::memcpy(halves, &low, sizeof halves);
-        if (halves[0] | halves[1]) clamped += std::popcount((bits(halves[0]) | bits(halves[1]) << 8) & valid);
-        return part - low;
+        std::memcpy(halves, &bytes, sizeof halves);
+        return bits(halves[0]) | bits(halves[1]) << 8;
     }
 
     // 16 spectra of one row; `first` and `second` as they are on the wire.
     void store(Bytes first, Bytes second, std::uint64_t valid, bool conjugated, std::int8_t* row) {
-        Bytes re = clamp(swapped ? second : first, valid), im = clamp(swapped ? first : second, valid);
+        Bytes re = swapped ? second : first, im = swapped ? first : second;
+        const Bytes low_re = re == lowest, low_im = im == lowest, low = low_re | low_im;  // -1 where it is
+        std::uint64_t halves[2];
+        std::memcpy(halves, &low, sizeof halves);
+        if (halves[0] | halves[1]) clamped += std::popcount(bits(low_re) & valid) + std::popcount(bits(low_im) & valid);
+        re -= low_re;
+        im -= low_im;
         if (conjugated) im = -im;
         std::memcpy(row, &re, sizeof re);
         std::memcpy(row + kRowGroup, &im, sizeof im);
     }
 };
 
-}  // namespace
+// Inputs that lie side by side are read together, 16 spectra at a time: the first byte of each sample, and the second
+// if it has two.
 
-std::uint64_t unpack_packets(const PacketRun& run, std::int8_t* data, std::uint64_t* valid) {
-    const std::int64_t row_words = std::int64_t{run.blocks} * run.inputs;
-    const std::int64_t first = std::int64_t{run.first_block} * kBlock;
-    const int group_channels = run.channels / run.groups;
-    Finish finish{static_cast<std::int8_t>(run.bits == 4 ? -8 : -128), run.swapped};
-    const int sample = run.bits == 4 ? 1 : 2;
-    const auto flip = static_cast<std::int8_t>(run.flip);
-    for (int g = 0; g < run.groups; ++g)
-        for (std::int64_t b = 0; b < run.blocks; ++b)
-            for (int i = 0; i < run.inputs; ++i) {
-                std::uint64_t word = 0;
-                for (int s = 0; s < kBlock; ++s) {
-                    const std::int64_t at = run.spectrum_rows[first + b * kBlock + s] +
-                                            run.channel_rows[g * group_channels] + run.input_rows[i];
-                    word |= std::uint64_t{run.present[at] != 0} << s;
-                }
-                valid[g * row_words + b * run.inputs + i] = word;
+// Any one input.
+template <int SampleBytes>
+struct Single {
+    static constexpr int inputs = 1, sample = SampleBytes;
+
+    static void load(const std::uint8_t* from, const std::int64_t* at, Bytes* first, Bytes* second) {
+        for (int k = 0; k < kRowGroup; ++k) {
+            first[0][k] = static_cast<std::int8_t>(from[at[k]]);
+            if (sample == 2) second[0][k] = static_cast<std::int8_t>(from[at[k] + 1]);
+        }
+    }
+};
+
+struct Eight {
+    static constexpr int inputs = 8, sample = 1;
+
+    static void load(const std::uint8_t* from, const std::int64_t* at, Bytes (&first)[8], Bytes*) {
+        for (int k = 0; k < kRowGroup; ++k) std::memcpy(reinterpret_cast<char*>(first) + 8 * k, from + at[k], 8);
+        transpose(first);
+    }
+};
+
+// One input, or two, behind whose samples those of the next spectrum lie, of at least 8 of them: heaps are so.
+template <int Inputs, int SampleBytes>
+struct Following {
+    static constexpr int inputs = Inputs, sample = SampleBytes;
+
+    static void load(const std::uint8_t* from, const std::int64_t* at, Bytes* first, Bytes* second) {
+        constexpr int half = 8 * inputs * sample;
+        Bytes all[inputs * sample], high[inputs], low[inputs] = {};
+        std::memcpy(all, from + at[0], half);
+        std::memcpy(reinterpret_cast<char*>(all) + half, from + at[8], half);
+        for (int n = 0; n < inputs; ++n) {
+            if constexpr (sample == 2) {
+                high[n] = even(all[2 * n], all[2 * n + 1]);
+                low[n] = odd(all[2 * n], all[2 * n + 1]);
+            } else {
+                high[n] = all[n];
             }
+        }
+        if constexpr (inputs == 2) {
+            first[0] = even(high[0], high[1]);
+            first[1] = odd(high[0], high[1]);
+            second[0] = even(low[0], low[1]);
+            second[1] = odd(low[0], low[1]);
+        } else {
+            first[0] = high[0];
+            second[0] = low[0];
+        }
+    }
+};
+
+// 64 spectra of what `Read` reads at a time, to that many rows; `finish` with what it has counted.
+template <class Read>
+Finish unpack_rows(const std::uint8_t* from, const std::int64_t* at, const std::uint64_t* valid,
+                   const std::uint8_t* conjugated, std::int8_t* rows, Finish finish) {
+    for (int s = 0; s < kBlock; s += kRowGroup) {
+        Bytes first[Read::inputs], second[Read::inputs];
+        Read::load(from, at + s, first, second);
+        for (int j = 0; j < Read::inputs; ++j) {
+            Bytes high = first[j] ^ finish.flip, low;
+            if constexpr (Read::sample == 1) {
+                low = ((high & 15) ^ 8) - 8;
+                high = high >> 4;
+            } else {
+                low = second[j] ^ finish.flip;
+            }
+            finish.store(high, low, valid[j] >> s, conjugated[j], rows + j * kRowBytes + row_place(s, 0));
+        }
+    }
+    return finish;
+}
+
+// How far a block's spectra lie apart within each run of 8; 0 if that differs.
+std::int64_t step_of(const std::int64_t* at) {
+    for (int s = 0; s < kBlock; ++s)
+        if (s % 8 && at[s] - at[s - 1] != at[1] - at[0]) return 0;
+    return at[1] - at[0];
+}
+
+template <int SampleBytes>
+std::uint64_t unpack(const PacketRun& run, std::int8_t* data) {
+    const std::int64_t row_words = std::int64_t{run.blocks} * run.inputs;
+    const int group_channels = run.channels / run.groups;
+    Finish finish{static_cast<std::int8_t>(run.bits == 4 ? -8 : -128), static_cast<std::int8_t>(run.flip), run.swapped};
+    std::vector<int> beside(run.inputs, 1);  // how many inputs, from each on, lie side by side
+    for (int i = run.inputs - 2; i >= 0; --i)
+        if (run.input[i + 1] - run.input[i] == SampleBytes) beside[i] = beside[i + 1] + 1;
+    std::vector<std::int64_t> steps(run.blocks);
+    for (int b = 0; b < run.blocks; ++b) steps[b] = step_of(run.spectrum + b * kBlock);
     for (int c = 0; c < run.channels; ++c)
         for (std::int64_t b = 0; b < run.blocks; ++b) {
-            const std::uint8_t* at[kBlock];  // of each spectrum
-            for (int s = 0; s < kBlock; ++s) {
-                const std::int64_t t = first + b * kBlock + s;
-                at[s] = run.packets + (run.spectrum_rows[t] + run.channel_rows[c]) * run.pitch + run.spectrum_bytes[t] +
-                        run.channel_bytes[c];
-            }
-            const std::uint64_t* words = valid + c / group_channels * row_words + b * run.inputs;
+            const std::int64_t* const at = run.spectrum + b * kBlock;
+            const std::uint64_t* words = run.valid + c / group_channels * row_words + b * run.inputs;
             std::int8_t* rows = data + (c * row_words + b * run.inputs) * kRowBytes;
-            for (int i = 0; i < run.inputs;) {
-                const std::int64_t offset = run.input_rows[i] * run.pitch + run.input_bytes[i];
-                int n = 1;  // inputs that lie side by side
-                while (sample == 1 && n < 8 && i + n < run.inputs && run.input_rows[i + n] == run.input_rows[i] &&
-                       run.input_bytes[i + n] == run.input_bytes[i] + n)
-                    ++n;
-                for (int s = 0; s < kBlock; s += kRowGroup) {
-                    Bytes v[8];
-                    if (n == 8) {
-                        for (int k = 0; k < 16; ++k)
-                            std::memcpy(reinterpret_cast<char*>(v) + 8 * k, at[s + k] + offset, 8);
-                        transpose(v);
-                    } else {
-                        n = 1;
-                        for (int k = 0; k < 16; ++k) {
-                            const std::uint8_t* from = at[s + k] + offset;
-                            v[0][k] = static_cast<std::int8_t>(from[0]);
-                            if (sample == 2) v[1][k] = static_cast<std::int8_t>(from[1]);
-                        }
-                    }
-                    for (int j = 0; j < n; ++j) {
-                        Bytes high = v[j] ^ flip, low;
-                        if (sample == 1) {
-                            low = ((high & 15) ^ 8) - 8;
-                            high = high >> 4;
-                        } else {
-                            low = v[1] ^ flip;
-                        }
-                        finish.store(high, low, words[i + j] >> s, run.conjugated[i + j],
-                                     rows + std::int64_t{i + j} * kRowBytes + row_place(s, 0));
-                    }
+            for (int i = 0, n; i < run.inputs; i += n) {
+                auto* unpack_some = unpack_rows<Single<SampleBytes>>;
+                n = 1;
+                if (steps[b] == 2 * SampleBytes && beside[i] >= 2) {
+                    unpack_some = unpack_rows<Following<2, SampleBytes>>;
+                    n = 2;
+                } else if (steps[b] == SampleBytes) {
+                    unpack_some = unpack_rows<Following<1, SampleBytes>>;
+                } else if (SampleBytes == 1 && beside[i] >= 8) {
+                    unpack_some = unpack_rows<Eight>;
+                    n = 8;
                 }
-                i += n;
+                finish = unpack_some(run.packets + run.channel[c] + run.input[i], at, words + i, run.conjugated + i,
+                                     rows + std::int64_t{i} * kRowBytes, finish);
             }
         }
     return finish.clamped;
+}
+
+}  // namespace
+
+std::uint64_t unpack_packets(const PacketRun& run, std::int8_t* data) {
+    return run.bits == 4 ? unpack<1>(run, data) : unpack<2>(run, data);
 }
 
 }  // namespace ryle::correlate

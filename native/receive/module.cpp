@@ -3,7 +3,6 @@
 
 namespace nb = nanobind;
 
-void bind_kblocks(nb::module_& m);
 void bind_assembler(nb::module_& m);
 void bind_sources(nb::module_& m);
 void bind_send(nb::module_& m);
@@ -13,7 +12,6 @@ void bind_send_rows(nb::module_& m);
 NB_MODULE(_native, m) {
     nb::set_leak_warnings(false);  // the interpreter frees nothing at exit
     m.doc() = "F-heaps to K-blocks; packets to chunks; packet senders";
-    bind_kblocks(m);
     bind_assembler(m);
     bind_sources(m);
     bind_send(m);

@@ -71,10 +71,8 @@ def parts_from_rows(rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def valid_words(valid: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Pack (input, spectrum) into words (input, block): bit ``s``, LSB first, is spectrum ``64 · block + s``."""
-    inputs, spectra = valid.shape
-    bits = np.packbits(valid.reshape(inputs, spectra // BLOCK, BLOCK), axis=-1, bitorder="little")
-    return bits.view("<u8").astype(np.uint64)[..., 0]
+    """Pack (..., spectrum) into words (..., block): bit ``s``, LSB first, is spectrum ``64 · block + s``."""
+    return np.packbits(valid, axis=-1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
 
 def product_inputs(antennas: int, polarizations: int) -> NDArray[np.int64]:
@@ -227,18 +225,16 @@ class SpectraChunk:
 
 @dataclass(frozen=True, eq=False)
 class PacketOrder:
-    """Where samples lie in a `PacketChunk`: each axis adds to the row of the packet and to the byte in it.
+    """Where samples lie in a `PacketChunk`: a sample's first byte is the sum of what its three coordinates add.
 
     Parameters
     ----------
-    spectrum_rows, spectrum_bytes : ndarray of int64, shape (spectrum,)
-        What each spectrum of the chunk adds.
-    channel_rows, channel_bytes : ndarray of int64, shape (channel,)
-        What each channel adds.
-    input_rows, input_bytes : ndarray of int64, shape (input,)
-        What each input adds, in the order of the X-engine's inputs.
-    groups : int
-        Channel groups: runs of channels that lie in the same packets.
+    spectrum : ndarray of int64, shape (spectrum,)
+        Bytes that each spectrum of the chunk adds.
+    channel : ndarray of int64, shape (channel,)
+        Bytes that each channel adds.
+    input : ndarray of int64, shape (input,)
+        Bytes that each input adds, in the order of the X-engine's inputs.
     bits : int
         4 (a sample is a byte, its real part in the high nibble) or 8 (two bytes, real part first) of each part.
     flip : int
@@ -249,13 +245,9 @@ class PacketOrder:
         1 for inputs that are conjugated on their way.
     """
 
-    spectrum_rows: NDArray[np.int64]
-    spectrum_bytes: NDArray[np.int64]
-    channel_rows: NDArray[np.int64]
-    channel_bytes: NDArray[np.int64]
-    input_rows: NDArray[np.int64]
-    input_bytes: NDArray[np.int64]
-    groups: int
+    spectrum: NDArray[np.int64]
+    channel: NDArray[np.int64]
+    input: NDArray[np.int64]
     bits: int
     flip: int
     swapped: bool
@@ -264,29 +256,29 @@ class PacketOrder:
 
 @dataclass(slots=True)
 class PacketChunk:
-    """Spectra of several inputs in the packets of others' F-engines, as they came: `SpectraChunk` in another order.
+    """Spectra of several inputs in others' packets or in F-heaps, as they came: `SpectraChunk` in another order.
 
     Parameters
     ----------
     first_block : int
         Index since sync of the first block of 64 spectra.
-    packets : ndarray of uint8, shape (packet, bytes)
-        Samples of each packet, rows contiguous and equally far apart. What lies where none came has no meaning.
-    present : ndarray of uint8, shape (packet,)
-        1 where the packet came.
+    packets : ndarray of uint8, C-contiguous
+        Memory that the packets were put in. What lies where none came has no meaning.
+    valid : ndarray of uint64, shape (channel group, block, input)
+        As of `SpectraChunk`.
     order : PacketOrder
         Where each sample lies; as many spectra as the chunk has, a multiple of 64.
     """
 
     first_block: int
     packets: NDArray[np.uint8]
-    present: NDArray[np.uint8]
+    valid: NDArray[np.uint64]
     order: PacketOrder
 
     @property
     def blocks(self) -> int:
         """Number of K-blocks."""
-        return self.order.spectrum_rows.size // BLOCK
+        return int(self.valid.shape[1])
 
     @property
     def first_spectrum(self) -> int:

@@ -52,14 +52,18 @@ def filled(rng, format, blocks, groups, senders, wanted):
                 samples[g * layout.channels : (g + 1) * layout.channels, spectra, inputs] = canonical
     present = (rng.random((times, groups, senders)) < 0.8).astype(np.uint8)
     valid = np.repeat(present, layout.spectra, axis=0).transpose(1, 0, 2)  # group, spectrum, sender
-    used = layout.senders(wire)
+    used, pitch = layout.senders(wire), layout.payload_bytes
     order = layout.order(
-        blocks * 64, groups * layout.channels, wire, conjugated, (groups * senders, senders, 1)
+        blocks * 64,
+        groups * layout.channels,
+        wire,
+        conjugated,
+        tuple(s * pitch for s in (groups * senders, senders, 1)),
     )  # rows of all senders, so of those used the rows must be theirs
-    order.input_rows[:] = used[order.input_rows]
-    chunk = PacketChunk(5, rows.reshape(-1, layout.payload_bytes), present.reshape(-1), order)
+    order.input[:] += (wire // layout.inputs - np.searchsorted(used, wire // layout.inputs)) * pitch
     parts = samples[:, :, wire]
     there = valid[..., wire // layout.inputs].astype(bool)
+    chunk = PacketChunk(5, rows, blocks_of(parts, there)[1], order)
     clamped = np.count_nonzero((parts == low) & np.repeat(there, layout.channels, axis=0)[..., None])
     parts = np.maximum(parts, low + 1)
     parts[:, :, conjugated, 1] *= -1
@@ -116,25 +120,22 @@ def test_paper(rng):
         chunk, *rest = filled(rng, format, 1, 1, 3, wanted)
         check(chunk, *rest)
     layout = SpectraLayout.of(format)
-    whole = layout.order(64, 64, np.arange(24), np.zeros(24, bool), (3, 3, 1))
-    chunk.order = whole
+    strides = tuple(s * layout.payload_bytes for s in (3, 3, 1))
+    whole = layout.order(64, 64, np.arange(24), np.zeros(24, bool), strides)
+    chunk = PacketChunk(0, chunk.packets, np.full((1, 1, 24), ~np.uint64(0)), whole)
     straight = Unpacker().unpack(chunk).data
-    backwards = layout.order(64, 64, np.arange(24)[::-1].copy(), np.zeros(24, bool), (3, 3, 1))
+    backwards = layout.order(64, 64, np.arange(24)[::-1].copy(), np.zeros(24, bool), strides)
     chunk.order = backwards
     np.testing.assert_array_equal(Unpacker().unpack(chunk).data, straight[:, :, ::-1])
 
 
 def test_orders_that_point_outside(rng):
     chunk, *_ = filled(rng, make_format(AXES["input"], {"time": 64, "channel": 2, "input": 4}), 1, 1, 2, 8)
-    for table, least in (
-        (chunk.order.input_rows, -1),
-        (chunk.order.spectrum_bytes, 1000),
-        (chunk.order.channel_rows, 9),
-    ):
-        table[-1] += least if least > 0 else -100
+    for table, much in (chunk.order.input, -1000), (chunk.order.spectrum, 1024), (chunk.order.channel, 3000):
+        table[-1] += much
         with pytest.raises(ValueError, match="outside the packets"):
             Unpacker().unpack(chunk)
-        table[-1] -= least if least > 0 else -100
+        table[-1] -= much
     Unpacker().unpack(chunk)
 
 

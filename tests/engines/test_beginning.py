@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from ryle.chunk import BLOCK, Integration, PacketChunk, PacketOrder, SpectraChunk
+from ryle.chunk import Integration, SpectraChunk
 from ryle.engines.beginning import Joining, WholeBand, spectra_there
 
 ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-BLOCKS, INPUTS, GROUPS = 10, 6, 3  # of an integration; of the array; packets of a block
+BLOCKS, INPUTS, GROUPS = 10, 6, 3  # of an integration; of the array; of channels
 
 
 ALL_BITS = (1 << 64) - 1
@@ -25,40 +25,13 @@ def rows(first, blocks, since):
     return SpectraChunk(first, np.zeros((GROUPS, blocks, INPUTS, 128), np.int8), valid)
 
 
-def packets(first, blocks, since):
-    """Make the same of others' F-engines: two inputs and 16 spectra a packet; a sender begins with a packet."""
-    per = BLOCK // 16
-    senders, _, numbers = np.indices((INPUTS // 2, GROUPS, blocks * per))
-    present = first + numbers / per >= np.array(since)[senders * 2]
-    spectrum = np.arange(blocks * BLOCK) // 16
-    channel, inputs = np.arange(GROUPS) * blocks * per, np.arange(INPUTS) // 2 * GROUPS * blocks * per
-    zeros = (np.zeros_like(a) for a in (spectrum, channel, inputs))
-    order = PacketOrder(
-        spectrum,
-        next(zeros),
-        channel,
-        next(zeros),
-        inputs,
-        next(zeros),
-        GROUPS,
-        8,
-        0,
-        False,
-        np.zeros(INPUTS, np.uint8),
-    )
-    return PacketChunk(first, np.zeros((present.size, 64), np.uint8), present.reshape(-1).astype(np.uint8), order)
+def test_spectra_there():
+    """Of any input: the earliest begins at bit 40 of block 20."""
+    chunk = rows(20, 3, [21, 21, 20.25, 20.25, 1000, 1000])
+    assert [spectra_there(chunk, b) for b in range(3)] == [ALL_BITS << 40 & ALL_BITS, ALL_BITS, ALL_BITS]
+    assert spectra_there(rows(3, 1, [1000] * 6), 0) == 0
 
 
-@pytest.mark.parametrize("make", [rows, packets])
-def test_spectra_there(make):
-    """Of any input: the earliest begins at block 20¼ with packets, at bit 40 of block 20 with words."""
-    chunk = make(20, 3, [21, 21, 20.25, 20.25, 1000, 1000])
-    first = 16 if make is packets else 40
-    assert [spectra_there(chunk, b) for b in range(3)] == [ALL_BITS << first & ALL_BITS, ALL_BITS, ALL_BITS]
-    assert spectra_there(make(3, 1, [1000] * 6), 0) == 0
-
-
-@pytest.mark.parametrize("make", [rows, packets])
 @pytest.mark.parametrize(
     "since, first",
     [
@@ -71,13 +44,13 @@ def test_spectra_there(make):
         ([17, 17, 18, 18, 1000, 1000], 2),  # never comes
     ],
 )
-def test_joining(make, since, first, rng):
+def test_joining(since, first, rng):
     """The first integration is the first that each input that came had from its start."""
     joining, at, known = Joining(BLOCKS), 15, []
     whole = []
     while at < 60:
         count = int(rng.integers(1, 8))
-        chunk = make(at, count, since)
+        chunk = rows(at, count, since)
         joining.add(chunk)
         at += count
         while (len(whole) + 3) * BLOCKS <= at:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import old_captures as old
+from f_heaps import rows_of
 from old_receivers import of_account, of_samples, of_spectra, of_sums
 from ryle.chunk import joined
 from ryle.config import parse
@@ -99,7 +100,7 @@ def mapped(kind, o):
         return m, lambda c: of_samples(c.timestamp, c.present == 1, c.data)
     if kind == "f":
         m = HeapMap(o, 1, 2)
-        return m, lambda c: of_spectra(c.first_block, c.data, c.valid)
+        return m, lambda c: of_spectra(c.first_block, rows_of(c), c.valid)
     m, share = (SumMap(o), old.SUB) if kind == "x" else (DumpMap(o), old.CHANNELS // old.ENGINES)
 
     def lines(integrations):

@@ -1,7 +1,6 @@
 """F-heaps: what is on the wire, and the K-blocks that come of it, packets missing or not."""
 
 import itertools
-import math
 import socket
 import struct
 import time
@@ -13,11 +12,10 @@ import spead2.send
 
 import received
 import spead2_oracle
+from f_heaps import by_hand, by_packet, reference, rows_of, values, whole
 from received import RecordedLink
-from ryle.chunk import BLOCK, rows_from_parts
 from ryle.config import changed
 from ryle.config.simulation import FaultsTable
-from ryle.receive._native import to_kblocks
 from ryle.receive.heaps import HeapMap
 from ryle.send.spectra import SpectraSender, packet_bytes
 from ryle.wire import spead
@@ -25,64 +23,18 @@ from ryle.wire import spead
 RATE = 20e6
 
 
-def values(rng, o, heaps, antennas=None):
-    shape = (antennas or len(o.antennas), heaps, o.fengine.channels, o.fengine.spectra_per_heap, o.pols)
-    if o.value_bytes == 2:
-        return rng.integers(-128, 128, (*shape, 2), dtype=np.int8)
-    return rng.integers(0, 256, shape, dtype=np.uint8)
-
-
-def reference(o, heaps, valid, substream):
-    """K-blocks by fancy indexing: complex int8 [channel][block][input][128] and bits, invalid values zeroed.
-
-    valid: bool [antenna][heap][channel group][spectrum][pol]
-    """
-    channels = slice(substream * o.substream_channels, (substream + 1) * o.substream_channels)
-    h = heaps[:, :, channels]
-    if o.value_bytes == 1:
-        nibbles = np.stack([h >> 4, h & 15], axis=-1).astype(np.int16)
-        h = ((nibbles + 8 & 15) - 8).astype(np.int8)
-    v = np.repeat(valid, o.packet_channels, axis=2)
-    h = h * v[..., None]
-    antennas, count, c, spectra, pols, _ = h.shape
-    blocks = count * spectra // BLOCK
-    parts = h.transpose(2, 0, 4, 1, 3, 5).reshape(c, antennas * pols, blocks, BLOCK, 2)
-    data = rows_from_parts(parts.swapaxes(1, 2))
-    bits = valid.transpose(2, 0, 4, 1, 3).reshape(o.groups, antennas * pols, blocks, BLOCK).transpose(0, 2, 1, 3)
-    words = (bits.astype(np.uint64) << np.arange(BLOCK, dtype=np.uint64)).sum(axis=-1, dtype=np.uint64)
-    return data, words
-
-
-def whole(o, heaps):
-    return np.ones((len(o.antennas), heaps, o.groups, o.fengine.spectra_per_heap, o.pols), bool)
-
-
-def by_packet(o, valid, heaps):
-    """Valid [input][spectrum] as the reference wants it."""
-    v = valid.reshape(len(o.antennas), o.pols, heaps, o.fengine.spectra_per_heap).transpose(0, 2, 3, 1)
-    return np.repeat(v[:, :, None], o.groups, axis=2)
-
-
 def joined(blocks):
     """K-blocks and their validity, of blocks that follow one another."""
     for a, b in itertools.pairwise(blocks):
         assert (b.epoch, b.start) == (a.epoch, a.start + a.span)
-    first, *_ = blocks[0].given
-    assert [b.given[0] for b in blocks] == [first + k * blocks[0].given[1].shape[1] for k in range(len(blocks))]
-    return np.concatenate([b.given[1] for b in blocks], axis=1), np.concatenate([b.given[2] for b in blocks], axis=1)
-
-
-def mapped(o, substream, batches=1):
-    """Which heaps an X-engine gets; what its K-blocks lie in is full of what must never be seen."""
-    m = HeapMap(o, substream, batches)
-    for memory in (m._data, m._valid):
-        memory.view(np.uint8)[...] = 0x5A
-    return m
+    chunks = [b.given for b in blocks]
+    assert [c.first_block for c in chunks] == [chunks[0].first_block + k * c.blocks for k, c in enumerate(chunks)]
+    return np.concatenate([rows_of(c) for c in chunks], axis=1), np.concatenate([c.valid for c in chunks], axis=1)
 
 
 def receive(o, sending, first_heap, heaps, batches=1):
     """All substreams' blocks and receivers, while `sending` runs."""
-    receivers = [received.spectra(o, mapped(o, s, batches), s) for s in range(o.substreams)]
+    receivers = [received.spectra(o, HeapMap(o, s, batches), s) for s in range(o.substreams)]
     for r in receivers:
         r.__enter__()
     try:
@@ -146,21 +98,6 @@ def test_round_trip(observe, steady, rng, what):
         assert sender.flagged > 0
 
     steady(body)
-
-
-def by_hand(heap_id, timestamp, antenna, first_channel, payload, packet, tail=b""):
-    """The packets of an F-heap put together from MeerKAT's packet definition (and ours, with `tail`)."""
-    total = len(payload) + len(tail)
-    out = []
-    for at in [*range(0, len(payload), packet), *([len(payload)] if tail else [])]:
-        part = (payload[at : at + packet] if at < len(payload) else b"") or tail
-        items = [(1, heap_id), (2, total), (3, at), (4, len(part)), (0x1600, timestamp), (0x4101, antenna)]
-        items.append((0x4103, first_channel))
-        pointers = [(1 << 63) | (i << 48) | v for i, v in items] + [0x4300 << 48]
-        if tail:
-            pointers.append(0x4301 << 48 | len(payload))
-        out.append(b"\x53\x04\x02\x06\0\0" + struct.pack(f">H{len(pointers)}Q", len(pointers), *pointers) + part)
-    return out
 
 
 @pytest.mark.parametrize("bits", [8, 4])
@@ -410,7 +347,7 @@ def test_f_engines_that_start_again(observe, steady, rng, back):
         heaps = 4
         data, valid = values(rng, o, heaps), np.ones((4, heaps * 64), bool)
         sender = SpectraSender(o, rate=RATE)
-        r = received.spectra(o, mapped(o, 0), 0)
+        r = received.spectra(o, HeapMap(o, 0, 1), 0)
         with r:
             for first in (50_000, 50_000 + back):
                 sender.send(data, valid, 64 * first)
@@ -425,47 +362,6 @@ def test_f_engines_that_start_again(observe, steady, rng, back):
             assert len(blocks) == 4 and (v == 2**64 - 1).all() and np.array_equal(d, wanted)
 
     steady(body)
-
-
-@pytest.mark.parametrize("pols", [1, 2])
-@pytest.mark.parametrize("value_bytes", [1, 2])
-@pytest.mark.parametrize("spectra", [8, 24, 64, 72, 320])
-def test_kblocks(rng, pols, value_bytes, spectra):
-    """Transposition of random presence and validity, into memory full of rubbish, against plain indexing."""
-
-    class Sizes:  # what `reference` reads of an observation
-        def __init__(self):
-            self.pols, self.value_bytes, self.groups, self.packet_channels = pols, value_bytes, 3, 2
-            self.substream_channels, self.batch_spectra = 6, math.lcm(64, spectra)
-
-    o, antennas = Sizes(), 3
-    heaps = 2 * o.batch_spectra // spectra
-    payload, tail = 6 * spectra * pols * value_bytes, pols * spectra // 8
-    slot = payload + tail + 5
-    raw = rng.integers(0, 256, (antennas, heaps, slot), dtype=np.uint8)
-    present = (rng.random((antennas, heaps, 4)) > 0.3).astype(np.uint8)
-    kind = rng.integers(1, 3, (antennas, heaps), dtype=np.uint8)
-    mask = rng.random((antennas, heaps, pols, spectra)) > 0.2
-    raw[:, :, payload : payload + tail] = np.packbits(mask, axis=-1, bitorder="little").reshape(antennas, heaps, tail)
-    data = np.full((6, heaps * spectra // 64, antennas * pols, 128), 0x5A, np.int8)
-    valid = np.full((3, heaps * spectra // 64, antennas * pols), 0x5A5A, np.uint64)
-    to_kblocks(raw, present, kind, spectra, pols, value_bytes, data, valid)
-    shape = (antennas, heaps, 6, spectra, pols) + (2,) * (value_bytes == 2)
-    values = raw[:, :, :payload].reshape(shape)
-    flagged = (kind == 2)[..., None, None, None]
-    known = np.where(flagged, mask.transpose(0, 1, 3, 2)[:, :, None] & (present[:, :, 3:, None, None] == 1), True)
-    arrived = (present[:, :, :3, None, None] == 1) & known
-    wanted, words = reference(o, values.view(np.int8) if value_bytes == 2 else values, arrived, 0)
-    assert np.array_equal(valid, words)
-    assert np.array_equal(data, wanted)
-
-
-def test_kblocks_refuses_wrong_shapes():
-    with pytest.raises(ValueError, match="shapes do not fit"):
-        to_kblocks(
-            np.zeros((1, 1, 500), np.uint8), np.zeros((1, 1, 2), np.uint8), np.zeros((1, 1), np.uint8), 64, 1, 2,
-            np.zeros((4, 1, 1, 128), np.int8), np.zeros((1, 1, 1), np.uint64),
-        )  # fmt: skip
 
 
 def test_bad_arguments(observe, rng):

@@ -19,19 +19,13 @@ class Accumulator:
 
 def unpack_packets(
     packets: NDArray[np.uint8],
-    present: NDArray[np.uint8],
-    spectrum_rows: NDArray[np.int64],
-    spectrum_bytes: NDArray[np.int64],
-    channel_rows: NDArray[np.int64],
-    channel_bytes: NDArray[np.int64],
-    input_rows: NDArray[np.int64],
-    input_bytes: NDArray[np.int64],
+    valid: NDArray[np.uint64],
+    spectrum: NDArray[np.int64],
+    channel: NDArray[np.int64],
+    input: NDArray[np.int64],
     conjugated: NDArray[np.uint8],
-    groups: int,
     bits: int,
     flip: int,
     swapped: bool,
-    first_block: int,
     data: NDArray[np.int8],
-    valid: NDArray[np.uint64],
 ) -> int: ...

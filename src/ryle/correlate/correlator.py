@@ -134,8 +134,8 @@ class Correlator(Protocol):
         Parameters
         ----------
         chunk : SpectraChunk or PacketChunk
-            Spectra of all inputs, or the packets of others' F-engines that hold them. Each row of a
-            `SpectraChunk` must be contiguous, and may lie anywhere.
+            Spectra of all inputs, or the packets or F-heaps that hold them. Each row of a `SpectraChunk` must be
+            contiguous, and may lie anywhere.
         first_block : int
             First block to add, counted from the chunk's first.
         blocks : int, optional

@@ -1,24 +1,26 @@
-// Packets of others' F-engines to K-blocks on the GPU: the CUDA form of native/correlate/packets.cpp.
+// Others' packets and F-heaps to K-blocks on the GPU: the CUDA form of native/correlate/packets.cpp.
 #include "ryle/gpu/device.cuh"
 
 using namespace ryle;
 
 // Sample (channel, spectrum, input) lies at the sum of their entries in the tables, in bytes: one byte, the first part
 // in its high nibble, or with `bits` 8 two. A block of threads has 32 inputs of one K-block, blockIdx.y the block and
-// blockIdx.z the channel. The lowest value, which has no negative, becomes the one above it, and is counted where it is
-// valid.
+// blockIdx.z the channel; with `along_time` threads of a warp have spectra of one input, else inputs of one spectrum:
+// what lies closer together. The lowest value, which has no negative, becomes the one above it, and is counted where it
+// is valid.
 KERNEL(256, 1)
 arrange_packets(const unsigned char* packets, const uint64_t* valid, const int64_t* spectrum_at,
                 const int64_t* channel_at, const int64_t* input_at, const unsigned char* conjugated,
-                unsigned char* data, uint64_t* clamped, int inputs, int group_channels, int bits, int flip,
-                int swapped) {
+                unsigned char* data, uint64_t* clamped, int inputs, int group_channels, int bits, int flip, int swapped,
+                int along_time) {
     SHARED_BYTES(shared);  // 32 rows of 128 + 4 bytes
     constexpr int PITCH = 132;
     const int lowest = bits == 4 ? -8 : -128, first_input = blockIdx.x * 32;
     const unsigned char* base = packets + channel_at[blockIdx.z];
     uint32_t count = 0;
     for (int n = threadIdx.x; n < 64 * 32; n += 256) {
-        const int spectrum = n / 32, own = n % 32, input = first_input + own;
+        const int spectrum = along_time ? n % 64 : n / 32, own = along_time ? n / 64 : n % 32;
+        const int input = first_input + own;
         if (input >= inputs) continue;
         const unsigned char* from = base + spectrum_at[blockIdx.y * 64 + spectrum] + input_at[input];
         const int high = static_cast<signed char>(from[0] ^ flip);

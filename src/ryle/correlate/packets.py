@@ -1,4 +1,4 @@
-"""Packets of others' F-engines made into K-blocks on the CPU; `ryle.correlate.cuda` does so on the GPU.
+"""Others' packets and F-heaps made into K-blocks on the CPU; `ryle.correlate.packets_cuda` does so on the GPU.
 
 Samples lie anywhere that `ryle.chunk.PacketOrder` can say, so nothing is copied between the packets as they were
 received and the K-blocks. A -8 of four bits, or -128, which Ryle's own F-engine never makes, becomes -7, or -127, and
@@ -8,6 +8,7 @@ is counted.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ryle.chunk import BLOCK, PacketChunk, SpectraChunk
 from ryle.correlate import _native
@@ -23,7 +24,7 @@ def check_packets(config: CorrelatorConfig, chunk: PacketChunk) -> None:
         Naming what does not fit.
     """
     order = chunk.order
-    found = order.channel_rows.size, order.input_rows.size, order.groups
+    found = order.channel.size, order.input.size, len(chunk.valid)
     if found != (config.channels, config.inputs, config.groups):
         raise ValueError(
             f"the chunk has {found[0]} channels of {found[1]} inputs in {found[2]} groups; this correlator takes "
@@ -35,7 +36,7 @@ class Unpacker:
     """Makes K-blocks, in memory that is used again."""
 
     def __init__(self) -> None:
-        self._scratch: SpectraChunk | None = None
+        self._scratch: NDArray[np.int8] | None = None
         #: Valid parts that had the lowest value and were taken as the one above it.
         self.clamped = 0
 
@@ -63,28 +64,20 @@ class Unpacker:
         """
         order = chunk.order
         count = chunk.blocks - first_block if blocks is None else blocks
-        channels, inputs = order.channel_rows.size, order.input_rows.size
-        shapes = (channels, count, inputs, 2 * BLOCK), (order.groups, count, inputs)
-        if self._scratch is None or (self._scratch.data.shape, self._scratch.valid.shape) != shapes:
-            self._scratch = SpectraChunk(0, np.empty(shapes[0], np.int8), np.empty(shapes[1], np.uint64))
-        out = self._scratch
+        shape = order.channel.size, count, order.input.size, 2 * BLOCK
+        if self._scratch is None or self._scratch.shape != shape:
+            self._scratch = np.empty(shape, np.int8)
+        valid = np.ascontiguousarray(chunk.valid[:, first_block : first_block + count])
         self.clamped += _native.unpack_packets(
-            chunk.packets,
-            chunk.present,
-            order.spectrum_rows,
-            order.spectrum_bytes,
-            order.channel_rows,
-            order.channel_bytes,
-            order.input_rows,
-            order.input_bytes,
+            chunk.packets.reshape(-1),
+            valid,
+            order.spectrum[first_block * BLOCK : (first_block + count) * BLOCK],
+            order.channel,
+            order.input,
             order.conjugated,
-            order.groups,
             order.bits,
             order.flip,
             order.swapped,
-            first_block,
-            out.data,
-            out.valid,
+            self._scratch,
         )
-        out.first_block = chunk.first_block + first_block
-        return out
+        return SpectraChunk(chunk.first_block + first_block, self._scratch, valid)

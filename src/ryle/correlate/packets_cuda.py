@@ -1,4 +1,4 @@
-"""Packets of others' F-engines made into K-blocks on the GPU: half the bytes, or fewer, cross the bus."""
+"""Others' packets and F-heaps made into K-blocks on the GPU, from what lies in them as they came."""
 
 from __future__ import annotations
 
@@ -15,16 +15,6 @@ from ryle.gpu.staging import Uploads
 
 SOURCE = Path(__file__).with_name("packets.cu")
 _THREADS, _TILE = 256, 32
-
-
-def valid_words(chunk: PacketChunk, first_block: int, blocks: int) -> NDArray[np.uint64]:
-    """Say which spectra of a run of blocks came, as `SpectraChunk.valid` does: shape (channel group, block, input)."""
-    order = chunk.order
-    first = order.channel_rows[:: order.channel_rows.size // order.groups]
-    spectra = order.spectrum_rows[first_block * BLOCK : (first_block + blocks) * BLOCK]
-    rows = np.add.outer(np.add.outer(first, order.input_rows), spectra)
-    bits = np.packbits(chunk.present[rows] != 0, axis=-1, bitorder="little")
-    return np.ascontiguousarray(bits.view("<u8").astype(np.uint64).swapaxes(1, 2))
 
 
 class PacketUploads:
@@ -45,8 +35,8 @@ class PacketUploads:
         self._arrange = gpu.kernel(SOURCE, "arrange_packets", {})
         self._uploads, self._tables = Uploads(gpu, stream), Uploads(gpu, stream)
         self._kept: dict[str, DeviceArray] = {}
-        self._order: tuple[PacketOrder, tuple[int, ...]] | None = None
-        self._spectra = np.zeros(0, np.int64)
+        self._order: tuple[PacketOrder, int] | None = None
+        self._along_time = False
 
     def upload(self, chunk: PacketChunk) -> DeviceArray:
         """Enqueue copying a chunk; give its packets as they are on the GPU.
@@ -57,8 +47,8 @@ class PacketUploads:
             If samples would lie outside the packets.
         """
         packets = chunk.packets
-        if self._order is None or self._order[0] is not chunk.order or self._order[1] != packets.shape:
-            self._load(chunk.order, packets.shape)
+        if self._order is None or self._order[0] is not chunk.order or self._order[1] != packets.size:
+            self._load(chunk.order, packets.size)
         (there,) = self._uploads.upload(packets)
         return there
 
@@ -95,10 +85,11 @@ class PacketUploads:
             As those of a `ryle.chunk.SpectraChunk`; good until `added`, and the next call on the same stream.
         """
         order = chunk.order
-        channels, inputs = order.channel_rows.size, order.input_rows.size
+        channels, inputs = order.channel.size, order.input.size
         data = self._keep("data", (channels, blocks, inputs, 2 * BLOCK), np.int8)
         run = slice(first_block * BLOCK, (first_block + blocks) * BLOCK)
-        valid, spectra = self._tables.upload(valid_words(chunk, first_block, blocks), self._spectra[run])
+        words = np.ascontiguousarray(chunk.valid[:, first_block : first_block + blocks])
+        valid, spectra = self._tables.upload(words, order.spectrum[run])
         self._arrange.launch(
             (-(-inputs // _TILE), blocks, channels),
             _THREADS,
@@ -111,31 +102,32 @@ class PacketUploads:
             data=data,
             clamped=self._clamped,
             inputs=np.int32(inputs),
-            group_channels=np.int32(channels // order.groups),
+            group_channels=np.int32(channels // len(words)),
             bits=np.int32(order.bits),
             flip=np.int32(order.flip),
             swapped=np.int32(order.swapped),
+            along_time=np.int32(self._along_time),
             shared=_TILE * 132,
             stream=self._stream,
         )
         return data, valid
 
-    def _load(self, order: PacketOrder, shape: tuple[int, ...]) -> None:
+    def _load(self, order: PacketOrder, size: int) -> None:
         """Check where samples lie, and bring the tables to the GPU."""
-        rows, pitch = shape
-        for pick, name in ((np.min, "first"), (np.max, "last")):
-            row = sum(int(pick(t)) for t in (order.spectrum_rows, order.channel_rows, order.input_rows))
-            byte = sum(int(pick(t)) for t in (order.spectrum_bytes, order.channel_bytes, order.input_bytes))
-            byte += order.bits // 4 - 1 if name == "last" else 0
-            if not (0 <= row < rows and 0 <= byte < pitch):
-                raise ValueError(f"samples would lie outside the packets: the {name} in byte {byte} of row {row}")
+        tables = order.spectrum, order.channel, order.input
+        first = sum(int(table.min()) for table in tables)
+        last = sum(int(table.max()) for table in tables) + order.bits // 4 - 1
+        if first < 0 or last >= size:
+            raise ValueError(f"samples would lie outside the packets: in bytes {first} to {last} of {size}")
         self._stream.synchronize()  # what is enqueued reads the tables of before
         self._kept.clear()
-        self._spectra = order.spectrum_rows * pitch + order.spectrum_bytes
-        self._sent("channels", order.channel_rows * pitch + order.channel_bytes)
-        self._sent("inputs", order.input_rows * pitch + order.input_bytes)
+        self._sent("channels", order.channel)
+        self._sent("inputs", order.input)
         self._sent("conjugated", order.conjugated)
-        self._order = order, shape
+        # Threads of a warp go along the axis whose samples lie closer together.
+        apart = np.ptp(order.spectrum[:BLOCK]) / BLOCK, np.ptp(order.input) / order.input.size
+        self._along_time = bool(apart[0] < apart[1])
+        self._order = order, size
 
     def _keep(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """Give memory of the GPU that is used again by those who ask by the same name: on one stream, in order."""

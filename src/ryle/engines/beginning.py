@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk, joined, valid_words
+from ryle.chunk import Integration, PacketChunk, SpectraChunk, joined
 
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
@@ -19,28 +19,13 @@ def heard(chunk: SpectraChunk | PacketChunk) -> tuple[NDArray[np.bool_], NDArray
     -------
     any, all : ndarray of bool, shape (block, input)
     """
-    if isinstance(chunk, SpectraChunk):
-        valid = chunk.valid.reshape(chunk.valid.shape[0], chunk.blocks, -1)
-        return (valid != 0).any(axis=0), (valid == _ALL).all(axis=0)
-    order = chunk.order
-    spectra = np.unique(order.spectrum_rows.reshape(-1, BLOCK), axis=1)
-    there = (
-        chunk.present[
-            spectra[:, :, np.newaxis, np.newaxis] + np.unique(order.channel_rows)[:, np.newaxis] + order.input_rows
-        ]
-        != 0
-    )
-    return there.any(axis=(1, 2)), there.all(axis=(1, 2))
+    valid = chunk.valid.reshape(chunk.valid.shape[0], chunk.blocks, -1)
+    return (valid != 0).any(axis=0), (valid == _ALL).all(axis=0)
 
 
 def spectra_there(chunk: SpectraChunk | PacketChunk, block: int) -> int:
     """Say which spectra of a block any input has in any channel, as bits, the first least significant."""
-    if isinstance(chunk, SpectraChunk):
-        return int(np.bitwise_or.reduce(chunk.valid[:, block], axis=None))
-    order = chunk.order
-    rows = order.spectrum_rows[block * BLOCK : (block + 1) * BLOCK, np.newaxis, np.newaxis]
-    there = chunk.present[rows + np.unique(order.channel_rows)[:, np.newaxis] + np.unique(order.input_rows)] != 0
-    return int(valid_words(there.any(axis=(1, 2))[np.newaxis])[0, 0])
+    return int(np.bitwise_or.reduce(chunk.valid[:, block], axis=None))
 
 
 class Joining:

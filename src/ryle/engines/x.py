@@ -12,7 +12,7 @@ from ryle.engines.beginning import Joining, WholeBand, spectra_there
 from ryle.engines.gpus import gpus_for, locked
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.write_file import WriteFile
-from ryle.receive.entrance import Entrance, MappedEntrance
+from ryle.receive.entrance import MappedEntrance
 from ryle.receive.heaps import HeapMap
 from ryle.receive.packets import packet_map
 from ryle.send.visibilities import VisibilitySender
@@ -296,20 +296,19 @@ def x_engine(observation: Observation, index: int) -> Engine:
     live = o.simulate is None
     gpus = gpus_for(o, "x", index)
     x = XEngine(o, index * o.substream_channels, o.substream_channels, o.groups, whole_first=live, gpus=gpus)
-    entrance: Entrance
-    chunk: Callable[[Block], SpectraChunk | PacketChunk]
+    waits, timed, memory = o.at_full_speed, not o.at_full_speed, locked(gpus)
+    entrance: MappedEntrance[SpectraChunk | PacketChunk]
+    endpoints = [o.spectra_endpoint(index)]
     if o.packets is not None or o.sends_rows:
-        packets = packet_map(o, [index], waits=o.at_full_speed, timed=not o.at_full_speed)
-        entrance = MappedEntrance(
-            o, "x", packets, [o.spectra_endpoint(index)], index=index, name="packets", memory=locked(gpus)
-        )
-        packet_bytes, chunk = packets.plan.payload_bytes, packets.given
+        packets = packet_map(o, [index], waits=waits, timed=timed)
+        entrance = MappedEntrance(o, "x", packets, endpoints, index=index, name="packets", memory=memory)
+        packet_bytes = packets.plan.payload_bytes
     else:
-        heaps = HeapMap(o, index, o.f_batches, waits=o.at_full_speed, timed=not o.at_full_speed)
-        entrance = MappedEntrance(o, "x", heaps, [o.spectra_endpoint(index)], index=index, name="spectra")
-        packet_bytes, chunk = o.spectra_heap_bytes // o.groups, heaps.given
+        heaps = HeapMap(o, index, o.f_batches, waits=waits, timed=timed)
+        entrance = MappedEntrance(o, "x", heaps, endpoints, index=index, name="spectra", memory=memory)
+        packet_bytes = o.spectra_heap_bytes // o.groups
     sums = Ring("integrations", lambda: Block(_touched(x.room())), SUMS)
-    correlate = Correlate(entrance.reader(), x, chunk, sums)
+    correlate = Correlate(entrance.reader(), x, entrance.chunk, sums)
     send = SendVisibilities(sums.reader(), sender)
     return Engine([entrance], [correlate, send], _metrics(o, entrance, correlate, sender, packet_bytes))
 

@@ -5,17 +5,6 @@ from numpy.typing import NDArray
 
 from ryle.wire._native import Layout
 
-def to_kblocks(
-    heaps: NDArray[np.uint8],
-    present: NDArray[np.uint8],
-    kind: NDArray[np.uint8],
-    spectra_per_heap: int,
-    pols: int,
-    value_bytes: int,
-    data: NDArray[np.int8],
-    valid: NDArray[np.uint64],
-) -> None: ...
-
 class Sink:
     @property
     def address(self) -> int: ...

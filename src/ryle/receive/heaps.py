@@ -1,4 +1,4 @@
-"""MeerKAT's F-heaps: which an X-engine gets, placed packet by packet, and K-blocks of them.
+"""MeerKAT's F-heaps: which an X-engine gets, placed packet by packet, where their samples lie and which are valid.
 
 A lost packet costs its channel group; if the packet that holds ``feng_valid`` is lost, all of its heap is invalid,
 because it is not known which spectra are not.
@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ryle.chunk import BLOCK, SpectraChunk
+from ryle.chunk import BLOCK, PacketChunk, PacketOrder, valid_words
 from ryle.config import Observation
-from ryle.receive._native import to_kblocks
 from ryle.receive.assembly_plan import Part, heap_parts
 from ryle.receive.ring_plan import SPARE, arrival_rate, f_period, open_chunks, ring_plan, silence_after
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 
-_PLAIN, _TAILED = 1, 2  # kinds of heaps, as native code knows them
-
 
 class HeapMap:
     """Which F-heaps an X-engine gets, and what a block of them is.
 
-    A block is ``[antenna][heap][payload]``, payloads with their validity behind them.
+    A block is ``[antenna][heap][payload]``, payloads ``[channel][spectrum][pol]`` with their validity behind them.
 
     Parameters
     ----------
@@ -44,12 +41,10 @@ class HeapMap:
         o = observation
         self.unit = 1
         self.first_channel, self.channels = substream * o.substream_channels, o.substream_channels
-        self._antennas, self._pols, self._groups = len(o.antennas), o.pols, o.groups
-        self._value_bytes, self._per_heap, self._step = o.value_bytes, o.fengine.spectra_per_heap, o.step
+        self._pols, self._per_heap, self._step = o.pols, o.fengine.spectra_per_heap, o.step
         spectra = o.batch_spectra * batches
-        self._blocks = spectra // BLOCK
         nbytes, tail = o.spectra_heap_bytes, o.pols * self._per_heap // 8
-        self._plain_bytes = nbytes
+        self._tail = slice(nbytes, nbytes + tail)
         format = Format.load("meerkat_f").given(
             channels=self.channels,
             spectra=self._per_heap,
@@ -59,10 +54,9 @@ class HeapMap:
         )
         span = spectra * o.step
         apart = open_chunks(o.network.skew, span / float(o.sample_rate))
-        slot = -(-(nbytes + tail) // 64) * 64
         self.plan = ring_plan(
             format,
-            [(antenna, self.first_channel) for antenna in range(self._antennas)],
+            [(antenna, self.first_channel) for antenna in range(len(o.antennas))],
             packets=spectra // self._per_heap,
             chunks=(2 if not timed else apart + 3) + SPARE,
             span=span,
@@ -74,16 +68,27 @@ class HeapMap:
             parts=(*heap_parts(nbytes, nbytes // o.groups), Part(nbytes, tail, nbytes, optional=True)),
             notes=("heap_length",),
         )
-        self._slot = slot
-        shape = (self.channels, self._blocks, o.n_inputs, 2 * BLOCK)
-        self._data = np.ones(shape, np.int8)  # written: pages are there
-        self._valid = np.ones((self._groups, self._blocks, o.n_inputs), np.uint64)
+        heaps, slot = self.plan.shape[1:]
+        sample, spectrum, inputs = o.value_bytes, np.arange(spectra), np.arange(o.n_inputs)
+        column = self._per_heap * o.pols * sample
+        self._order = PacketOrder(
+            spectrum=spectrum // self._per_heap * slot + spectrum % self._per_heap * o.pols * sample,
+            channel=np.arange(self.channels) * column,
+            input=inputs // o.pols * heaps * slot + inputs % o.pols * sample,
+            bits=o.fengine.output_bits,
+            flip=0,
+            swapped=False,
+            conjugated=np.zeros(o.n_inputs, np.uint8),
+        )
 
-    def given(self, block: Block) -> SpectraChunk:
-        """Arrange a block's heaps as K-blocks, in memory that the next call writes to again."""
-        present = block.planes["present"]
-        length = block.planes["notes"][..., 0]
-        kind = np.where(length > self._plain_bytes, _TAILED, _PLAIN).astype(np.uint8)
-        kind[~present.any(axis=2)] = 0
-        to_kblocks(block.data, present, kind, self._per_heap, self._pols, self._value_bytes, self._data, self._valid)
-        return SpectraChunk(block.start // self._step // BLOCK, self._data, self._valid)
+    def given(self, block: Block) -> PacketChunk:
+        """View a block's heaps as the X-engine takes them; it must not be released before that was used."""
+        came = block.planes["present"][..., :-1] != 0  # antenna, heap, group; the last packet is the tail's
+        words = valid_words(np.repeat(came.swapaxes(1, 2), self._per_heap, axis=2))  # antenna, group, block
+        valid = np.repeat(words.transpose(1, 2, 0), self._pols, axis=2)
+        tailed = block.planes["notes"][..., 0] > self._tail.start
+        if tailed.any():  # a tail that did not come is zeros: nothing of the heap is valid
+            tails = np.where(tailed[..., np.newaxis], block.data[..., self._tail], np.uint8(0xFF))
+            by_pol = tails.reshape(*tailed.shape, self._pols, -1).swapaxes(1, 2)  # antenna, pol, heap, byte
+            valid &= by_pol.reshape(valid.shape[2], -1).view("<u8").T
+        return PacketChunk(block.start // self._step // BLOCK, block.data, valid, self._order)

@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from ryle.chunk import BLOCK, PacketChunk, PacketOrder
+from ryle.chunk import BLOCK, PacketChunk, PacketOrder, valid_words
 from ryle.config import Observation
 from ryle.receive.ring_plan import spectra_plan
 from ryle.receive.rows import RowMap
@@ -71,21 +71,23 @@ class PacketMap:
 
     def given(self, block: Block) -> PacketChunk:
         """View a block of packets as the X-engine takes it; it must not be released before that was used."""
-        present = block.planes["present"]
+        packets, pitch = block.data.shape[1:]
         if self._order is None:
-            self._order = self.order(present.shape[1])
-        rows = block.data.reshape(present.size, -1)
-        return PacketChunk(block.start // BLOCK, rows, present.reshape(-1), self._order)
+            self._order = self.order(packets, pitch)
+        words = valid_words(np.repeat(block.planes["present"] != 0, self.layout.spectra, axis=1))
+        of_sender = words.reshape(len(self.senders), self.channels // self.layout.channels, -1)
+        sender = np.searchsorted(self.senders, self._inputs // self.layout.inputs)
+        return PacketChunk(block.start // BLOCK, block.data, of_sender[sender].transpose(1, 2, 0), self._order)
 
-    def order(self, packets: int) -> PacketOrder:
-        """Say where samples lie in the rows [sender][channel group][packet] of a chunk."""
-        groups = self.channels // self.layout.channels
+    def order(self, packets: int, pitch: int) -> PacketOrder:
+        """Say where samples lie in a chunk [sender][channel group][packet][`pitch` bytes]."""
+        row, groups = packets * pitch, self.channels // self.layout.channels
         return self.layout.order(
             packets * self.layout.spectra,
             self.channels,
             self._inputs,
             self._conjugated,
-            (1, packets, packets * groups),
+            (pitch, row, row * groups),
         )
 
 

@@ -136,9 +136,8 @@ class SpectraLayout:
         inputs: NDArray[np.int64],
         conjugated: NDArray[np.bool_],
         strides: tuple[int, int, int],
-        first_byte: int = 0,
     ) -> PacketOrder:
-        """Say where samples lie in memory that holds packets in rows.
+        """Say where samples lie in memory that holds packets.
 
         Parameters
         ----------
@@ -149,20 +148,14 @@ class SpectraLayout:
         conjugated : ndarray of bool, shape (input,)
             Which inputs are to be conjugated.
         strides : tuple of int
-            Rows from a packet to the next in time, to that of the next channels, and to that of the next of `senders`.
-        first_byte : int
-            Where in a row its samples begin.
+            Bytes from a packet to the next in time, to that of the next channels, and to that of the next of `senders`.
         """
         spectrum, channel = np.arange(spectra), np.arange(channels)
         sender = np.searchsorted(self.senders(inputs), inputs // self.inputs)
         return PacketOrder(
-            spectrum_rows=spectrum // self.spectra * strides[0],
-            spectrum_bytes=first_byte + spectrum % self.spectra * self.spectrum_bytes,
-            channel_rows=channel // self.channels * strides[1],
-            channel_bytes=channel % self.channels * self.channel_bytes,
-            input_rows=sender * strides[2],
-            input_bytes=self.input_bytes[inputs % self.inputs],
-            groups=channels // self.channels,
+            spectrum=spectrum // self.spectra * strides[0] + spectrum % self.spectra * self.spectrum_bytes,
+            channel=channel // self.channels * strides[1] + channel % self.channels * self.channel_bytes,
+            input=sender * strides[2] + self.input_bytes[inputs % self.inputs],
             bits=self.bits,
             flip=self.flip,
             swapped=self.swapped,
