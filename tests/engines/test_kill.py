@@ -21,6 +21,7 @@ from pyuvdata import UVData
 
 from ports import free_ports
 from ryle.config import load
+from ryle.gpu import gpu_problem
 from ryle.monitor.page import read_pages
 from ryle.products.uvh5 import recover
 
@@ -31,6 +32,7 @@ ROLES = {
     "f": ("engine f", "F-engine 0"),
     "x": ("engine x", "X-engine 0"),
     "catcher": ("engine catcher", "catcher"),
+    "fx": ("engine fx", "FX"),
 }
 
 
@@ -56,6 +58,22 @@ def written(path):
             return int(file["Header/Ntimes"][()])
     except (OSError, KeyError):
         return 0
+
+
+def small(observation_text, sub=64):
+    """Eight integrations a second of two antennas, without end."""
+    return observation_text(
+        sends="rows",
+        antennas=2,
+        pols=("x",),
+        rate=8_000_000,
+        channels=64,
+        sub=sub,
+        heap_samples=4096,
+        packet=8192,
+        integration_spectra=8192,
+        simulate='speed = 1.0\nreplay = "20 ms"',
+    )
 
 
 class Run:
@@ -131,19 +149,7 @@ class Run:
 
 @pytest.fixture
 def run(tmp_path, observation_text):
-    text = observation_text(
-        sends="rows",
-        antennas=2,
-        pols=("x",),
-        rate=8_000_000,
-        channels=64,
-        sub=64,
-        heap_samples=4096,
-        packet=8192,
-        integration_spectra=8192,
-        simulate='speed = 1.0\nreplay = "20 ms"',
-    )
-    made = Run(tmp_path, text)
+    made = Run(tmp_path, small(observation_text))
     yield made
     made.close()
 
@@ -162,18 +168,7 @@ def test_a_killed_catcher_leaves_the_others_to_go_on(tmp_path, observation_text)
 
     Who listens to the other by TCP has what that wrote meanwhile.
     """
-    text = observation_text(
-        sends="rows",
-        antennas=2,
-        pols=("x",),
-        rate=8_000_000,
-        channels=64,
-        sub=16,
-        heap_samples=4096,
-        packet=8192,
-        integration_spectra=8192,
-        simulate='speed = 1.0\nreplay = "20 ms"',
-    )
+    text = small(observation_text, sub=16)
     disks = [tmp_path / "disk0", tmp_path / "disk1"]
     port, copy = free_ports(2), tmp_path / "copy.uvh5"
     more = f'[catcher]\ndirectories = {[str(d) for d in disks]}\n[output]\nstream = "127.0.0.1:{port}"\n'
@@ -234,6 +229,59 @@ def test_killed_engines(run, roles, time_of):
         assert SOAK and "nothing was written" in said
         return
     assert run.opened().Ntimes >= int(reported[1]) > 0
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        pytest.param("cpu", marks=pytest.mark.long),
+        pytest.param("cuda", marks=pytest.mark.skipif(bool(gpu_problem()), reason=f"no GPU: {gpu_problem()}")),
+    ],
+)
+def test_a_killed_fx_engine_joins_its_array_again(tmp_path, observation_text, backend):
+    """F and X in one process: `ryle run` says who died; started again beside senders, it begins at the next integration."""
+    text = f'{small(observation_text)}\n[fx]\nbackend = "{backend}"\n'
+    run = Run(tmp_path, text)
+    try:
+        run.wait_for(3)
+        assert run.kill("fx")
+        assert run.process.wait(120) not in (0, None)
+        said = run.said()
+        assert "FX was killed by signal 9" in said
+        reported = re.search(r"(\d+) integrations are safe in", said)
+        assert run.opened().Ntimes >= int(reported[1]) >= 3
+        run.nothing_left(0)
+    finally:
+        run.close()
+    run.path.unlink()
+    command = [sys.executable, "-m", "ryle", "engine", "fx", str(run.file), "--live", "-o", str(tmp_path)]
+    senders = subprocess.Popen(
+        [sys.executable, "-m", "ryle", "simulate", str(run.file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    engines, again = [], tmp_path / "small-2.uvh5"
+    try:
+        for path, end in ((run.path, signal.SIGKILL), (again, signal.SIGINT)):
+            with (tmp_path / f"{path.name}.log").open("w+") as said:
+                engines.append(subprocess.Popen(command, stdout=said, stderr=said))
+                deadline = time.monotonic() + 120
+                while written(path) < 4:
+                    assert engines[-1].poll() is None and time.monotonic() < deadline, said.seek(0) or said.read()
+                    time.sleep(0.05)
+            engines[-1].send_signal(end)
+            assert engines[-1].wait(120) == (-signal.SIGKILL if end == signal.SIGKILL else 0)
+    finally:
+        for process in (senders, *engines):
+            process.kill()
+            process.wait()
+    parts = []
+    for path in (run.path, again):
+        recover(path)
+        assert UVData.from_file(path).Ntimes >= 4
+        with h5py.File(path) as file:
+            parts.append((file["Ryle/first_spectrum"][()], file["Data/nsamples"][()].reshape(file["Header/Ntimes"][()], -1)))
+    (before, _), (after, counts) = parts
+    assert not np.any(after % 8192) and after[0] > before[-1]
+    assert (counts[0] == 1).all()  # none that it had joined in the middle
 
 
 @pytest.mark.long
