@@ -11,6 +11,7 @@ from ryle.config import ConfigError, Observation, Problem, show
 from ryle.config.observation import Engine
 from ryle.config.rates import visibility_heap_bytes
 from ryle.engines.x import SUMS
+from ryle.products.cuts import chunk_shape, slabs_bytes
 from ryle.products.publisher import BUFFERS
 from ryle.receive.assembly import Assembler, Plan
 from ryle.receive.dpdk.pools import pool_bytes
@@ -92,9 +93,10 @@ def memory(o: Observation) -> list[Memory]:
             spectra = o.substream_channels * o.batch_spectra // BLOCK * o.n_inputs * 2 * BLOCK
             found.append(Memory("x", "X-engine spectra of a batch", spectra, o.substreams))
         found.append(Memory("x", f"X-engine sums, {SUMS + 1} integrations", (SUMS + 1) * sums, o.substreams))
-    whole = (1 if o.catcher.integration is None else 2) * len(o.catcher_substreams(o.catchers - 1))
+    mine = len(o.catcher_substreams(o.catchers - 1))
+    whole = (1 if o.catcher.integration is None else 2) * mine
     found.append(Memory("catcher", "catcher, one integration", whole * sums, o.catchers))
-    found += _served(o, "catcher", sums * len(o.catcher_substreams(o.catchers - 1)))
+    found += [_written(o, "catcher", mine * o.substream_channels), *_served(o, "catcher", sums * mine)]
     if o.statistics is not None:
         found.append(Memory("catcher", "catcher statistics ring", Assembler.memory_bytes(StatisticsMap(o).plan), 1))
     return found
@@ -123,6 +125,13 @@ def _channelizing(o: Observation, engine: Engine, antennas: range) -> list[Memor
     return [*found, Memory(engine, f"{name} spectra, {BATCHES} batches", BATCHES * batch, count)]
 
 
+def _written(o: Observation, engine: Engine, channels: int) -> Memory:
+    """Say what arranging integrations for the file takes."""
+    baselines, polarizations = o.baselines, o.pols**2
+    size = slabs_bytes(baselines, channels, chunk_shape(baselines, polarizations, channels))
+    return Memory(engine, f"{NAMES[engine]} slabs of the file", size, o.engines[engine])
+
+
 def _served(o: Observation, engine: Engine, integration: int) -> list[Memory]:
     """List what integrations that are served by TCP take."""
     if o.output.stream is None:
@@ -137,7 +146,7 @@ def _integrating(o: Observation) -> list[Memory]:
         [Memory("fx", "FX, one integration of the file", sums, 1)] if o.file_spectra > o.integration_spectra else []
     )
     kept = Memory("fx", f"FX sums, {SUMS + 1} integrations", (SUMS + 1) * sums, 1)
-    return [kept, *longer, *_served(o, "fx", sums)]
+    return [kept, *longer, _written(o, "fx", o.fengine.channels), *_served(o, "fx", sums)]
 
 
 def latency(o: Observation) -> dict[Engine, float]:

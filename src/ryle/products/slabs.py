@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 
 from ryle.chunk import Integration
 from ryle.products._native import normalize
+from ryle.products.cuts import slab_shape, threads_here
 from ryle.products.uvh5_layout import DEFLATE, Rows
 
-#: Bytes of visibilities that a thread prepares at a time, and how many threads suffice: a disk takes no more.
-_SLAB_BYTES, _THREADS = 32 << 20, 6
 #: Different chunks of flags and numbers of samples kept compressed.
 _KEPT = 256
 
@@ -96,9 +95,7 @@ class Slabs:
 
     def __init__(self, rows: Rows, channels: int, sideband: int, shape: tuple[int, int, int]) -> None:
         self._rows, self._channels, self._sideband, self._shape = rows, channels, sideband, shape
-        self._across = -(-channels // shape[1])
-        chunk_bytes = 8 * shape[0] * shape[1] * shape[2] * self._across
-        self._height = min(rows.sign.size, shape[0] * max(1, _SLAB_BYTES // chunk_bytes))
+        self._across, self._height = slab_shape(rows.sign.size, channels, shape)
         self._pool: ThreadPoolExecutor | None = None
         self._spare: list[NDArray[np.complex64]] = []
         self._compressed: dict[tuple[Any, ...], tuple[bytes, bytes]] = {}
@@ -118,7 +115,7 @@ class Slabs:
         pieces = [[p for part in parts if (p := self._piece(part, across))] for across in range(self._across)]
         if len(self._compressed) > _KEPT:
             self._compressed.clear()
-        threads = min(_THREADS, len(os.sched_getaffinity(0)))
+        threads = threads_here()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(threads, "arrange")
         under_way: deque[Future[_Slab]] = deque()

@@ -22,12 +22,13 @@ import h5py
 import numpy as np
 
 from ryle.chunk import Exposure, Integration
+from ryle.products.cuts import chunk_shape
 from ryle.products.journal import JournaledFile, journal_path, replay
 from ryle.products.metadata import ObservationMetadata
 from ryle.products.projection import project
 from ryle.products.readable import UVH5Error, damaged, no_uvh5, open_uvh5
 from ryle.products.slabs import Slabs
-from ryle.products.uvh5_layout import Rows, chunk_shape, create
+from ryle.products.uvh5_layout import Rows, create
 
 #: Seconds; a Julian date in float64 has steps of 40 µs, and pyuvdata takes times within 1 ms for one.
 _SHORTEST = 1e-3

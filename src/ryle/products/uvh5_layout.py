@@ -12,10 +12,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from ryle.products.cuts import chunk_shape
 from ryle.products.metadata import AIPS_POLARIZATIONS, ObservationMetadata
 
-#: Wanted size in bytes of one HDF5 chunk of visibilities.
-_CHUNK_BYTES = 1 << 20
 #: Level of compression of what hardly changes: flags and numbers of samples.
 DEFLATE = 1
 
@@ -176,23 +175,3 @@ def _catalog_entry(meta: ObservationMetadata) -> dict[str, Any]:
         "cat_epoch": 2000.0,
         "info_source": "user",
     }
-
-
-def chunk_shape(baselines: int, polarizations: int, channels: int) -> tuple[int, int, int]:
-    """Give the shape of chunks: about a megabyte, their rows dividing an integration, so that none is written twice.
-
-    Parameters
-    ----------
-    baselines, polarizations, channels : int
-        Of an integration.
-
-    Returns
-    -------
-    rows, channels, polarizations : int
-    """
-    across = -(-channels * 8 * polarizations // _CHUNK_BYTES)
-    wide = -(-channels // across)
-    wanted = _CHUNK_BYTES / (8 * polarizations * wide)
-    divisors = (r for r in range(1, baselines + 1) if baselines % r == 0)
-    # A chunk twice the size is better than tiny ones, of which an integration would have thousands.
-    return min(divisors, key=lambda r: max(r / wanted, wanted / r)), wide, polarizations
