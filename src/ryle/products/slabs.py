@@ -8,7 +8,6 @@ each different set of counts, and without loss all chunks have the same.
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
