@@ -278,7 +278,9 @@ def test_a_killed_fx_engine_joins_its_array_again(tmp_path, observation_text, ba
         recover(path)
         assert UVData.from_file(path).Ntimes >= 4
         with h5py.File(path) as file:
-            parts.append((file["Ryle/first_spectrum"][()], file["Data/nsamples"][()].reshape(file["Header/Ntimes"][()], -1)))
+            parts.append(
+                (file["Ryle/first_spectrum"][()], file["Data/nsamples"][()].reshape(file["Header/Ntimes"][()], -1))
+            )
     (before, _), (after, counts) = parts
     assert not np.any(after % 8192) and after[0] > before[-1]
     assert (counts[0] == 1).all()  # none that it had joined in the middle

@@ -9,7 +9,9 @@ import pytest
 
 def statistics(path):
     with h5py.File(path) as file:
-        return {name: value[()] for name, value in file["Ryle"].items() if name not in ("observation", "first_spectrum")}
+        return {
+            name: value[()] for name, value in file["Ryle"].items() if name not in ("observation", "first_spectrum")
+        }
 
 
 def same(live, offline):
