@@ -12,6 +12,7 @@ namespace ryle::correlate {
 namespace {
 
 typedef std::int8_t Bytes __attribute__((vector_size(16)));
+typedef std::int64_t Words __attribute__((vector_size(16)));
 
 Bytes low_half(Bytes a, Bytes b) {
     return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -39,35 +40,19 @@ void transpose(Bytes (&v)[8]) {
     }
 }
 
-// Parts in two's complement: the lowest value, which has no negative, becomes the one above it.
-struct Finish {
-    std::int8_t lowest, flip;
-    bool swapped;
-    std::uint64_t clamped = 0;
+// One bit for each of 16 bytes that are 0 or -1.
+std::uint64_t bits(Bytes bytes) {
+    std::uint64_t half[2];
+    std::memcpy(half, &bytes, sizeof half);
+    for (std::uint64_t& h : half) h = (h & 0x0101010101010101u) * 0x0102040810204080u >> 56;
+    return half[0] | half[1] << 8;
+}
 
-    // One bit for each of eight bytes that are 0 or -1.
-    static std::uint64_t bits(std::uint64_t bytes) { return (bytes & 0x0101010101010101u) * 0x0102040810204080u >> 56; }
-
-    static std::uint64_t bits(Bytes bytes) {
-        std::uint64_t halves[2];
-        std::memcpy(halves, &bytes, sizeof halves);
-        return bits(halves[0]) | bits(halves[1]) << 8;
-    }
-
-    // 16 spectra of one row; `first` and `second` as they are on the wire.
-    void store(Bytes first, Bytes second, std::uint64_t valid, bool conjugated, std::int8_t* row) {
-        Bytes re = swapped ? second : first, im = swapped ? first : second;
-        const Bytes low_re = re == lowest, low_im = im == lowest, low = low_re | low_im;  // -1 where it is
-        std::uint64_t halves[2];
-        std::memcpy(halves, &low, sizeof halves);
-        if (halves[0] | halves[1]) clamped += std::popcount(bits(low_re) & valid) + std::popcount(bits(low_im) & valid);
-        re -= low_re;
-        im -= low_im;
-        if (conjugated) im = -im;
-        std::memcpy(row, &re, sizeof re);
-        std::memcpy(row + kRowGroup, &im, sizeof im);
-    }
-};
+bool any(Bytes bytes) {
+    std::uint64_t half[2];
+    std::memcpy(half, &bytes, sizeof half);
+    return half[0] | half[1];
+}
 
 // Inputs that lie side by side are read together, 16 spectra at a time: the first byte of each sample, and the second
 // if it has two.
@@ -85,6 +70,7 @@ struct Single {
     }
 };
 
+// Eight of four bits, wherever their spectra lie.
 struct Eight {
     static constexpr int inputs = 8, sample = 1;
 
@@ -102,8 +88,16 @@ struct Following {
     static void load(const std::uint8_t* from, const std::int64_t* at, Bytes* first, Bytes* second) {
         constexpr int half = 8 * inputs * sample;
         Bytes all[inputs * sample], high[inputs], low[inputs] = {};
-        std::memcpy(all, from + at[0], half);
-        std::memcpy(reinterpret_cast<char*>(all) + half, from + at[8], half);
+        for (int n = 0; n < inputs * sample; ++n) {
+            if constexpr (half >= 16) {
+                std::memcpy(&all[n], from + at[16 * n / half * 8] + 16 * n % half, sizeof all[n]);
+            } else {
+                std::int64_t early, late;
+                std::memcpy(&early, from + at[0], sizeof early);
+                std::memcpy(&late, from + at[8], sizeof late);
+                all[n] = (Bytes)Words{early, late};
+            }
+        }
         for (int n = 0; n < inputs; ++n) {
             if constexpr (sample == 2) {
                 high[n] = even(all[2 * n], all[2 * n + 1]);
@@ -124,25 +118,49 @@ struct Following {
     }
 };
 
-// 64 spectra of what `Read` reads at a time, to that many rows; `finish` with what it has counted.
+// What every sample of a run has in common.
+struct Kind {
+    std::int8_t lowest, flip;
+    bool swapped;
+};
+
+// 64 spectra of what `Read` reads at a time, to that many rows, in two's complement. The lowest value, which has no
+// negative, becomes the one above it; how many valid parts had it.
 template <class Read>
-Finish unpack_rows(const std::uint8_t* from, const std::int64_t* at, const std::uint64_t* valid,
-                   const std::uint8_t* conjugated, std::int8_t* rows, Finish finish) {
+std::uint64_t unpack_rows(const std::uint8_t* from, const std::int64_t* at, const std::uint64_t* valid,
+                          const std::uint8_t* conjugated, std::int8_t* rows, Kind kind) {
+    Bytes low[kBlock / kRowGroup][Read::inputs][2], found = {};  // -1 where it is
     for (int s = 0; s < kBlock; s += kRowGroup) {
         Bytes first[Read::inputs], second[Read::inputs];
         Read::load(from, at + s, first, second);
         for (int j = 0; j < Read::inputs; ++j) {
-            Bytes high = first[j] ^ finish.flip, low;
+            const Bytes high = first[j] ^ kind.flip;
+            Bytes one, other;
             if constexpr (Read::sample == 1) {
-                low = ((high & 15) ^ 8) - 8;
-                high = high >> 4;
+                one = high >> 4;
+                other = ((high & 15) ^ 8) - 8;
             } else {
-                low = second[j] ^ finish.flip;
+                one = high;
+                other = second[j] ^ kind.flip;
             }
-            finish.store(high, low, valid[j] >> s, conjugated[j], rows + j * kRowBytes + row_place(s, 0));
+            const Bytes is[2] = {one == kind.lowest, other == kind.lowest};
+            low[s / kRowGroup][j][0] = is[0];
+            low[s / kRowGroup][j][1] = is[1];
+            found |= is[0] | is[1];
+            one -= is[0];
+            other -= is[1];
+            if (conjugated[j]) (kind.swapped ? one : other) = -(kind.swapped ? one : other);
+            std::int8_t* const row = rows + j * kRowBytes + row_place(s, 0);
+            std::memcpy(row + (kind.swapped ? kRowGroup : 0), &one, sizeof one);
+            std::memcpy(row + (kind.swapped ? 0 : kRowGroup), &other, sizeof other);
         }
     }
-    return finish;
+    std::uint64_t count = 0;
+    if (any(found))
+        for (int s = 0; s < kBlock; s += kRowGroup)
+            for (int j = 0; j < Read::inputs; ++j)
+                for (const Bytes& is : low[s / kRowGroup][j]) count += std::popcount(bits(is) & valid[j] >> s);
+    return count;
 }
 
 // How far a block's spectra lie apart within each run of 8; 0 if that differs.
@@ -156,7 +174,9 @@ template <int SampleBytes>
 std::uint64_t unpack(const PacketRun& run, std::int8_t* data) {
     const std::int64_t row_words = std::int64_t{run.blocks} * run.inputs;
     const int group_channels = run.channels / run.groups;
-    Finish finish{static_cast<std::int8_t>(run.bits == 4 ? -8 : -128), static_cast<std::int8_t>(run.flip), run.swapped};
+    const Kind kind{static_cast<std::int8_t>(run.bits == 4 ? -8 : -128), static_cast<std::int8_t>(run.flip),
+                    run.swapped};
+    std::uint64_t clamped = 0;
     std::vector<int> beside(run.inputs, 1);  // how many inputs, from each on, lie side by side
     for (int i = run.inputs - 2; i >= 0; --i)
         if (run.input[i + 1] - run.input[i] == SampleBytes) beside[i] = beside[i + 1] + 1;
@@ -179,11 +199,11 @@ std::uint64_t unpack(const PacketRun& run, std::int8_t* data) {
                     unpack_some = unpack_rows<Eight>;
                     n = 8;
                 }
-                finish = unpack_some(run.packets + run.channel[c] + run.input[i], at, words + i, run.conjugated + i,
-                                     rows + std::int64_t{i} * kRowBytes, finish);
+                clamped += unpack_some(run.packets + run.channel[c] + run.input[i], at, words + i, run.conjugated + i,
+                                       rows + std::int64_t{i} * kRowBytes, kind);
             }
         }
-    return finish.clamped;
+    return clamped;
 }
 
 }  // namespace

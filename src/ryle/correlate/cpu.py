@@ -21,8 +21,8 @@ from ryle.correlate.reading import Reading
 RUN_BLOCKS: int = _native.RUN_BLOCKS
 
 _MAX_COUNT = 2**32 - 1
-#: Bytes of K-blocks that others' packets are made into at a time: what a cache holds.
-_UNPACKED_BYTES = 1 << 20
+#: Bytes of K-blocks that others' packets are made into at a time: sums are read and written once for each such piece.
+_UNPACKED_BYTES = 1 << 24
 
 
 def kernel_status() -> dict[str, str | None]:
