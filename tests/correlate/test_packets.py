@@ -152,20 +152,25 @@ def correlator(request):
     return lambda config: CudaCorrelator(config, gpu=gpu, kernel="portable")
 
 
+FEW, MANY = {"time": 16, "channel": 2, "input": 8}, {"time": 24, "channel": 2, "input": 2}
+
+
 @pytest.mark.parametrize(
-    ("bits", "order", "kind"),
+    ("bits", "order", "kind", "sizes", "inputs"),
     [
-        (4, ["time", "channel", "input"], {}),
-        (8, ["channel", "input", "time"], {"code": "offset_binary"}),
-        (4, ["input", "time", "channel"], {"bit_order": "lsb", "code": "offset_binary"}),
-        (8, ["time", "input", "channel"], {"first": "imag"}),
+        (4, ["time", "channel", "input"], {}, FEW, 14),
+        (8, ["channel", "input", "time"], {"code": "offset_binary"}, FEW, 14),
+        (4, ["input", "time", "channel"], {"bit_order": "lsb", "code": "offset_binary"}, FEW, 14),
+        (8, ["time", "input", "channel"], {"first": "imag"}, FEW, 14),
+        (8, ["channel", "time", "input"], {}, MANY, 38),  # as heaps, and more than a GPU's tile
+        (4, ["time", "channel", "input"], {}, MANY, 38),
     ],
 )
-def test_sums(correlator, rng, bits, order, kind):
+def test_sums(correlator, rng, bits, order, kind, sizes, inputs):
     """Visibilities of packets are those of their samples, added in two runs."""
-    format = make_format(order, {"time": 16, "channel": 2, "input": 8}, bits=bits, **kind)
-    chunk, parts, there, clamped = filled(rng, format, 3, 2, 2, 14)
-    made = correlator(CorrelatorConfig(14, 4, 2, 2))
+    format = make_format(order, sizes, bits=bits, **kind)
+    chunk, parts, there, clamped = filled(rng, format, 3, 2, -(-inputs // sizes["input"]), inputs)
+    made = correlator(CorrelatorConfig(inputs, 4, 2, 2))
     made.accumulate(chunk, 0, 1)
     made.accumulate(chunk, 1)
     blocked, words = blocks_of(parts, there)
@@ -176,5 +181,5 @@ def test_sums(correlator, rng, bits, order, kind):
     np.testing.assert_array_equal(got.visibilities, visibilities)
     np.testing.assert_array_equal(got.counts, counts)
     assert made.clamped == clamped > 0 and made.spectra == 192
-    with pytest.raises(ValueError, match="14 inputs in 2 groups"):
-        correlator(CorrelatorConfig(12, 4, 2, 2)).accumulate(chunk)
+    with pytest.raises(ValueError, match=f"{inputs} inputs in 2 groups"):
+        correlator(CorrelatorConfig(inputs - 2, 4, 2, 2)).accumulate(chunk)

@@ -125,8 +125,8 @@ class PacketUploads:
         self._sent("inputs", order.input)
         self._sent("conjugated", order.conjugated)
         # Threads of a warp go along the axis whose samples lie closer together.
-        apart = np.ptp(order.spectrum[:BLOCK]) / BLOCK, np.ptp(order.input) / order.input.size
-        self._along_time = bool(apart[0] < apart[1])
+        step = abs(int(order.spectrum[1] - order.spectrum[0]))
+        self._along_time = bool(step < np.ptp(order.input) / order.input.size)
         self._order = order, size
 
     def _keep(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
