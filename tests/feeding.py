@@ -1,9 +1,11 @@
 """Streams of samples through the steps of engines, as if they had been received."""
 
+import itertools
 import threading
 
 import numpy as np
 
+import fresh
 from ryle.chunk import SampleChunk
 from ryle.stream.block import Block
 from ryle.stream.engine import Engine
@@ -13,6 +15,23 @@ from ryle.stream.step import EachBlock
 
 def run(engine, pieces):
     return [s for piece in pieces for s in engine.push(piece)] + list(engine.flush())
+
+
+def in_pieces(made, present, count, jump):
+    """Samples in uneven chunks, a short gap before the third, and their clock far ahead from chunk `jump` on."""
+    packets, random = made.data.shape[1], fresh.rng()
+    edges = [0, *np.sort(random.choice(np.arange(1, packets), count - 1, replace=False)), packets]
+    size = made.packet_samples
+    gap = size * int(random.integers(0, 40))
+    return [
+        SampleChunk(
+            int(size * a + gap * (a >= edges[2]) + (1 << 20) * (a >= edges[jump])),
+            made.data[:, a:b].copy(),
+            present[:, a:b].copy(),
+            size,
+        )
+        for a, b in itertools.pairwise(edges)
+    ]
 
 
 def blocks_of(gpu, pieces, count=3):

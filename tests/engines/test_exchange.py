@@ -1,7 +1,6 @@
 """F and X spread over several GPUs: the sums of one, whatever is lost and however antennas and channels divide."""
 
 import copy
-import itertools
 
 import numpy as np
 import pytest
@@ -9,10 +8,9 @@ import pytest
 import fresh
 from emulation import EmulatedGpu
 from emulation.deferred import DeferredGpu
-from feeding import Given, blocks_of, run, through
+from feeding import Given, blocks_of, in_pieces, run, through
 from ryle.bench.fx import OneThread
 from ryle.channelize import Blocks, cuda
-from ryle.chunk import SampleChunk
 from ryle.config import changed
 from ryle.correlate import cuda as correlate_cuda
 from ryle.correlate.correlator import CorrelatorConfig
@@ -57,20 +55,10 @@ def spread_over(observe, antennas, numbers, **more):
 
 def with_losses(o):
     """Samples in uneven pieces with holes, a gap, a jump and an antenna that is not there at all."""
-    made, random = VoltageSimulator(o).chunk(0, 120 * 512), fresh.rng()
-    present = (random.random(made.present.shape) > 0.05).astype(np.uint8)
+    made = VoltageSimulator(o).chunk(0, 120 * 512)
+    present = (fresh.rng().random(made.present.shape) > 0.05).astype(np.uint8)
     present[o.pols : 2 * o.pols] = 0
-    edges = [0, *np.sort(random.choice(np.arange(1, 120), 4, replace=False)), 120]
-    gap = 512 * int(random.integers(0, 40))
-    return [
-        SampleChunk(
-            int(512 * a + gap * (a >= edges[2]) + (1 << 20) * (a >= edges[3])),
-            made.data[:, a:b].copy(),
-            present[:, a:b].copy(),
-            512,
-        )
-        for a, b in itertools.pairwise(edges)
-    ]
+    return in_pieces(made, present, 5, 3)
 
 
 @pytest.mark.parametrize(

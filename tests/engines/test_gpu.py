@@ -1,7 +1,6 @@
 """The F-engine with its GPU form, on an emulated GPU; and its end where there is none."""
 
 import copy
-import itertools
 import os
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import pytest
 import fresh
 from emulation import EmulatedGpu
 from emulation.deferred import DeferredGpu, DeferredKernel
-from feeding import Given, blocks_of, run, through
+from feeding import Given, blocks_of, in_pieces, run, through
 from ryle.bench.fx import OneThread
 from ryle.channelize import Blocks, Heaps, Rows, cuda
 from ryle.chunk import SampleChunk, parts_from_rows
@@ -52,20 +51,8 @@ def case(observe):
     small = observe(antennas=2, bits=10, heap_samples=512, integration_spectra=192)
     o = changed(small, fengine={"backend": "cuda", "batch": 128}, xengine={"backend": "cuda"})
     made = VoltageSimulator(o).chunk(0, 160 * 512)
-    random = fresh.rng()
-    present = (random.random(made.present.shape) > 0.05).astype(np.uint8)
-    edges = [0, *np.sort(random.choice(np.arange(1, 160), 5, replace=False)), 160]
-    gap = 512 * int(random.integers(0, 40))
-    pieces = [
-        SampleChunk(
-            int(512 * a + gap * (a >= edges[2]) + (1 << 20) * (a >= edges[4])),
-            made.data[:, a:b].copy(),
-            present[:, a:b].copy(),
-            512,
-        )
-        for a, b in itertools.pairwise(edges)
-    ]
-    return o, pieces
+    present = (fresh.rng().random(made.present.shape) > 0.05).astype(np.uint8)
+    return o, in_pieces(made, present, 6, 4)
 
 
 @pytest.mark.parametrize("layout", [Blocks(), Heaps(64), Rows(2)], ids=["blocks", "heaps", "rows"])

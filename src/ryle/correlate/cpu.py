@@ -14,15 +14,13 @@ import numpy as np
 from ryle.chunk import BLOCK, Integration, PacketChunk, SpectraChunk, product_inputs
 from ryle.correlate import _native
 from ryle.correlate.correlator import CorrelatorConfig, by_antenna, check_chunk
-from ryle.correlate.packets import Unpacker, check_packets
+from ryle.correlate.packets import Unpacker, check_packets, unpacked_blocks
 from ryle.correlate.reading import Reading
 
 #: K-blocks whose products surely fit in 32 bits; longer sums pass through 64 bits.
 RUN_BLOCKS: int = _native.RUN_BLOCKS
 
 _MAX_COUNT = 2**32 - 1
-#: Bytes of K-blocks that others' packets are made into at a time: sums are read and written once for each such piece.
-_UNPACKED_BYTES = 1 << 24
 
 
 def kernel_status() -> dict[str, str | None]:
@@ -125,7 +123,7 @@ class CpuCorrelator:
         if count == 0:
             return
         if isinstance(chunk, PacketChunk):
-            piece = max(1, _UNPACKED_BYTES // (self.config.channels * self.config.inputs * 2 * BLOCK))
+            piece = unpacked_blocks(self.config.channels, self.config.inputs)
             for begin in range(first_block, first_block + count, piece):
                 blocks = min(piece, first_block + count - begin)
                 self._add(self._unpacker.unpack(chunk, begin, blocks), 0, blocks)

@@ -14,6 +14,14 @@ from ryle.chunk import BLOCK, PacketChunk, SpectraChunk
 from ryle.correlate import _native
 from ryle.correlate.correlator import CorrelatorConfig
 
+#: Bytes of K-blocks that packets are made into at a time: sums are read and written once for each such piece.
+_UNPACKED_BYTES = 1 << 24
+
+
+def unpacked_blocks(channels: int, inputs: int) -> int:
+    """Say how many K-blocks are made at a time: of 64 spectra of all channels and inputs, 128 bytes each."""
+    return max(1, _UNPACKED_BYTES // (channels * inputs * 2 * BLOCK))
+
 
 def check_packets(config: CorrelatorConfig, chunk: PacketChunk) -> None:
     """Refuse a chunk that a correlator of this size cannot take.

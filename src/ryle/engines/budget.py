@@ -10,6 +10,7 @@ from ryle.chunk import BLOCK
 from ryle.config import ConfigError, Observation, Problem, show
 from ryle.config.observation import Engine
 from ryle.config.rates import visibility_heap_bytes
+from ryle.correlate.packets import unpacked_blocks
 from ryle.engines.x import SUMS
 from ryle.products.cuts import chunk_shape, slabs_bytes
 from ryle.products.publisher import BUFFERS
@@ -89,9 +90,10 @@ def memory(o: Observation) -> list[Memory]:
         found += _channelizing(o, "f", o.f_engine_antennas(0))
     sums = visibility_heap_bytes(o)
     if o.catcher.packets is None:
-        if not o.sends_rows:
-            spectra = o.substream_channels * o.batch_spectra // BLOCK * o.n_inputs * 2 * BLOCK
-            found.append(Memory("x", "X-engine spectra of a batch", spectra, o.substreams))
+        if o.xengine.backend == "cpu" and (o.packets is not None or not o.sends_rows):
+            blocks = unpacked_blocks(o.substream_channels, o.n_inputs)
+            size = blocks * o.substream_channels * o.n_inputs * 2 * BLOCK
+            found.append(Memory("x", "X-engine spectra that are made of packets", size, o.substreams))
         found.append(Memory("x", f"X-engine sums, {SUMS + 1} integrations", (SUMS + 1) * sums, o.substreams))
     mine = len(o.catcher_substreams(o.catchers - 1))
     whole = (1 if o.catcher.integration is None else 2) * mine
