@@ -1,7 +1,9 @@
 """The search for the highest lossless rate, against links whose limit is known; and the experiments, small."""
 
 import json
+import os
 import re
+import time
 
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ import pytest
 from emulation import EmulatedGpu
 from ryle.bench import transport
 from ryle.bench.bandwidth import host_and_gpus, host_memory
-from ryle.bench.lossless import Trial, highest_lossless, taken_seconds
+from ryle.bench.held import losses
+from ryle.bench.lossless import Trial, highest_lossless, taken_seconds, used_seconds
 from ryle.bench.transport import TransportOptions, bench_transport
 from ryle.bench.transport_link import WAYS, Link
 from ryle.engines.capture import To
@@ -144,3 +147,31 @@ def test_copy_variants(monkeypatch):
     one, zero = transport.copy_variants(2)
     assert one.value == pytest.approx(65.536) and "0.95 of memcpy in order" in one.more["note"]
     assert zero.value == 80.0 and "lossless for 2.0 s" in zero.more["note"]
+
+
+def test_processor_time_of_a_process():
+    before, own = used_seconds(os.getpid()), time.process_time()
+    while time.process_time() < own + 0.1:
+        pass
+    assert 0.08 <= used_seconds(os.getpid()) - before < 5
+
+
+def test_what_buffers_keep_back_is_not_called_lossless():
+    assert Trial(1.0, 1.0, 10.0, 10, 0, 0.0, behind=0.25).lossless
+    assert not Trial(1.0, 1.0, 10.0, 10, 0, 0.0, behind=0.35).lossless
+
+
+def test_losses_by_the_second():
+    """Of eight seconds two have losses: one when time was stolen two seconds before, one that nothing explains."""
+    missing = [5, 5, 5, 5, 9, 9, 9, 9, 10, 10]
+    stolen = [1.0, 1.0, 1.3, 1.3, 1.3, 1.3, 1.3, 1.3, 1.31, 1.31]
+    seen = [(100.0 + n, m, s) for n, (m, s) in enumerate(zip(missing, stolen, strict=True))]
+    found = losses(seen, began=100.5, seconds=6.0)
+    assert found == {
+        "watched": 8,
+        "stolen": 1,
+        "lossy": 2,
+        "unexplained": 1,
+        "losses": [(3.5, 4, 0.3), (7.5, 1, 0.01)],
+    }
+    assert losses(seen[:1], 0.0, 1.0) == {"watched": 0}

@@ -15,6 +15,8 @@ from pathlib import Path
 _STOLEN = 0.02  # seconds of processor time that a trial may lose and still be called undisturbed
 _OTHERS = 0.1  # share of a core that other programs may use
 _KEPT_UP = 0.97  # share of the rate asked for that a sender must reach
+_BEHIND = 0.1  # seconds that the last packets may need
+_KEPT_BACK = 0.02  # share of a trial's packets that may wait in buffers at its end
 _TRIES = 4  # disturbed trials at one rate, at most
 _FASTER = 1.5
 _LOWER = 0.95  # after a confirmation that failed
@@ -35,6 +37,8 @@ class Trial:
         Packets sent, and those that were not placed.
     stolen, others : float
         Seconds of processor time that the host took away meanwhile, and that other programs used.
+    behind : float
+        Seconds after the sender's end at which the last packet was placed: buffers held them back until then.
     """
 
     asked: float
@@ -44,11 +48,12 @@ class Trial:
     lost: int
     stolen: float
     others: float = 0.0
+    behind: float = 0.0
 
     @property
     def lossless(self) -> bool:
-        """Whether nothing was lost."""
-        return self.sent > 0 and self.lost == 0
+        """Whether nothing was lost, nor hidden by buffers that a longer trial would have filled."""
+        return self.sent > 0 and self.lost == 0 and self.behind <= _BEHIND + _KEPT_BACK * self.seconds
 
     @property
     def disturbed(self) -> bool:
@@ -165,3 +170,9 @@ def taken_seconds() -> tuple[float, float]:
     user, nice, system, *_, steal = (int(n) / 100 for n in Path("/proc/stat").read_text().split(None, 9)[1:9])
     own = os.times()
     return steal, user + nice + system - own.user - own.system
+
+
+def used_seconds(pid: int) -> float:
+    """Processor time that a process has used, s."""
+    words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(words[11]) + int(words[12])) / 100

@@ -13,13 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import h5py
 import numpy as np
@@ -28,6 +27,7 @@ from rich.console import Console
 from ryle.array.delays import LinearDelayModel
 from ryle.bench.engine import free_run
 from ryle.bench.harness import Child, say, serve
+from ryle.bench.held import Memory, Seconds, losses
 from ryle.bench.lossless import Trial, highest_lossless
 from ryle.bench.receiver import Receiver
 from ryle.bench.results import Row, host, save
@@ -41,6 +41,7 @@ from ryle.stream.engine import Engine
 
 PACKET = 8192  #: samples, and bytes
 SOURCES = 8  #: streams to a port
+_LONG = 120  # seconds: nobody waits for another try of these
 
 _FILE = """
 observation = {{name = "fed", sync_time = "2026-03-20T20:00:00Z"}}
@@ -87,6 +88,7 @@ def main_of_child(asked: dict[str, Any]) -> None:
     stop, updates = threading.Event(), [0]
     steers = threading.Thread(target=_steer, args=(o, steering, engine, asked, stop, updates))
     steers.start()
+    watched = Seconds(lambda: engine.entrances[0].account().missing or 0)
 
     def figures(asked: dict[str, Any]) -> dict[str, Any]:
         account = engine.entrances[0].account()
@@ -96,10 +98,12 @@ def main_of_child(asked: dict[str, Any]) -> None:
             "integrations": write.integrations,
             "updates": updates[0],
             "written": written,
+            "seconds": watched.seen,
         }
 
     say({"ready": True})
-    serve({"figures": figures})
+    with watched:
+        serve({"figures": figures})
     stop.set()
     steers.join()
     engine.drain()
@@ -128,42 +132,6 @@ def _steer(
             steering.gains.set(random.uniform(0.5, 1.5, (o.n_inputs, o.fengine.channels)), ahead // o.step)
             gains += 1
         updates[0] = number + gains
-
-
-class Watch:
-    """Looks at a process's memory, and at what is used of the first GPU's, a tenth of the time apart.
-
-    Parameters
-    ----------
-    pid : int
-        Of the process.
-    seconds : float
-        That it takes.
-    """
-
-    def __init__(self, pid: int, seconds: float) -> None:
-        self._pid, self._apart, self._stop = pid, seconds / 10, threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        #: MiB of the process and of the GPU, None where nobody says.
-        self.seen: list[tuple[int, int | None]] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        asked = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"]
-        while not self._stop.wait(self._apart):
-            pages = int(Path(f"/proc/{self._pid}/statm").read_text().split()[1])
-            try:
-                used = int(subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout)
-            except (OSError, ValueError, subprocess.SubprocessError):
-                used = None
-            self.seen.append(((pages * os.sysconf("SC_PAGESIZE")) >> 20, used))
 
 
 def latencies(
@@ -217,13 +185,14 @@ def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, co
             )
             held = None
             for share in (asked["share"], *(each for each in (0.9, 0.8, 0.7) if each < asked["share"])):
-                with Watch(child.pid, seconds) as memory:
+                with Memory(child.pid, seconds) as memory:
                     held = receiver.trial(share * found.rate, seconds)
                 tell(held, f"held at {share} of the rate found")
-                if held.lost == 0:
+                receiver.child.ask("figures")
+                figures = receiver.child.answer()
+                console.print(str(losses(figures["seconds"], receiver.began[1], held.seconds)))
+                if held.lost == 0 or seconds > _LONG:
                     break
-            receiver.child.ask("figures")
-            figures = receiver.child.answer()
         finally:
             receiver.close()
         with h5py.File(asked["file"]) as file:
@@ -245,6 +214,7 @@ def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, co
             "integrations": figures["integrations"],
             "nsamples_mean": float(samples.mean()),
             "stolen": held.stolen,
+            "by_second": losses(figures["seconds"], receiver.began[1], held.seconds),
             "latency": latencies(figures["written"], receiver.began, held.offered * 1e9 / 8 / inputs, held.seconds),
             "memory_mib": memory.seen,
             "updates": figures["updates"],

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from ryle.bench.harness import Child
-from ryle.bench.lossless import Trial, taken_seconds
+from ryle.bench.lossless import Trial, taken_seconds, used_seconds
 from ryle.config import Endpoint
 from ryle.send.sender import Sender
 from ryle.send.sending import Sending
@@ -52,7 +52,7 @@ class Receiver:
     def trial(self, gbps: float, seconds: float) -> Trial:
         """Send at a rate for some seconds; count what was not placed."""
         before = self.placed()
-        stolen, others = taken_seconds()
+        before_it = self._disturbed()
         sender = Sender(
             Sending(
                 to=self._to,
@@ -69,11 +69,13 @@ class Receiver:
         sender.start()
         sender.join()
         done = sender.progress()
-        taken = taken_seconds()
-        placed = before
-        while (now := self.placed()) != placed:
-            placed = now
-            time.sleep(_QUIET)
+        stolen, others = (now - then for now, then in zip(self._disturbed(), before_it, strict=True))
+        placed, ended = self.placed(), time.monotonic()
+        last = ended
+        while time.monotonic() - last < _QUIET:
+            time.sleep(_QUIET / 10)
+            if (now := self.placed()) != placed:
+                placed, last = now, time.monotonic()
         per_stream = -(-done.packets // (self._sources * len(self._to)))
         self._start += per_stream * self._format.timestamp.step  # no jump, which would be a clock set anew
         return Trial(
@@ -82,9 +84,15 @@ class Receiver:
             seconds=done.seconds,
             sent=done.packets,
             lost=done.packets - (placed - before),
-            stolen=taken[0] - stolen,
-            others=taken[1] - others,
+            stolen=stolen,
+            others=others,
+            behind=last - ended,
         )
+
+    def _disturbed(self) -> tuple[float, float]:
+        """Processor time that the host took away, and that others than the two processes used, s."""
+        stolen, others = taken_seconds()
+        return stolen, others - used_seconds(self.child.pid)
 
     def placed(self) -> int:
         """Ask how many packets have been placed."""
