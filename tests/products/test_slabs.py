@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from ryle.chunk import Integration
-from ryle.products import slabs, uvh5_layout
+from ryle.products import cuts
 from ryle.products._native import normalize
+from ryle.products.cuts import chunk_shape
 from ryle.products.slabs import Slabs
-from ryle.products.uvh5_layout import Rows, chunk_shape
+from ryle.products.uvh5_layout import Rows
 
 
 def formula(rows, parts, channels, sideband, exposed, least):
@@ -51,8 +52,8 @@ def assembled(made, shape, chunk):
 @pytest.mark.parametrize("kind", ["<i8", ">i8", "<f8"])
 @pytest.mark.parametrize("chunk_bytes", [1 << 20, 700])
 def test_chunks_hold_the_bits_of_the_formula(synthetic, rng, monkeypatch, sideband, pols, kind, chunk_bytes):
-    monkeypatch.setattr(uvh5_layout, "_CHUNK_BYTES", chunk_bytes)
-    monkeypatch.setattr(slabs, "_SLAB_BYTES", 4 * chunk_bytes)
+    monkeypatch.setattr(cuts, "_CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(cuts, "_SLAB_BYTES", 4 * chunk_bytes)
     meta = synthetic.metadata(
         synthetic.enu(6, rng), pols=pols, channels=50, sideband=sideband, antenna_numbers=(4, 2, 9, 1, 5, 3)
     )
@@ -80,13 +81,13 @@ def test_equal_counts_are_compressed_once(synthetic, rng, monkeypatch):
     calls = []
     real = zlib.compress
     monkeypatch.setattr(zlib, "compress", lambda *given: calls.append(1) or real(*given))
-    monkeypatch.setattr(uvh5_layout, "_CHUNK_BYTES", 16 * 4 * 8)
+    monkeypatch.setattr(cuts, "_CHUNK_BYTES", 16 * 4 * 8)
     meta = synthetic.metadata(synthetic.enu(5, rng), channels=16)
     made = Slabs(Rows.of(meta), 16, 1, chunk_shape(15, 4, 16))
     sums, counts = np.ones((16, 60, 2), np.int64), np.full((2, 60), 100, np.uint32)
     assert len(list(made.make([Integration(0, 100, 0, sums, counts)], 100, 1))) == 3 * 15
     some = len(calls)
-    assert some <= 2 * slabs._THREADS
+    assert some <= 2 * cuts._THREADS
     list(made.make([Integration(100, 100, 0, sums, counts)], 100, 1))
     assert len(calls) == some
     made.close()
