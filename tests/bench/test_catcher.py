@@ -2,11 +2,17 @@
 
 import json
 import sys
+import time
 
+import h5py
 import numpy as np
 
 from ryle.bench import catcher
+from ryle.bench.disk_room import DiskRoom, to_disk
+from ryle.chunk import Integration
 from ryle.config import parse
+from ryle.products.observed import metadata
+from ryle.products.uvh5 import UVH5Writer
 
 
 def test_measures_and_leaves_nothing(tmp_path, monkeypatch):
@@ -14,23 +20,59 @@ def test_measures_and_leaves_nothing(tmp_path, monkeypatch):
     for disk in disks:
         disk.mkdir()
     words = ["--catchers", "2", "--seconds", "0.3", "--turns", "1", "--antennas", "3", "--channels", "64"]
-    words += ["--integration", "0.25", "--senders", "2", "--buffer", "4", "--json", str(tmp_path / "found.json")]
+    words += [
+        "--integration",
+        "0.25",
+        "--senders",
+        "2",
+        "--buffer",
+        "4",
+        "--hold",
+        "2",
+        "--keep",
+        "3",
+        "--json",
+        str(tmp_path / "found.json"),
+    ]
     monkeypatch.setattr(sys, "argv", ["catcher", *(w for d in disks for w in ("--directory", str(d))), *words])
     catcher.main()
     writer, processes = json.loads((tmp_path / "found.json").read_text())["results"]
     assert writer["directories"] == processes["directories"] == 2
     assert writer["value"] > 0 and writer["ratio"] > 0
     done, count = processes["integrations"]
-    assert (done, processes["lost"]) == (count, {}) and count == 3
+    assert (done, processes["lost"]) == (count, {}) and count == 8
+    assert processes["given_back_gb"] > 0
     rate = 8 * 64 * 4 * 6 * 8e-9 / 0.25
     assert abs(processes["baseline_value"] / rate - 1) < 1e-3
     assert not any(list(disk.iterdir()) for disk in disks)
 
 
-def test_pieces_are_as_they_come(tmp_path):
-    text = catcher._FILE.format(
+def test_old_integrations_are_given_back(tmp_path, rng):
+    """Their visibilities become holes, newer ones stay, and what describes all of them too."""
+    o = parse(text_of(channels=128), "caught")
+    path = tmp_path / "kept.uvh5"
+    whole = catcher.random_piece(o, range(o.substreams))
+    spectra = o.integration_spectra
+    with UVH5Writer(path, metadata(o)) as file, DiskRoom(lambda: [path], keep=2) as room:
+        for k in range(5):
+            first = k * spectra
+            file.append(Integration(first, spectra, 0, whole.visibilities, whole.counts))
+        end = time.monotonic() + 20
+        while room.given_back < 3 * 8 * 128 * o.products and time.monotonic() < end:
+            time.sleep(0.02)
+        assert room.problem is None
+    assert room.given_back == 3 * 8 * 128 * o.products
+    with h5py.File(path) as found:
+        data = found["Data/visdata"][...].reshape(5, -1)
+        assert not data[:3].any() and data[3:].any(axis=1).all()
+        assert (found["Data/nsamples"][...] == 1).all() and not found["Data/flags"][...].any()
+    assert to_disk([path]) < 20
+
+
+def text_of(channels):
+    return catcher._FILE.format(
         names=catcher.antennas_on_a_line(3),
-        channels=128,
+        channels=channels,
         share=32,
         integration=0.5,
         packet=8192,
@@ -40,7 +82,10 @@ def test_pieces_are_as_they_come(tmp_path):
         spectra=25000,
         port=25500,
     )
-    o = parse(text, "caught")
+
+
+def test_pieces_are_as_they_come(tmp_path):
+    o = parse(text_of(channels=128), "caught")
     piece = catcher.random_piece(o, range(1, 3))
     assert piece.visibilities.shape == (64, 24, 2) and piece.visibilities.dtype == ">i8"
     assert piece.counts.shape == (2 * o.groups, 24) and (piece.counts == o.integration_spectra).all()

@@ -5,8 +5,9 @@
 The writer and plain writes of as many bytes take turns, a process for each directory, all at once; each ends when the
 disk has all (fsync). Then X-engines' senders, a process for each substream, send integrations in real time to a catcher
 for each directory, over UDP on this machine: what is lost, and how far behind the files are when the last has been
-sent, says whether they keep up. The default is 80 antennas of two polarizations and 8192 channels every 0.5 s: 849 MB
-of visibilities, which leave X-engines as 1.7 GB of exact sums.
+sent, says whether they keep up. ``--hold`` has them do so for longer than a turn; ``--keep`` gives the disk back what
+it has of earlier integrations, where it has no room for all. The default is 80 antennas of two polarizations and 8192
+channels every 0.5 s: 849 MB of visibilities, which leave X-engines as 1.7 GB of exact sums.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from ryle.bench.disk_room import DiskRoom, to_disk
 from ryle.bench.engine import free_run
 from ryle.bench.harness import Child, quartiles, ratios, say, serve, take_turns
 from ryle.bench.network_engine import antennas_on_a_line
@@ -209,15 +211,16 @@ class _Catcher:
         self._reader.join(5)
 
 
-def processes(text: str, o: Observation, seconds: float, console: Console) -> Row:
+def processes(text: str, o: Observation, seconds: float, keep: int, console: Console) -> Row:
     """Feed catchers in real time, and see whether they keep up."""
     count = max(3, round(seconds / o.integration_time))
     size = 8 * o.fengine.channels * o.products
     with tempfile.TemporaryDirectory(prefix="ryle-catcher-") as folder, ExitStack() as stack:
         file = Path(folder) / "caught.toml"
         file.write_text(text)
-        for directory in o.catcher.directories:
-            stack.callback(_remove, Path(directory))
+        directories = [Path(d) for d in o.catcher.directories]
+        for directory in directories:
+            stack.callback(_remove, directory)
         catchers = [stack.enter_context(_Catcher(file, i)) for i in range(o.catchers)]
         senders = [
             stack.enter_context(Child("ryle.bench.catcher", "--child", text, str(i))) for i in range(o.substreams)
@@ -226,6 +229,7 @@ def processes(text: str, o: Observation, seconds: float, console: Console) -> Ro
             sender.ask("send", integrations=count)
         for sender in senders:
             sender.answer()
+        room = stack.enter_context(DiskRoom(lambda: [f for d in directories for f in _files(d)], keep))
         start = time.time() + _AHEAD
         for sender in senders:
             sender.tell({"start": start})
@@ -236,6 +240,7 @@ def processes(text: str, o: Observation, seconds: float, console: Console) -> Ro
                 break
             time.sleep(0.05)
         behind = time.time() - sent
+        flushed = to_disk([f for d in directories for f in _files(d)])
     accounts = [c.status["account"] for c in catchers]
     lost = {k: sum(a.get(k) or 0 for a in accounts) for k in ("missing", "late", "malformed", "kernel_drops")}
     lost = {k: n for k, n in lost.items() if n}
@@ -244,6 +249,9 @@ def processes(text: str, o: Observation, seconds: float, console: Console) -> Ro
     took = (count * o.integration_time + max(0.0, behind - o.integration_time)) / o.integration_time
     said = f"{done} of {count} integrations written, lost {lost or 'nothing'}, {behind:.2f} s behind at the end"
     console.print(f"{o.catchers} catchers, {rate:.2f} Gb/s offered: {said}; senders at most {late:.2f} s late")
+    console.print(f"the disk had all {flushed:.2f} s later; {room.given_back * 1e-9:.1f} GB were given back to it")
+    if room.problem is not None:
+        console.print(f"[red]{room.problem}[/]")
     return Row(
         case="catchers",
         value=rate * done / took,
@@ -252,8 +260,20 @@ def processes(text: str, o: Observation, seconds: float, console: Console) -> Ro
         baseline="offered",
         baseline_value=rate,
         ratio=done / took,
-        more={"lost": lost, "behind": behind, "late": late, "integrations": [done, count]},
+        more={
+            "lost": lost,
+            "behind": behind,
+            "late": late,
+            "integrations": [done, count],
+            "seconds": count * o.integration_time,
+            "flushed": flushed,
+            "given_back_gb": room.given_back * 1e-9,
+        },
     )
+
+
+def _files(directory: Path) -> list[Path]:
+    return sorted(directory.glob("caught.band*.uvh5"))
 
 
 def _remove(directory: Path) -> None:
@@ -270,6 +290,8 @@ def main() -> None:
     parser.add_argument("--catchers", type=int, nargs="*", help="how many directories to take; one, and all, if absent")
     parser.add_argument("--seconds", type=float, default=20.0, help="of a turn of the writer, and of packets")
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--hold", type=float, help="s of packets, if not a turn's")
+    parser.add_argument("--keep", type=int, default=0, help="integrations that stay on the disk; all if absent")
     parser.add_argument("--antennas", type=int, default=80)
     parser.add_argument("--channels", type=int, default=8192)
     parser.add_argument("--integration", type=float, default=0.5, help="s; what sets the rate of packets")
@@ -296,7 +318,7 @@ def main() -> None:
         )
         o = parse(text, "caught")
         rows.append(writers(text, count, given.seconds, given.turns, console))
-        rows.append(processes(text, o, given.seconds, console))
+        rows.append(processes(text, o, given.hold or given.seconds, given.keep, console))
     for row in rows:
         row.size |= {"antennas": given.antennas, "channels": given.channels}
     console.print(table(rows))

@@ -1,0 +1,105 @@
+"""Runs that write more than their disk has room for: what the disk has of old integrations is given back to it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Self
+
+import h5py
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
+
+
+class DiskRoom:
+    """Makes holes of old integrations' visibilities in UVH5 files that are being written, from ``with`` to its end.
+
+    Nothing is given back that the disk does not have yet, so that all of it is written. What is left are files of
+    full length, with zeros in place of old visibilities.
+
+    Parameters
+    ----------
+    files : callable
+        Gives the files there are.
+    keep : int
+        Integrations to leave as they are; 0: all.
+
+    Attributes
+    ----------
+    given_back : int
+        Bytes.
+    problem : OSError or None
+        What refused; nothing is given back from then on.
+    """
+
+    def __init__(self, files: Callable[[], Sequence[Path]], keep: int) -> None:
+        self._files, self._keep = files, keep
+        self._done: dict[Path, int] = {}  # integrations that are holes
+        self.given_back = 0
+        self.problem: OSError | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="room", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._keep:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._keep:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.5) and self.problem is None:
+            for path in self._files():
+                try:
+                    self._holes(path, self._old(path))
+                except OSError as error:
+                    self.problem = error
+
+    def _old(self, path: Path) -> list[tuple[int, int]]:
+        """Find where old integrations lie, and count them as done."""
+        first = self._done.get(path, 0)
+        try:
+            with h5py.File(path, "r", locking=False) as file:
+                data = file["Data/visdata"]
+                times, (tall, wide, _) = int(file["Header/Ntimes"][()]), data.chunks
+                rows = data.shape[0] // max(1, times)
+                last = max(first, times - self._keep)
+                places = product(range(first * rows, last * rows, tall), range(0, data.shape[1], wide))
+                chunks = [data.id.get_chunk_info_by_coord((*place, 0)) for place in places]
+        except (OSError, KeyError, RuntimeError, ValueError):
+            return []  # not there yet, or its index is being replaced at this moment
+        self._done[path] = last
+        return [(chunk.byte_offset, chunk.size) for chunk in chunks if chunk.byte_offset is not None]
+
+    def _holes(self, path: Path, places: Sequence[tuple[int, int]]) -> None:
+        if not places:
+            return
+        file = os.open(path, os.O_RDWR)
+        try:
+            os.fdatasync(file)
+            for offset, size in places:
+                if _LIBC.fallocate(file, _HOLE, ctypes.c_long(offset), ctypes.c_long(size)):
+                    number = ctypes.get_errno()
+                    raise OSError(number, f"{path}: no holes can be made: {os.strerror(number)}")
+                self.given_back += size
+        finally:
+            os.close(file)
+
+
+def to_disk(files: Sequence[Path]) -> float:
+    """Wait until the disk has files; say how many seconds that takes."""
+    began = time.monotonic()
+    for path in files:
+        file = os.open(path, os.O_RDONLY)
+        os.fsync(file)
+        os.close(file)
+    return time.monotonic() - began
