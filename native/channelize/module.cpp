@@ -73,6 +73,29 @@ void fir(Vector1<const float> samples, Vector1<const int64_t> starts, Vector1<co
     }
 }
 
+// Which windows, that begin at sample `starts[input][spectrum]` of the first packet, are there as a whole.
+void whole_windows(nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> starts, int64_t window,
+                   nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> present, int64_t packet_samples,
+                   nb::ndarray<bool, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+    const size_t inputs = starts.shape(0), spectra = starts.shape(1), packets = present.shape(1);
+    if (present.shape(0) != inputs || out.shape(0) != inputs || out.shape(1) != spectra)
+        throw std::invalid_argument("arrays of different shapes");
+    if (window < 1 || packet_samples < 1) throw std::invalid_argument("window and packet_samples must be positive");
+    const int64_t last = int64_t(packets) * packet_samples - window;
+    std::vector<int32_t> missing(packets + 1);  // before each packet
+    for (size_t i = 0; i < inputs; i++) {
+        const int64_t* start = starts.data() + i * spectra;
+        const uint8_t* there = present.data() + i * packets;
+        bool* whole = out.data() + i * spectra;
+        for (size_t s = 0; s < spectra; s++) whole[s] = start[s] >= 0 && start[s] <= last;
+        if (packets == 0 || std::memchr(there, 0, packets) == nullptr) continue;
+        for (size_t p = 0; p < packets; p++) missing[p + 1] = missing[p] + (there[p] == 0);
+        for (size_t s = 0; s < spectra; s++)
+            if (whole[s])
+                whole[s] = missing[(start[s] + window - 1) / packet_samples + 1] == missing[start[s] / packet_samples];
+    }
+}
+
 // How a spectrum is cut into tiles. Channels c, c + q, c + 2q and c + 3q (q a quarter of the channels, rounded up) take
 // the four words of one call of the dither's generator: so tiles at the same place of the four quarters follow each
 // other, and the first of them makes the words of all.
@@ -308,6 +331,8 @@ NB_MODULE(_native, m) {
     m.def("instruction_sets", &ryle::instruction_sets);
     m.def("fir", &ryle::fir, arg("samples"), arg("starts"), arg("weights"), arg("taps"), arg("out"), arg("step"),
           arg("isa") = "", release());
+    m.def("whole_windows", &ryle::whole_windows, arg("starts"), arg("window"), arg("present"), arg("packet_samples"),
+          arg("out"), release());
     m.def("quantize", &ryle::quantize, arg("spectra"), arg("valid"), arg("fine"), arg("phase"), arg("quarters"),
           arg("slope"), arg("gains"), arg("dither"), arg("seed"), arg("first_spectrum"), arg("input"), arg("limit"),
           arg("form"), arg("out"), arg("offset"), arg("channel_stride"), arg("group_stride"), arg("spectrum_stride"),

@@ -17,6 +17,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ryle.array import _native
+
+#: Models that are handed over as they are; of more, those in reach.
+_FEW = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Delays:
@@ -135,6 +140,7 @@ class DelaySchedule(DelayModel):
 
     def __init__(self, models: Sequence[LinearDelayModel] = ()) -> None:
         self._models: tuple[LinearDelayModel, ...] = ()
+        self._numbers = _Numbers.of(self._models)
         for model in models:
             self.add(model)
 
@@ -165,77 +171,79 @@ class DelaySchedule(DelayModel):
     def prune(self, before: int) -> None:
         """Forget models that no sample count at or after `before` needs."""
         models = self._models
-        self._models = models[max(bisect_right(models, before, key=lambda m: m.start) - 1, 0) :]
+        if gone := max(bisect_right(models, before, key=lambda m: m.start) - 1, 0):
+            self._models = models[gone:]
 
-    def reaching(self, first: int, last: int) -> tuple[LinearDelayModel, ...]:
-        """Give the models in reach of the counts from `first` to `last`: a schedule may hold a day of them."""
-        models = self._models
-        low = max(bisect_right(models, first, key=lambda m: m.start) - 1, 0)
-        return models[low : bisect_right(models, last, key=lambda m: m.start)]
+    def numbers(self, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Give starts and numbers (see `_Numbers`) of the models in reach of the counts from `first` to `last`."""
+        found = self._numbers
+        if found.models is not self._models:
+            found = self._numbers = _Numbers.of(self._models)
+        if len(found.starts) <= _FEW:
+            return found.starts, found.numbers
+        low, high = np.searchsorted(found.starts, [first, last], side="right")
+        here = slice(max(int(low) - 1, 0), int(high))
+        return found.starts[here], found.numbers[here]
 
     def evaluate_exact(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Delay in samples and phase in radians at sample counts (see `DelayModel`)."""
         delay, phase = np.zeros(counts.shape), np.zeros(counts.shape)
         if not counts.size or not self._models:
             return delay, phase
-        models = self.reaching(int(counts.min()), int(counts.max()))
-        starts = np.array([m.start for m in models], np.int64)
-        index = np.searchsorted(starts, counts, side="right") - 1
-        for i, model in enumerate(models):
+        models = self._models
+        index = np.searchsorted(np.array([m.start for m in models], np.int64), counts, side="right") - 1
+        for i in np.unique(index[index >= 0]).tolist():
             here = index == i
-            if here.any():
-                delay[here], phase[here] = model.evaluate_exact(counts[here])
+            delay[here], phase[here] = models[i].evaluate_exact(counts[here])
         return delay, phase
 
 
-def evaluate_inputs(models: Sequence[DelayModel], counts: ArrayLike) -> Delays:
-    """Evaluate the models of several inputs at the same sample counts: `Delays` of shape (input, count)."""
-    times = np.asarray(counts, np.int64)
-    together = _evaluate_together(models, times)
-    if together is not None:
-        return together
-    each = [model.evaluate(times) for model in models]
-    if not each:
-        empty = np.zeros((0, *times.shape))
-        return Delays(empty.astype(np.int64), empty, empty.copy())
-    return Delays(
-        np.stack([d.coarse for d in each]), np.stack([d.fine for d in each]), np.stack([d.phase for d in each])
-    )
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """Models as arrays: starts (model,), and (model, 5): delay in samples, rate, phase, phase rate, samples a second."""
+
+    models: tuple[LinearDelayModel, ...]
+    starts: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, models: tuple[LinearDelayModel, ...]) -> _Numbers:
+        """Make them."""
+        rows = [(m.delay * m.sample_rate, m.rate, m.phase, m.phase_rate, m.sample_rate) for m in models]
+        return cls(models, np.array([m.start for m in models], np.int64), np.array(rows, np.float64).reshape(-1, 5))
 
 
-def _evaluate_together(models: Sequence[DelayModel], counts: NDArray[np.int64]) -> Delays | None:
-    """Evaluate schedules whose models change at the same counts, as those made from geometry do; else give None.
+def evaluate_inputs(models: Sequence[DelayModel], counts: ArrayLike, out: Delays | None = None) -> Delays:
+    """Evaluate the models of several inputs at the same sample counts.
 
-    Each value comes of the same operations as by `LinearDelayModel.evaluate_exact`: an array of inputs has hundreds of
-    thousands of them in a batch, and hundreds of Python calls a batch are too many.
+    Parameters
+    ----------
+    models : sequence of DelayModel
+        One an input.
+    counts : array_like of int, shape (count,)
+        Sample counts.
+    out : Delays, optional
+        What is written to, C-contiguous.
+
+    Returns
+    -------
+    Delays
+        Of shape (input, count), `out` if given.
     """
-    if not counts.size or not models or not all(isinstance(model, DelaySchedule) for model in models):
-        return None
-    low, high = int(counts.min()), int(counts.max())
-    reach = [model.reaching(low, high) for model in models if isinstance(model, DelaySchedule)]
-    starts = [m.start for m in reach[0]]
-    if not starts or any([m.start for m in each] != starts for each in reach[1:]):
-        return None
-    numbers = np.array([[(m.delay * m.sample_rate, m.rate, m.phase, m.phase_rate) for m in each] for each in reach])
-    rates = {m.sample_rate for each in reach for m in each}
-    if len(rates) > 1:
-        return None
-    index = np.searchsorted(np.array(starts, np.int64), counts, side="right") - 1
-    rate = next(iter(rates))
-    if (index == index[0]).all() and index[0] >= 0:  # nearly always; few passes over the arrays
-        samples = (counts - np.int64(starts[index[0]])).astype(np.float64)
-        d, slope, p, phase_slope = numbers[:, index[0], :].T[:, :, np.newaxis]
-        delay, phase = slope * samples, phase_slope * (samples / rate)
-        delay += d
-        phase += p
-    else:
-        delay, phase = np.zeros((len(models), *counts.shape)), np.zeros((len(models), *counts.shape))
-        for i, start in enumerate(starts):
-            here = index == i
-            samples = (counts[here] - np.int64(start)).astype(np.float64)
-            d, slope, p, phase_slope = numbers[:, i, :].T[:, :, np.newaxis]
-            delay[:, here] = d + slope * samples
-            phase[:, here] = p + phase_slope * (samples / rate)
-    coarse = np.rint(delay)
-    delay -= coarse
-    return Delays(coarse.astype(np.int64), delay, phase)
+    times = np.ascontiguousarray(counts, np.int64)
+    if out is None:
+        out = Delays.zero(len(models), times.size)
+    if not times.size or not models:
+        return out
+    if not all(isinstance(model, DelaySchedule) for model in models):
+        for i, model in enumerate(models):
+            one = model.evaluate(times)
+            out.coarse[i], out.fine[i], out.phase[i] = one.coarse, one.fine, one.phase
+        return out
+    # An array of inputs has hundreds of thousands of values in a batch: native code makes them, and Python goes on.
+    low, high = int(times.min()), int(times.max())
+    found = [model.numbers(low, high) for model in models if isinstance(model, DelaySchedule)]
+    ends = np.cumsum([len(starts) for starts, _ in found])
+    starts, numbers = (np.concatenate(each) for each in zip(*found, strict=True))
+    _native.evaluate(times, starts, numbers, ends, out.coarse, out.fine, out.phase)
+    return out

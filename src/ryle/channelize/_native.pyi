@@ -39,6 +39,13 @@ def quantize(
     out_spectrum: int,
     isa: str = "",
 ) -> int: ...
+def whole_windows(
+    starts: NDArray[np.int64],
+    window: int,
+    present: NDArray[np.uint8],
+    packet_samples: int,
+    out: NDArray[np.bool_],
+) -> None: ...
 def rotate(
     spectra: NDArray[np.float32],
     valid: NDArray[np.uint8],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ryle.channelize import _native
+
 
 def window_starts(coarse: NDArray[np.int64], first_spectrum: int, step: int, timestamp: int = 0) -> NDArray[np.int64]:
     """Give the first sample of each spectrum's window, shape (input, spectrum), counted from `timestamp`."""
@@ -33,14 +35,7 @@ def whole_windows(
     -------
     ndarray of bool, shape (input, spectrum)
     """
-    inputs, packets = present.shape
-    if present.all() and starts.min() >= 0 and starts.max() + window <= packets * packet_samples:
-        return np.ones(starts.shape, np.bool_)  # nearly always
-    inside = (starts >= 0) & (starts + window <= packets * packet_samples)
-    missing = np.zeros((inputs, packets + 1), np.int64)  # before each packet
-    np.cumsum(present == 0, axis=1, out=missing[:, 1:])
-    first = np.where(inside, starts // packet_samples, 0)
-    last = np.where(inside, (starts + window - 1) // packet_samples, 0)
-    lost = np.take_along_axis(missing, last + inside, axis=1) - np.take_along_axis(missing, first, axis=1)
-    whole: NDArray[np.bool_] = inside & (lost == 0)
-    return whole
+    found = np.empty(starts.shape, np.bool_)
+    there = np.ascontiguousarray(present if present.dtype == np.uint8 else present != 0).view(np.uint8)
+    _native.whole_windows(np.ascontiguousarray(starts), window, there, packet_samples, found)
+    return found

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ryle.array.delays import Delays
 from ryle.channelize.validity import whole_windows, window_starts
 from ryle.chunk import SampleChunk
 from ryle.engines.steering import Steering
@@ -282,9 +283,8 @@ class PlanBatches(EachBlock):
 
     def _fill(self, tables: Tables, first: int) -> NDArray[np.bool_]:
         """Write a batch's delays; give which of its spectra are valid, (input, spectrum)."""
-        delays, step = self._steering.delays(first), self._shape.step
-        tables.coarse[...], tables.fine[...], tables.phase[...] = delays.coarse, delays.fine, delays.phase
-        starts = window_starts(delays.coarse, first, step, self._first * self._size)
+        self._steering.delays(first, Delays(tables.coarse, tables.fine, tables.phase))
+        starts = window_starts(tables.coarse, first, self._shape.step, self._first * self._size)
         return whole_windows(starts, self._shape.window, self._present, self._size)
 
 

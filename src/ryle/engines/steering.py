@@ -65,8 +65,8 @@ class Steering:
         self._loaded = (0, 0)  # samples that the schedules cover
         self.delays(0)  # astrometry that is asked for the first time reads tables for most of a second
 
-    def delays(self, first: int) -> Delays:
-        """Give the delays of the batch that begins with spectrum `first`; batches come in order, mostly."""
+    def delays(self, first: int, out: Delays | None = None) -> Delays:
+        """Give the delays of the batch that begins with spectrum `first`, in `out` if given; batches come in order."""
         o = self._observation
         centres = window_centres(first, self._spectra, o.fengine.channels, o.fengine.taps, not o.digitizer.complex)
         low, high = int(centres[0]), int(centres[-1]) + 1
@@ -82,7 +82,7 @@ class Steering:
             with self._lock:
                 for schedule in self._schedules:
                     schedule.prune(low)
-        found = evaluate_inputs(self._schedules, centres)
+        found = evaluate_inputs(self._schedules, centres, out)
         if self._residuals is None:
             return found
         # A time shift of the samples turns baseband frequencies: at the centre of a real band, fs/4.
@@ -90,7 +90,9 @@ class Steering:
         fine = found.fine + shift
         step = np.rint(fine)
         turn = 0.0 if o.digitizer.complex else -0.5 * np.pi * shift
-        return Delays(found.coarse + step.astype(np.int64), fine - step, found.phase + turn)
+        found.coarse[...] += step.astype(np.int64)
+        found.fine[...], found.phase[...] = fine - step, found.phase + turn
+        return found
 
     def part(self, antennas: Sequence[int]) -> Steering:
         """Give what steers some of these antennas, with their part of the same gains."""
