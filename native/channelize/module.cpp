@@ -75,8 +75,8 @@ void fir(Vector1<const float> samples, Vector1<const int64_t> starts, Vector1<co
 
 // Which windows, that begin at sample `starts[input][spectrum]` of the first packet, are there as a whole.
 void whole_windows(nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> starts, int64_t window,
-                   nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> present, int64_t packet_samples,
-                   nb::ndarray<bool, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+                   nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> present,
+                   int64_t packet_samples, nb::ndarray<bool, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
     const size_t inputs = starts.shape(0), spectra = starts.shape(1), packets = present.shape(1);
     if (present.shape(0) != inputs || out.shape(0) != inputs || out.shape(1) != spectra)
         throw std::invalid_argument("arrays of different shapes");

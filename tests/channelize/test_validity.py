@@ -10,7 +10,10 @@ def oracle(starts, window, present, packet_samples):
     there = np.repeat(present != 0, packet_samples, axis=1)
     inputs, samples = there.shape
     return np.array(
-        [[0 <= s and s + window <= samples and there[i, s : s + window].all() for s in starts[i]] for i in range(inputs)]
+        [
+            [0 <= s and s + window <= samples and there[i, s : s + window].all() for s in starts[i]]
+            for i in range(inputs)
+        ]
     ).reshape(starts.shape)
 
 

@@ -200,7 +200,7 @@ class DelaySchedule(DelayModel):
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """Models as arrays: starts (model,), and (model, 5): delay in samples, rate, phase, phase rate, samples a second."""
+    """Models as arrays: starts, and (model, 5) of delay in samples, rate, phase, phase rate and samples a second."""
 
     models: tuple[LinearDelayModel, ...]
     starts: NDArray[np.int64]

@@ -89,7 +89,7 @@ class Asked:
     antennas: int = 32
     channels: int = 1024
     taps: int = 16
-    batch: int = 1024
+    batch: int = 2048
     integration: float = 0.04
     skew: float = 0.1
     queues: int = 4

@@ -32,7 +32,7 @@ from ryle.channelize.channelizer import (
     prepared_output,
 )
 from ryle.channelize.cuda_kernels import FOLDER, filter_defines, middle_defines, transform_defines
-from ryle.channelize.cuda_plan import GROUP, TILE, Plan, make_plan
+from ryle.channelize.cuda_plan import GROUP, TILE, Plan, make_plan, most_intermediate
 from ryle.channelize.cuda_tables import (
     by_butterfly,
     filter_weights,
@@ -48,7 +48,6 @@ from ryle.gpu import DeviceArray, Gpu, Kernel, Stream, open_gpu
 from ryle.wire.samples import packed_bytes
 
 _ALIGN = 16  # spectra: groups begin at its multiples since sync
-_INTERMEDIATE = 1 << 30  # bytes of the intermediate array at most
 
 
 class CudaChannelizer:
@@ -88,7 +87,7 @@ class CudaChannelizer:
         self.set_gains(1.0)
         self.gpu.default_stream.synchronize()  # kernels, and other gains, may be enqueued on other streams from now on
         self._launches: dict[tuple[Layout | None, bool, int], _Launch] = {}
-        self.slab_bytes = _INTERMEDIATE
+        self.slab_bytes = most_intermediate(self.gpu.memory_bytes)
         #: Complex values clamped in the last call (or that would have been, of `spectra_float`), int64 (input,).
         self.saturated: NDArray[np.int64] = np.zeros(config.inputs, np.int64)
         #: Sum of the squared magnitudes of the quantized values of the last call, int64 (input, channel).

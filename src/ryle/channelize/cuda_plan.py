@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from ryle.channelize.channelizer import ChannelizerConfig
 
 GROUP = 128  # spectra filtered together
+#: Bytes of the intermediate array at most, and its share of the device's memory: fewer and larger launches are faster.
+INTERMEDIATE, _SHARE = 2 << 30, 1 / 24
 TILE = 16  # spectra side by side in the intermediate array, and of one block of the transform kernel
+
+
+def most_intermediate(memory_bytes: int) -> int:
+    """Give the bytes of the intermediate array on a device of so much memory; one group of each input may be more."""
+    return min(INTERMEDIATE, int(_SHARE * memory_bytes))
 
 
 @dataclass(frozen=True, slots=True)

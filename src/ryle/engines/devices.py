@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ryle.channelize.cuda_plan import GROUP, INTERMEDIATE
 from ryle.config.observation import Observation
 from ryle.config.units import show
 from ryle.engines.budget import BATCHES, packet_buffers
@@ -107,7 +108,8 @@ def fx_bytes(o: Observation) -> int:
     spectra = inputs * o.fengine.channels * shape.batch
     exchanged = 0 if parts == 1 else o.n_inputs * channels * shape.batch * 2 * BATCHES
     samples = inputs * packets * ((8 if in_place else payload) + 1) + pool
-    return samples + spectra * (8 + 2 * BATCHES) + exchanged + _sums(o, channels, 1)
+    filtered = max(min(8 * spectra, INTERMEDIATE), 8 * inputs * GROUP * o.fengine.channels)
+    return samples + filtered + spectra * 2 * BATCHES + exchanged + _sums(o, channels, 1)
 
 
 def x_engine_sums(o: Observation) -> int:

@@ -103,8 +103,10 @@ class Exchange(Step):
         Of blocks whose data is a list, an array on each GPU, and whose ``ready`` is of as many events.
     """
 
+    enqueues = True
+
     def __init__(self, gpus: Sequence[Gpu], slabs: Slabs, sources: Sequence[Reader]) -> None:
-        self.slabs, self._sources = slabs, sources
+        self.slabs = slabs
         self.streams = [gpu.stream() for gpu in gpus]
         for gpu in gpus:
             for other in gpus:
@@ -115,16 +117,24 @@ class Exchange(Step):
 
         self.out = Ring("exchanged", make, _BLOCKS, device_writer=True)
         super().__init__("exchange", [self.out])
+        self.sources = list(sources)
 
     def run(self) -> None:
         """Exchange batch by batch."""
-        while True:
-            blocks = [block for source in self._sources if (block := source.get()) is not None]
-            if not blocks:
-                return
-            if len(blocks) < len(self._sources) or len({(b.epoch, b.start) for b in blocks}) > 1:
-                raise RuntimeError(f"GPUs have made different batches: {[(b.epoch, b.start) for b in blocks]}")
-            self._exchange(blocks)
+        while self.turn(None):
+            pass
+
+    def turn(self, timeout: float | None) -> bool:
+        """Exchange a batch, if all GPUs have made it in time."""
+        if timeout is not None and not all(source.waiting or source.ended for source in self.sources):
+            return False
+        blocks = [block for source in self.sources if (block := source.get(timeout)) is not None]
+        if not blocks:
+            return False
+        if len(blocks) < len(self.sources) or len({(b.epoch, b.start) for b in blocks}) > 1:
+            raise RuntimeError(f"GPUs have made different batches: {[(b.epoch, b.start) for b in blocks]}")
+        self._exchange(blocks)
+        return True
 
     def _exchange(self, blocks: Sequence[Block]) -> None:
         room = self.out.room()

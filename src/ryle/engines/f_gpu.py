@@ -62,6 +62,8 @@ class Channelize(EachBlock):
         Whether samples come as addresses of payloads that a GPU reads.
     """
 
+    enqueues = True
+
     def __init__(
         self,
         gpu: Gpu,

@@ -25,14 +25,15 @@ if TYPE_CHECKING:  # it brings pyuvdata
 _RECORDS = dict(zip(NUMBERS, ("adc_samples", "adc_power", "spectra_values", "spectra_saturated"), strict=True))
 
 
-#: Inputs of a chunk whose ADC values are counted.
-_AT_ONCE = 4
+#: Inputs of a chunk whose ADC values are counted, and seconds of signal until the next chunk that is looked at: where
+#: chunks are short there are many.
+_AT_ONCE, _APART = 4, 0.005
 
 
 class AdcHistogram:
     """How often each ADC value occurs, from one packet of an input and chunk: enough to see levels and clipping.
 
-    Of many inputs some are looked at in each chunk, in turn.
+    Of many inputs some are looked at in a chunk, in turn; of chunks that are short, some.
 
     Attributes
     ----------
@@ -47,9 +48,13 @@ class AdcHistogram:
         self.levels = histogram_levels(self._bits)
         self.counts = np.zeros((inputs, len(self.levels)), np.int64)
         self._turn = 0
+        self._apart, self._looked = round(_APART * float(observation.sample_rate)), -(1 << 62)
 
     def add(self, chunk: SampleChunk) -> None:
         """Count the first packet present of each input whose turn it is."""
+        if 0 <= chunk.timestamp - self._looked < self._apart:
+            return
+        self._looked = chunk.timestamp
         reach = int(self.levels[-1])
         scale = 1 << max(0, self._bits - 10) if self._bits < 32 else 1
         first, self._turn = self._turn, (self._turn + min(_AT_ONCE, chunk.inputs)) % chunk.inputs

@@ -187,6 +187,8 @@ class Correlate(EachBlock):
         Of integrations.
     """
 
+    enqueues = True  # on a CPU it works there, in a thread of its own as nobody before it enqueues
+
     def __init__(
         self, source: Reader, x: XEngine, chunk: Callable[[Block], SpectraChunk | PacketChunk], out: Ring
     ) -> None:

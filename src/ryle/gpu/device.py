@@ -40,6 +40,7 @@ from ryle.stream import block
 
 __all__ = ["CudaArray", "CudaEvent", "CudaGpu", "CudaKernel", "CudaStream", "architecture"]
 
+_SLEEPS = EventOptions(timing_enabled=True, blocking_sync=True)
 SCALARS = (np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64)
 
 
@@ -76,7 +77,7 @@ class CudaStream:
     def record(self) -> CudaEvent:
         with self._gpu.using("recording an event"):
             # Whoever waits sleeps: a spinning core is missed by the receiving threads.
-            return CudaEvent(self._gpu, self.core.record(options=EventOptions(timing_enabled=True, blocking_sync=True)))
+            return CudaEvent(self._gpu, self.core.record(options=_SLEEPS))
 
     def wait(self, event: block.Event) -> None:
         assert isinstance(event, CudaEvent)
@@ -303,6 +304,7 @@ class CudaGpu:
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
         self.core = Device(ordinal)
+        _THREAD.context = None  # cuda-core sets another
         self.core.set_current()
         self._context = _call(driver.cuCtxGetCurrent)
         self.handle = _call(driver.cuDeviceGet, ordinal)
@@ -390,14 +392,9 @@ class CudaGpu:
                 self._kernels[key] = CudaKernel(self, name, compiled.cubin, source.read_text())
             return self._kernels[key]
 
-    @contextmanager
-    def using(self, what: str) -> Iterator[None]:
+    def using(self, what: str) -> _Using:
         """Make the device the calling thread's, and name what is done in the errors of the driver."""
-        try:
-            _call(driver.cuCtxSetCurrent, self._context)
-            yield
-        except (CUDAError, _DriverError) as error:
-            raise GpuError(f"{what} failed on {self.name}: {error}") from error
+        return _Using(self, what)
 
     def core_stream(self, stream: Stream | None) -> Any:
         """Give cuda-core's stream of a stream, the default one of None."""
@@ -430,6 +427,36 @@ class _DriverError(Exception):
     """The driver returned an error."""
 
 
+#: The context that is current in each thread; everything that sets one is in this module.
+_THREAD = threading.local()
+
+
+class _Using:
+    """See `CudaGpu.using`; engines enter thousands a second."""
+
+    __slots__ = ("_gpu", "_what")
+
+    def __init__(self, gpu: CudaGpu, what: str) -> None:
+        self._gpu, self._what = gpu, what
+
+    def __enter__(self) -> None:
+        if getattr(_THREAD, "context", None) is not self._gpu._context:
+            try:
+                _set_current(self._gpu._context)
+            except _DriverError as error:
+                raise GpuError(f"{self._what} failed on {self._gpu.name}: {error}") from error
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, CUDAError | _DriverError):
+            raise GpuError(f"{self._what} failed on {self._gpu.name}: {error}") from error
+
+
+def _set_current(context: Any) -> None:
+    _THREAD.context = None
+    _call(driver.cuCtxSetCurrent, context)
+    _THREAD.context = context
+
+
 class _Memory:
     """A piece of the device's memory, freed with this object."""
 
@@ -453,6 +480,7 @@ class _Memory:
 
 def _free(release: Any, address: int, context: Any) -> None:
     """Free memory in whatever thread the last reference went; errors have been told by the work that caused them."""
+    _THREAD.context = None
     driver.cuCtxSetCurrent(context)
     release(address)
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from ryle.stream.chain import threads
 from ryle.stream.metrics import Registry
 from ryle.stream.ring import Aborted, Readable
 from ryle.stream.step import Step
@@ -54,7 +55,7 @@ class Inlet(Protocol):
 
 
 class Engine:
-    """Runs steps, each in a thread of its own, until their inputs end.
+    """Runs steps in threads (`ryle.stream.chain.threads`) until their inputs end.
 
     Draining goes the way of the signal: entrances receive no more, what has come is worked on, each step ends when its
     inputs have, and closes what it writes. If a step fails, everybody else is woken at once and the failure is raised
@@ -82,7 +83,7 @@ class Engine:
         sys.setswitchinterval(_SWITCH)
         for step in self.steps:
             step.wake()
-        for step in reversed(self.steps):
+        for step in reversed(threads(self.steps)):
             thread = threading.Thread(target=self._run, args=(step,), name=step.name, daemon=True)
             self._threads.append(thread)
             thread.start()

@@ -12,11 +12,13 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
 from typing import Literal
 
 from ryle.stream.block import Block, Event, Together
 
 _TURN = 0.1  # seconds between two looks at whether a wait is still wanted
+_IDLE = 1.0  # seconds after which a thread that had no block to wait for ends
 
 
 class Aborted(Exception):  # noqa: N818 - not an error of whoever gets it: another step has failed
@@ -40,7 +42,7 @@ class Readable(ABC):
         self._ended = self._aborted = False
         #: Blocks that readers have been given.
         self.given = 0
-        self._kept: deque[Block] = deque()  # released, but work on a device still reads them
+        self._kept: SimpleQueue[Block] = SimpleQueue()  # released, but work on a device still reads them
         self._keeper: threading.Thread | None = None
 
     def reader(self) -> Reader:
@@ -97,18 +99,21 @@ class Readable(ABC):
 
     def _keep(self, block: Block) -> None:
         """Have a block given back when devices are done with it; under the lock."""
-        self._kept.append(block)
+        self._kept.put(block)
         if self._keeper is None:
             self._keeper = threading.Thread(target=self._wait_for_devices, name=f"keeper {self.name}", daemon=True)
             self._keeper.start()
 
     def _wait_for_devices(self) -> None:
         while True:
-            with self._changed:
-                if not self._kept:
-                    self._keeper = None
-                    return
-                block = self._kept.popleft()
+            try:
+                block = self._kept.get(timeout=_IDLE)
+            except Empty:
+                with self._changed:
+                    if self._kept.empty():
+                        self._keeper = None
+                        return
+                continue
             for event in block.after:
                 event.synchronize()
             with self._changed:
@@ -125,7 +130,7 @@ class Reader:
     """One reader's view of a ring: iterate, and release each block when it has been used."""
 
     def __init__(self, ring: Readable) -> None:
-        self._ring = ring
+        self.ring = ring
         self.waiting: deque[Block] = deque()
 
     def get(self, timeout: float | None = None) -> Block | None:
@@ -146,7 +151,7 @@ class Reader:
         Aborted
             If the engine ends at once.
         """
-        ring = self._ring
+        ring = self.ring
         deadline = None if timeout is None else time.monotonic() + timeout
         with ring._changed:
             while True:
@@ -164,8 +169,8 @@ class Reader:
     @property
     def ended(self) -> bool:
         """Whether no more blocks will come."""
-        with self._ring._changed:
-            return self._ring._ended and not self.waiting
+        with self.ring._changed:
+            return self.ring._ended and not self.waiting
 
     def __iter__(self) -> Iterator[Block]:
         """Go through all blocks; whoever gets one releases it."""

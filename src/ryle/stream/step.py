@@ -10,7 +10,7 @@ from ryle.stream.ring import Reader, Ring
 
 
 class Step(ABC):
-    """One thing that an engine does, in a thread of its own.
+    """One thing that an engine does, in a thread of its own, or of those that only enqueue (`ryle.stream.chain`).
 
     Parameters
     ----------
@@ -23,13 +23,30 @@ class Step(ABC):
     def __init__(self, name: str, outputs: Sequence[Ring] = ()) -> None:
         self.name = name
         self.outputs = list(outputs)
+        #: What it reads.
+        self.sources: list[Reader] = []
 
     def wake(self) -> None:  # noqa: B027 - most steps are awake
         """Get ready, a moment before the engine takes anything in: what has rested since it was made may be slow."""
 
+    #: Whether it only enqueues work on a device, and waits for nothing but its inputs and room in its outputs.
+    enqueues = False
+
     @abstractmethod
     def run(self) -> None:
         """Work until the inputs end; what is raised ends the engine."""
+
+    def turn(self, timeout: float) -> bool:
+        """Do what has come, at most one thing, and say whether anything had in so many seconds; if it enqueues."""
+        raise NotImplementedError(f"{self.name} takes no turns")
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more will come."""
+        return all(source.ended for source in self.sources)
+
+    def finish(self) -> None:  # noqa: B027 - most have nothing left
+        """Do what is left to do when no more comes."""
 
     def close(self) -> None:  # noqa: B027 - most steps have nothing to free
         """Free what it has; called once, after `run` has ended or where it never began."""
@@ -52,6 +69,7 @@ class EachBlock(Step):
 
     def __init__(self, name: str, source: Reader, outputs: Sequence[Ring] = (), *, waits: bool = True) -> None:
         super().__init__(name, outputs)
+        self.sources = [source]
         self._source, self._waits = source, waits
 
     def run(self) -> None:
@@ -62,9 +80,13 @@ class EachBlock(Step):
             self.use(block)
         self.finish()
 
+    def turn(self, timeout: float) -> bool:
+        """Use a block, if one comes in time."""
+        if (block := self._source.get(timeout)) is None:
+            return False
+        self.use(block)
+        return True
+
     @abstractmethod
     def use(self, block: Block) -> None:
         """Do it to a block; whoever takes it releases it, now or later."""
-
-    def finish(self) -> None:
-        """Do what is left to do when no more blocks come."""
