@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "assembler.h"
+#include "soon.h"
 
 namespace ryle {
 
@@ -113,7 +114,7 @@ void Assembler::release(Chunk* chunk) {
         if (n != 0) give_back_(give_back_context_, buffers.data(), n);
     }
     clear(*chunk);
-    const std::lock_guard lock(mutex_);
+    const Soon lock(mutex_);  // memory is wanted most where the lock is asked for most
     free_.push_back(chunk);
     --taken_;
     free_changed_.notify_all();

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -70,6 +71,9 @@ class Returns {
   public:
     explicit Returns(std::vector<std::shared_ptr<Pool>> pools) : pools_(std::move(pools)), queues_(pools_.size()) {
         for (auto& queue : queues_) queue = std::make_unique<Queue>();
+        for (at_ = 0; at_ < pools_.size(); ++at_) rte_mempool_mem_iter(pools_[at_]->get(), note, this);
+        std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+        others_.queue = pools_.size() - 1;
     }
     ~Returns() { drain(); }
 
@@ -111,13 +115,10 @@ class Returns {
     void add(rte_mbuf* const* buffers, std::size_t count) {
         if (!started()) return;
         for (std::size_t at = 0; at < count;) {
-            const rte_mempool* pool = buffers[at]->pool;
+            const Range& range = of(buffers[at]);
             std::size_t end = at + 1;
-            if (queues_.size() == 1)
-                end = count;
-            else
-                while (end < count && buffers[end]->pool == pool) ++end;
-            Queue& q = of(pool);
+            while (end < count && range.has(buffers[end])) ++end;
+            Queue& q = *queues_[range.queue];
             if (&q == mine) {  // refused as soon as it came
                 rte_pktmbuf_free_bulk(const_cast<rte_mbuf**>(buffers + at), static_cast<unsigned>(end - at));
                 q.freed.fetch_add(end - at, std::memory_order_relaxed);
@@ -129,10 +130,25 @@ class Returns {
             at = end;
         }
     }
-    Queue& of(const rte_mempool* pool) {
-        for (std::size_t i = 0; i + 1 < queues_.size(); ++i)
-            if (pools_[i]->get() == pool) return *queues_[i];
-        return *queues_.back();
+    // Memory of a pool's buffers. Whose a buffer is, its address tells: to look into it would be a cache miss for each.
+    struct Range {
+        std::uintptr_t begin = 0, end = 0;
+        std::size_t queue = 0;
+        bool has(const rte_mbuf* buffer) const {
+            const auto at = reinterpret_cast<std::uintptr_t>(buffer);
+            return begin <= at && at < end;
+        }
+    };
+    static void note(rte_mempool*, void* self, rte_mempool_memhdr* memory, unsigned) {
+        auto& mine = *static_cast<Returns*>(self);
+        const auto begin = reinterpret_cast<std::uintptr_t>(memory->addr);
+        mine.ranges_.push_back({begin, begin + memory->len, mine.at_});
+    }
+    const Range& of(const rte_mbuf* buffer) const {
+        const auto at = reinterpret_cast<std::uintptr_t>(buffer);
+        const auto next = std::upper_bound(ranges_.begin(), ranges_.end(), at,
+                                           [](std::uintptr_t a, const Range& range) { return a < range.begin; });
+        return next != ranges_.begin() && (next - 1)->has(buffer) ? *(next - 1) : others_;
     }
     void drain() {
         if (!started()) return;
@@ -140,6 +156,9 @@ class Returns {
     }
     std::vector<std::shared_ptr<Pool>> pools_;  // that a queue's packets (their first segments) are from
     std::vector<std::unique_ptr<Queue>> queues_;
+    std::vector<Range> ranges_;  // in order of address
+    Range others_;               // buffers that a virtual device handed on from a sender's pool
+    std::size_t at_ = 0;         // pool that ranges are noted of
     std::mutex mutex_;
     static inline thread_local Queue* mine = nullptr;
 };

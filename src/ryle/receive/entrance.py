@@ -166,7 +166,9 @@ class Entrance(Readable):
         print(f"{self.name}: {told}", file=sys.stderr, flush=True)
 
     def _free(self, block: Block) -> None:
-        self._chunks.pop(id(block)).release()
+        with self._changed:
+            chunk = self._chunks.pop(id(block))
+        chunk.release()  # thousands of buffers may go back to where they came from
 
 
 class Map(Protocol[T_co]):

@@ -81,21 +81,21 @@ class Readable(ABC):
             self._holders[id(block)] = left
             if after is not None:  # streams of devices wait for one event at a time
                 block.after.extend(after.events if isinstance(after, Together) else (after,))
-            if left == 0:
-                del self._holders[id(block)]
-                block._release = None
-                if block.after and not self._waits_itself:
-                    self._keep(block)
-                else:
-                    self._free(block)
-                    self._changed.notify_all()
+            if left:
+                return
+            del self._holders[id(block)]
+            block._release = None
+            if block.after and not self._waits_itself:
+                self._keep(block)
+                return
+        self._free(block)
 
     #: Whether the writer works on a device, and waits there for `Block.after`.
     _waits_itself = False
 
     @abstractmethod
     def _free(self, block: Block) -> None:
-        """Take a block back that nobody holds any more; under the lock."""
+        """Take a block back that nobody holds any more; takes the lock where it needs it, and not for long."""
 
     def _keep(self, block: Block) -> None:
         """Have a block given back when devices are done with it; under the lock."""
@@ -116,10 +116,8 @@ class Readable(ABC):
                 continue
             for event in block.after:
                 event.synchronize()
-            with self._changed:
-                block.after.clear()
-                self._free(block)
-                self._changed.notify_all()
+            block.after.clear()
+            self._free(block)
 
     def _fetch(self, timeout: float) -> None:
         """Wait for something new, at most so long; under the lock."""
@@ -267,5 +265,7 @@ class Ring(Readable):
             return len(self._spare)
 
     def _free(self, block: Block) -> None:
-        block.ready = None
-        self._spare.append(block)
+        with self._changed:
+            block.ready = None
+            self._spare.append(block)
+            self._changed.notify_all()
