@@ -7,7 +7,7 @@ disk has all (fsync). Then X-engines' senders, a process for each substream, sen
 for each directory, over UDP on this machine: what is lost, and how far behind the files are when the last has been
 sent, says whether they keep up. ``--hold`` has them do so for longer than a turn; ``--keep`` gives the disk back what
 it has of earlier integrations, where it has no room for all. The default is 80 antennas of two polarizations and 8192
-channels every 0.5 s: 849 MB of visibilities, which leave X-engines as 1.7 GB of exact sums.
+channels every 0.5 s (longer if disks need it): 849 MB of visibilities, which leave X-engines as 1.7 GB of exact sums.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +215,6 @@ class _Catcher:
 def processes(text: str, o: Observation, seconds: float, keep: int, console: Console) -> Row:
     """Feed catchers in real time, and see whether they keep up."""
     count = max(3, round(seconds / o.integration_time))
-    size = 8 * o.fengine.channels * o.products
     with tempfile.TemporaryDirectory(prefix="ryle-catcher-") as folder, ExitStack() as stack:
         file = Path(folder) / "caught.toml"
         file.write_text(text)
@@ -245,8 +245,8 @@ def processes(text: str, o: Observation, seconds: float, keep: int, console: Con
     lost = {k: sum(a.get(k) or 0 for a in accounts) for k in ("missing", "late", "malformed", "kernel_drops")}
     lost = {k: n for k, n in lost.items() if n}
     done = min(c.status.get("integrations", 0) for c in catchers)
-    rate = size * 8e-9 / o.integration_time
-    took = (count * o.integration_time + max(0.0, behind - o.integration_time)) / o.integration_time
+    rate = _gigabits(o) / o.integration_time
+    took = (count * o.integration_time + max(0.0, behind + flushed - o.integration_time)) / o.integration_time
     said = f"{done} of {count} integrations written, lost {lost or 'nothing'}, {behind:.2f} s behind at the end"
     console.print(f"{o.catchers} catchers, {rate:.2f} Gb/s offered: {said}; senders at most {late:.2f} s late")
     console.print(f"the disk had all {flushed:.2f} s later; {room.given_back * 1e-9:.1f} GB were given back to it")
@@ -272,6 +272,11 @@ def processes(text: str, o: Observation, seconds: float, keep: int, console: Con
     )
 
 
+def _gigabits(o: Observation) -> float:
+    """Size of an integration of visibilities."""
+    return 8e-9 * 8 * o.fengine.channels * o.products
+
+
 def _files(directory: Path) -> list[Path]:
     return sorted(directory.glob("caught.band*.uvh5"))
 
@@ -291,6 +296,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="of a turn of the writer, and of packets")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--hold", type=float, help="s of packets, if not a turn's")
+    parser.add_argument("--share", type=float, default=0.85, help="of what disks take, to send at most")
     parser.add_argument("--keep", type=int, default=0, help="integrations that stay on the disk; all if absent")
     parser.add_argument("--antennas", type=int, default=80)
     parser.add_argument("--channels", type=int, default=8192)
@@ -304,11 +310,11 @@ def main() -> None:
     console, rows = wide_console(), []
     everywhere = [str(Path(d).resolve()) for d in given.directory]
     for count in given.catchers or sorted({1, len(everywhere)}):
-        text = _FILE.format(
+        make = partial(
+            _FILE.format,
             names=antennas_on_a_line(given.antennas),
             channels=given.channels,
             share=given.channels // given.senders,
-            integration=given.integration,
             packet=given.packet,
             threads=given.threads,
             buffer=given.buffer,
@@ -316,8 +322,13 @@ def main() -> None:
             spectra=free_run(given.senders, 25000),
             port=free_run(count + 1, 25500),
         )
-        o = parse(text, "caught")
+        text = make(integration=given.integration)
         rows.append(writers(text, count, given.seconds, given.turns, console))
+        o, disks = parse(text, "caught"), rows[-1].baseline_value or 0.0
+        least = _gigabits(o) / (given.share * disks)  # to send more than disks take would show nothing
+        if least > given.integration:
+            text = make(integration=round(least, 6))
+            o = parse(text, "caught")
         rows.append(processes(text, o, given.hold or given.seconds, given.keep, console))
     for row in rows:
         row.size |= {"antennas": given.antennas, "channels": given.channels}
