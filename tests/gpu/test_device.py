@@ -243,6 +243,8 @@ def test_page_locked_memory_lives_as_long_as_a_view_of_it(gpu):
     gc.collect()
     assert not locked(address)
     assert gpu.pinned((0, 3), np.int8).shape == (0, 3)
+    several = [gpu.pinned(100, np.int8) for _ in range(5)]  # rings of packets begin on pages
+    assert not any(array.ctypes.data % 4096 for array in several) and all(map(gpu.is_locked, several))
 
 
 @pytest.mark.parametrize("verb", ["set", "get", "copy_to"])

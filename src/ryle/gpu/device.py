@@ -40,6 +40,7 @@ from ryle.stream import block
 
 __all__ = ["CudaArray", "CudaEvent", "CudaGpu", "CudaKernel", "CudaStream", "architecture"]
 
+_PAGE = 4096
 _SLEEPS = EventOptions(timing_enabled=True, blocking_sync=True)
 SCALARS = (np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64)
 
@@ -339,9 +340,10 @@ class CudaGpu:
         if not nbytes:
             return np.empty(shape, element)
         with self.using(f"allocating {nbytes} bytes of page-locked host memory"):
-            address = int(_call(driver.cuMemHostAlloc, nbytes, driver.CU_MEMHOSTALLOC_PORTABLE))
+            # The driver puts several small pieces on one page.
+            address = int(_call(driver.cuMemHostAlloc, nbytes + _PAGE, driver.CU_MEMHOSTALLOC_PORTABLE))
         # Every numpy view holds on to `held`, so the memory goes with the last of them.
-        held = (ctypes.c_uint8 * nbytes).from_address(address)
+        held = (ctypes.c_uint8 * nbytes).from_address(-(-address // _PAGE) * _PAGE)
         weakref.finalize(held, _free, driver.cuMemFreeHost, address, self._context).atexit = False
         return np.frombuffer(memoryview(held), element).reshape(shape)
 

@@ -275,7 +275,10 @@ class Gpu(Protocol):
         """Allocate an array and enqueue a copy of a host array to it, as `DeviceArray.set` does."""
 
     def pinned(self, shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
-        """Allocate a page-locked host array with undefined contents; freed with the last array that refers to it."""
+        """Allocate a page-locked host array that begins on a page, with undefined contents.
+
+        It is freed with the last array that refers to it.
+        """
 
     def is_locked(self, host: NDArray[Any]) -> bool:
         """Whether a host array lies in page-locked memory, which copies to and from are asynchronous of."""
