@@ -8,7 +8,7 @@ file and removes the journal: a write-ahead log. A journal found later is comple
 it is not, and the file has not been touched.
 
 A commit does not wait for the disk unless ``fsync`` is asked for: the operating system keeps what a killed process
-wrote, but not through a power failure.
+wrote, but not through a power failure. What is committed goes to the disk meanwhile (`ryle.products.write_back`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import struct
 import zlib
 from pathlib import Path
 from typing import Any
+
+from ryle.products.write_back import WriteBack
 
 _PAGE = 4096
 _MAGIC = b"RYLEJNL1"
@@ -60,6 +62,7 @@ class JournaledFile(io.RawIOBase):
         self._pages: dict[int, bytearray] = {}
         self._abandoned = False
         self._error: OSError | None = None
+        self._write_back = WriteBack(self._fd)
 
     def readable(self) -> bool:
         """Whether it can be read: yes."""
@@ -120,13 +123,16 @@ class JournaledFile(io.RawIOBase):
         return self._end
 
     def check(self) -> None:
-        """Raise the error, if any, that a write met since the last commit.
+        """Raise the error, if any, that a write met since the last commit, or the disk with what was written before.
 
         Raises
         ------
         OSError
             The first error; the file is `abandon`-ed.
         """
+        if self._error is None and self._write_back.error is not None:
+            self._error = self._write_back.error
+            self.abandon()
         if self._error is not None:
             raise self._error
 
@@ -160,6 +166,7 @@ class JournaledFile(io.RawIOBase):
         self._journal.unlink(missing_ok=True)
         self._pages.clear()
         self._committed = max(self._committed, self._end)
+        self._write_back.upto(self._committed)
 
     def abandon(self) -> None:
         """Ignore all writes from now on: the last commit is the last."""
@@ -168,6 +175,7 @@ class JournaledFile(io.RawIOBase):
     def close(self) -> None:
         """Close the file and cut off what was never committed."""
         if not self.closed:
+            self._write_back.close()
             os.ftruncate(self._fd, self._committed)
             os.close(self._fd)
         super().close()
