@@ -16,7 +16,7 @@ from ryle.correlate import cuda as correlate_cuda
 from ryle.correlate.correlator import CorrelatorConfig
 from ryle.correlate.spread import SpreadCorrelator, shares
 from ryle.engines import gpus
-from ryle.engines.exchange import Exchange, Slabs
+from ryle.engines.exchange import Exchange, Rooms, Slabs
 from ryle.engines.f import FEngine
 from ryle.engines.fx import fx_steps
 from ryle.engines.steering import Steering
@@ -121,15 +121,18 @@ def test_each_gpu_gets_the_rows_that_are_its(opened, observe):
         for gpu, some in zip(several, slabs.antennas, strict=True)
     ]
     streams = [gpu.stream() for gpu in several]
-    exchange = Exchange(several, slabs, [ring.reader() for ring in rings])
+    rooms = Rooms(several, slabs)
+    exchange = Exchange(several, rooms, [ring.reader() for ring in rings])
     reader = exchange.out.reader()
     with Engine([], [exchange]) as engine:
         engine.start()
         for i, batch in enumerate(rows):
-            for ring, stream, some in zip(rings, streams, slabs.antennas, strict=True):
+            for part, (ring, stream, some) in enumerate(zip(rings, streams, slabs.antennas, strict=True)):
                 block = ring.room()
                 block.free_on(stream)
                 block.data.set(np.ascontiguousarray(batch[:, some.start : some.stop]), stream)
+                rooms.place(part, 128 * i, stream)  # where the channelizer writes what is its own
+                slabs.move(part, block.data, part, rooms._open[128 * i][0].data[part], stream)
                 block.ready, block.start = stream.record(), 128 * i
                 block.planes["valid"] = np.full((len(some) * o.pols, 128), i % 2 == 0)
                 ring.put(block)
@@ -149,7 +152,7 @@ def test_batches_that_differ_end_the_engine(opened, observe):
     o = spread_over(observe, 2, [0, 0])
     several = [opened(0)] * 2
     rings = [Ring("made", lambda: Block(None), 2) for _ in several]
-    exchange = Exchange(several, Slabs(o, 2, 128), [ring.reader() for ring in rings])
+    exchange = Exchange(several, Rooms(several, Slabs(o, 2, 128)), [ring.reader() for ring in rings])
     with Engine([], [exchange]) as engine, pytest.raises(RuntimeError, match="different batches"):
         engine.start()
         for i, ring in enumerate(rings):

@@ -80,7 +80,7 @@ def kernels(bench: Bench, seconds: float) -> dict[str, Any]:
     else:
         data = [bench.parts[0][0].out._spare[0].data]
     for channelize, _ in bench.parts:
-        channelize._work.out = channelize.out._spare[0].data
+        channelize._work.out, channelize._work.own = channelize.out._spare[0].data, channelize.any_place()
 
     def one(i: int) -> list[Event]:
         made: list[Event] = []
@@ -112,7 +112,7 @@ def exchange(bench: Bench, seconds: float) -> dict[str, Any]:
 
     def one(i: int) -> list[Event]:
         for to, stream in enumerate(found.streams):
-            for source in ((to + k) % count for k in range(count)):
+            for source in ((to + k) % count for k in range(1, count)):
                 found.slabs.move(source, sources[source], to, rooms[i % len(rooms)][to], stream)
         return [stream.record() for stream in found.streams]
 

@@ -41,7 +41,7 @@ from ryle.channelize.cuda_tables import (
     point_turns,
     radix_turns,
 )
-from ryle.channelize.cuda_work import Work
+from ryle.channelize.cuda_work import Own, Work
 from ryle.channelize.payloads import Payloads
 from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.gpu import DeviceArray, Gpu, Kernel, Stream, open_gpu
@@ -86,7 +86,7 @@ class CudaChannelizer:
         self._gains = self.gpu.empty(order.shape, order.dtype)
         self.set_gains(1.0)
         self.gpu.default_stream.synchronize()  # kernels, and other gains, may be enqueued on other streams from now on
-        self._launches: dict[tuple[Layout | None, bool, int], _Launch] = {}
+        self._launches: dict[tuple[Layout | None, bool, int, bool], _Launch] = {}
         self.slab_bytes = most_intermediate(self.gpu.memory_bytes)
         #: Complex values clamped in the last call (or that would have been, of `spectra_float`), int64 (input,).
         self.saturated: NDArray[np.int64] = np.zeros(config.inputs, np.int64)
@@ -210,7 +210,8 @@ class CudaChannelizer:
             Where to enqueue them.
         """
         config, plan = self.config, self.plan
-        kernels = self._prepared(layout, dithered, packet_bytes(config, work))
+        kernels = self._prepared(layout, dithered, packet_bytes(config, work), work.own is not None)
+        own = work.own or Own(work.out, 0, 0, 0, 0)
         inputs, i32, i64 = config.inputs, np.int32, np.int64
         parts = 2 if config.complex_input else 1
         before = -(work.first_spectrum % _ALIGN)
@@ -255,25 +256,27 @@ class CudaChannelizer:
             kernels.transform.launch(
                 kernels.transform_grid, plan.transform_threads,
                 y=work.intermediate, turns=self._turns, mirror=self._mirror, gains=self._gains, spectra=work.turns,
-                out=work.out, output_power=work.output_power, counters=work.counters,
+                out=work.out, own=own.array, output_power=work.output_power, counters=work.counters,
                 groups=i32(work.groups), first_group=i32(group), slab=i32(here), streams=i32(inputs),
                 before=i32(before), count=i32(work.spectra), heap=i32(heap), pols=i32(pols),
                 channel_bytes=i64(strides[0]), block_bytes=i64(strides[1]), antenna_bytes=i64(strides[2]),
+                own_first=i32(own.first), own_end=i32(own.end),
+                own_block_bytes=i64(own.block_bytes), own_antenna_bytes=i64(own.antenna_bytes),
                 key0=np.uint32(config.seed & 0xFFFFFFFF), key1=np.uint32(config.seed >> 32),
                 first_low=np.uint32(work.first_spectrum & 0xFFFFFFFF),
                 first_high=np.uint32(work.first_spectrum >> 32), first_input=i32(config.input_offset),
                 shared=kernels.transform_shared, stream=main,
             )  # fmt: skip
 
-    def _prepared(self, layout: Layout | None, dithered: bool, packet_bytes: int) -> _Launch:
+    def _prepared(self, layout: Layout | None, dithered: bool, packet_bytes: int, own: bool) -> _Launch:
         """Give the kernels of a kind of call; looked up once, as engines make hundreds of calls a second."""
-        key = layout, dithered, packet_bytes
+        key = layout, dithered, packet_bytes, own
         if key not in self._launches:
             config, plan, gpu = self.config, self.plan, self.gpu
             parts = 2 if config.complex_input else 1
             windows: dict[str, int | str] = {"STEP": config.step, "TAPS": config.taps, "PARTS": parts}
             filter_ = self._kernel("filter.cu", "filter", filter_defines(config, plan, packet_bytes))
-            defines = transform_defines(config, plan, layout, dithered=dithered)
+            defines = transform_defines(config, plan, layout, dithered=dithered, own=own)
             transform = self._kernel("transform.cu", "transform", defines)
             shared = plan.filter_shared(config), plan.transform_shared(config)
             resident = max(1, filter_.blocks_per_multiprocessor(plan.filter_threads, shared[0]))

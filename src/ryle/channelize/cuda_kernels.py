@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ryle.channelize.channelizer import Blocks, ChannelizerConfig, Heaps, Layout
+from ryle.channelize.channelizer import Blocks, ChannelizerConfig, Heaps, Layout, Rows
 from ryle.channelize.cuda_plan import Plan, make_plan
 from ryle.gpu import KernelVariant
 
@@ -34,9 +34,12 @@ def middle_defines(config: ChannelizerConfig, plan: Plan) -> dict[str, int | str
 
 
 def transform_defines(
-    config: ChannelizerConfig, plan: Plan, layout: Layout | None, *, dithered: bool = True
+    config: ChannelizerConfig, plan: Plan, layout: Layout | None, *, dithered: bool = True, own: bool = False
 ) -> dict[str, int | str]:
-    """Definitions that transform.cu is compiled with; without a layout it writes complex floats."""
+    """Definitions that transform.cu is compiled with; without a layout it writes complex floats.
+
+    With `own` some channels of rows go to another array.
+    """
     return {
         "CHANNELS": config.channels,
         "RADIX": plan.radix,
@@ -48,6 +51,7 @@ def transform_defines(
         "COMPLEX": int(config.complex_input),
         "OUTPUT": 2 if layout is None else 1 if isinstance(layout, Heaps) else 0,  # rows are strided K-blocks
         "OUTPUT_BITS": config.output_bits,
+        "OWN": int(own),
         "DITHER": int(dithered and config.dither == "uniform"),
         "SHARED": plan.transform_shared(config),
     }
@@ -72,6 +76,8 @@ def compile_variants() -> list[KernelVariant]:
             config = ChannelizerConfig(1, channels)
             plan = make_plan(config, shared, arch)
             variants.append(KernelVariant(FOLDER / "transform.cu", transform_defines(config, plan, Blocks()), (arch,)))
+            defines = transform_defines(config, plan, Rows(), own=True)
+            variants.append(KernelVariant(FOLDER / "transform.cu", defines, (arch,)))
             if plan.middle > 1:
                 variants.append(KernelVariant(FOLDER / "middle.cu", middle_defines(config, plan), (arch,)))
         for channels, bits, taps in ((1024, 10, 16), (8192, 10, 16), (256, 12, 4), (512, 16, 8), (64, 32, 4)):

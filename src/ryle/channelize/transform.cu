@@ -70,13 +70,15 @@ transform(
                                          // weights' scale
     const float4* __restrict__ spectra,  // [stream·groups·8][32]: 16 times Spectrum, see windows.cu
     void* __restrict__ out,              // K-blocks or rows, heaps, or complex float [stream][spectrum][CHANNELS]
+    void* __restrict__ own,              // with OWN, where channels [own_first, own_end) of rows go in place of `out`
     unsigned long long* __restrict__ output_power,       // [stream][CHANNELS] sum of squares of quantized values
     unsigned long long* __restrict__ counters,           // [stream][2]: first, complex values clamped
     int groups, int first_group, int slab, int streams,  // groups of each stream: all; those of this launch
     int before, int count,  // group 0 starts with number `before` of `count` spectra wanted
     int heap, int pols,     // spectra of a heap, polarizations of an antenna
     int64_t channel_bytes, int64_t block_bytes, int64_t antenna_bytes,  // between rows of 64 spectra
-    uint32_t key0, uint32_t key1, uint32_t first_low, uint32_t first_high, int first_input) {
+    int own_first, int own_end, int64_t own_block_bytes, int64_t own_antenna_bytes, uint32_t key0, uint32_t key1,
+    uint32_t first_low, uint32_t first_high, int first_input) {
     SHARED_BYTES(shared);
     float2* z = reinterpret_cast<float2*>(shared);                             // [2][POINTS][TILE]
     uint8_t* staged = shared + Z_BYTES;                                        // [2 POINTS][2: re, im][TILE]
@@ -353,8 +355,10 @@ transform(
         const int part = tid % 2, below = tid / 2;  // of the channels at a time
         const bool inside = first < count && first + TILE > 0;
         const bool last_of_channels = next.pair != pair || next.stream != stream || number + 1 == end;
-        uint8_t* block = static_cast<uint8_t*>(out) + first / 64 * block_bytes + stream / pols * antenna_bytes +
-                         stream % pols * 128 + first % 64 / 16 * 32 + part * 16;
+        const int within = stream % pols * 128 + first % 64 / 16 * 32 + part * 16;  // bytes of a channel of an antenna
+        uint8_t* block = static_cast<uint8_t*>(out) + first / 64 * block_bytes + stream / pols * antenna_bytes + within;
+        uint8_t* own_block = static_cast<uint8_t*>(own) + first / 64 * own_block_bytes +
+                             stream / pols * own_antenna_bytes - own_first * channel_bytes + within;
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
             const int channel = (row ? k1[1] : k1[0]) + ROWS * below;
@@ -369,8 +373,13 @@ transform(
                     const uint4 values = *reinterpret_cast<const uint4*>(from + time * (2 * SHARE * TILE));
                     sum = squares(values, sum_of[time * (2 * SHARE)]);
                     sum_of[time * (2 * SHARE)] = last_of_channels ? 0 : sum;
-                    if (OUTPUT == TO_BLOCKS && inside)
+                    if constexpr (OUTPUT == TO_BLOCKS && OWN) {
+                        const int c = channel + time * (ROWS * SHARE);
+                        uint8_t* place = c >= own_first && c < own_end ? own_block : block;
+                        if (inside) *reinterpret_cast<uint4*>(place + c * channel_bytes) = values;
+                    } else if (OUTPUT == TO_BLOCKS && inside) {
                         *reinterpret_cast<uint4*>(to + time * (ROWS * SHARE) * channel_bytes) = values;
+                    }
                     if constexpr (OUTPUT == TO_HEAPS) {
                         // [stream / pols][heap][channel][spectrum][pol][2] or, with 4 bits, a byte for both parts.
                         const uint8_t *re = from + time * (2 * SHARE * TILE) - part * TILE, *im = re + TILE;

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ryle.channelize import Rows
+from ryle.channelize.cuda_work import Own
 from ryle.chunk import BLOCK
 from ryle.config import Observation
 from ryle.correlate.spread import shares
@@ -52,6 +53,18 @@ class Slabs:
         """Bytes that go from one GPU to another."""
         return self._blocks * len(self.antennas[source]) * len(self.channels[to]) * self._row
 
+    def own(self, part: int, out: DeviceArray) -> Own:
+        """Say where a GPU's own slab lies in what it has in the end."""
+        antennas, channels, row = self.antennas[part], self.channels[part], self._row
+        begin = antennas.start * len(channels) * row
+        return Own(
+            out.view((out.nbytes - begin,), np.int8, begin),
+            channels.start,
+            channels.stop,
+            self._all * len(channels) * row,
+            len(channels) * row,
+        )
+
     def move(self, source: int, spectra: DeviceArray, to: int, out: DeviceArray, stream: Stream) -> None:
         """Enqueue the copy of a slab.
 
@@ -79,10 +92,10 @@ class Slabs:
         )
 
 
-class Exchange(Step):
-    """Batches of spectra, all channels of some antennas on each GPU, to some channels of all antennas on each.
+class Rooms:
+    """Memory for exchanged batches: each GPU's channelizer writes its own slab to its place, the rest is copied there.
 
-    Each GPU fetches its slabs, one after the other and each beginning with its own, on a stream of its own.
+    All that take and give rooms are steps of one thread (`ryle.stream.chain`).
 
     Parameters
     ----------
@@ -90,32 +103,86 @@ class Exchange(Step):
         Where spectra are; one may be there more than once.
     slabs : Slabs
         What goes where.
-    sources : sequence of Reader
-        Of spectra on each GPU, as rows, of the same batches in the same order.
 
     Attributes
     ----------
     slabs
         The same.
-    streams : list of Stream
-        Where each GPU's copies are enqueued.
     out : Ring
         Of blocks whose data is a list, an array on each GPU, and whose ``ready`` is of as many events.
     """
 
-    enqueues = True
-
-    def __init__(self, gpus: Sequence[Gpu], slabs: Slabs, sources: Sequence[Reader]) -> None:
+    def __init__(self, gpus: Sequence[Gpu], slabs: Slabs) -> None:
         self.slabs = slabs
-        self.streams = [gpu.stream() for gpu in gpus]
-        for gpu in gpus:
-            for other in gpus:
-                gpu.reach(other)
 
         def make() -> Block:
             return Block([gpu.empty(slabs.shape(i), np.int8) for i, gpu in enumerate(gpus)], place=Place("gpu"))
 
         self.out = Ring("exchanged", make, _BLOCKS, device_writer=True)
+        self._open: dict[int, tuple[Block, list[Event]]] = {}  # by first spectrum: room, and who still reads it
+
+    def place(self, part: int, start: int, stream: Stream) -> Own:
+        """Say where a GPU's own slab of a batch goes; its stream writes there when nobody reads any more."""
+        room, readers = self._of(start)
+        for event in readers:
+            stream.wait(event)
+        return self.slabs.own(part, room.data[part])
+
+    def any_place(self, part: int) -> Own:
+        """Give a place of which nobody needs what is there, to rehearse."""
+        room = self.out.room()
+        assert room is not None
+        self.out.unused(room)
+        return self.slabs.own(part, room.data[part])
+
+    def take(self, start: int) -> tuple[Block, list[Event]]:
+        """Give the room of a batch, to be filled and `put`, and what still reads it."""
+        found = self._of(start)
+        del self._open[start]
+        return found
+
+    def _of(self, start: int) -> tuple[Block, list[Event]]:
+        if start not in self._open:
+            room = self.out.room()
+            assert room is not None
+            self._open[start] = room, list(room.after)
+            room.after.clear()
+        return self._open[start]
+
+
+class Exchange(Step):
+    """Batches of spectra, all channels of some antennas on each GPU, to some channels of all antennas on each.
+
+    Each GPU fetches the others' slabs, one after the other and each beginning with the next one's, on a stream of its
+    own. Its own slab is there already.
+
+    Parameters
+    ----------
+    gpus : sequence of Gpu
+        Where spectra are; one may be there more than once.
+    rooms : Rooms
+        Where they go.
+    sources : sequence of Reader
+        Of spectra on each GPU, as rows, of the same batches in the same order.
+
+    Attributes
+    ----------
+    rooms, slabs
+        What goes where.
+    streams : list of Stream
+        Where each GPU's copies are enqueued.
+    out : Ring
+        Of the rooms.
+    """
+
+    enqueues = True
+
+    def __init__(self, gpus: Sequence[Gpu], rooms: Rooms, sources: Sequence[Reader]) -> None:
+        self.rooms, self.slabs, self.out = rooms, rooms.slabs, rooms.out
+        self.streams = [gpu.stream() for gpu in gpus]
+        for gpu in gpus:
+            for other in gpus:
+                gpu.reach(other)
         super().__init__("exchange", [self.out])
         self.sources = list(sources)
 
@@ -137,21 +204,19 @@ class Exchange(Step):
         return True
 
     def _exchange(self, blocks: Sequence[Block]) -> None:
-        room = self.out.room()
-        assert room is not None
-        readers, room.after = room.after, []
+        first, count = blocks[0], len(self.streams)
+        room, readers = self.rooms.take(first.start)
         ready: list[Event] = []
-        count = len(self.streams)
         for to, stream in enumerate(self.streams):
             for event in readers:
                 stream.wait(event)
-            for source in ((to + i) % count for i in range(count)):
+            for source in ((to + i) % count for i in range(1, count + 1)):  # itself last
                 block = blocks[source]
                 if block.ready is not None:
                     stream.wait(block.ready)
-                self.slabs.move(source, block.data, to, room.data[to], stream)
+                if source != to:
+                    self.slabs.move(source, block.data, to, room.data[to], stream)
             ready.append(stream.record())
-        first = blocks[0]
         room.ready = Together(tuple(ready))
         room.epoch, room.start, room.span = first.epoch, first.start, first.span
         room.planes["valid"] = np.concatenate([block.planes["valid"] for block in blocks])

@@ -29,7 +29,8 @@ from ryle.stream.step import EachBlock, Step
 from ryle.wire.samples import packed_bytes
 
 if TYPE_CHECKING:
-    from ryle.channelize.cuda_work import Work
+    from ryle.channelize.cuda_work import Own, Work
+    from ryle.engines.exchange import Rooms
 
 #: Batches that are planned, of which so many may be under way on the GPU: two keep it busy while a third is enqueued.
 _PLANS, _UNDER_WAY = 7, 3
@@ -60,6 +61,8 @@ class Channelize(EachBlock):
         Of `InputTotals.totals` at the end of each interval.
     table : bool
         Whether samples come as addresses of payloads that a GPU reads.
+    share : (Rooms, int), optional
+        Where the channels go that this GPU sums itself, and which of the GPUs it is.
     """
 
     enqueues = True
@@ -75,13 +78,14 @@ class Channelize(EachBlock):
         statistics: Ring | None = None,
         *,
         table: bool = False,
+        share: tuple[Rooms, int] | None = None,
     ) -> None:
         from ryle.channelize.cuda import CudaChannelizer  # nobody without a GPU needs its packages
         from ryle.channelize.cuda_samples import SampleRing
 
         o, config, shape = observation, channelizer_config(observation, antennas), window_shape(observation)
         self._size, self._batch, self._layout, self._table = o.digitizer.heap_samples, shape.batch, layout, table
-        self.gpu, self._totals, self._statistics = gpu, totals, statistics
+        self.gpu, self._totals, self._statistics, self._share = gpu, totals, statistics, share
         self._length, self._interval = o.statistics_samples, -1
         self._channelizer = CudaChannelizer(config, gpu)
         self._compute = gpu.stream()
@@ -119,10 +123,15 @@ class Channelize(EachBlock):
         """Make batches of nothing: kernels are compiled and loaded, and memory is there, before samples come."""
         room = self.out.room()
         assert room is not None
+        self._work.own = self.any_place()
         for _ in range(2):
             self._launch(Batch(0, 0, 0, 0), self._nothing, room)
         self._compute.synchronize()
         self.out.unused(room)
+
+    def any_place(self) -> Own | None:
+        """Give a place for this GPU's own channels, if they have one; of no batch."""
+        return None if self._share is None else self._share[0].any_place(self._share[1])
 
     @property
     def totals(self) -> InputTotals:
@@ -157,6 +166,9 @@ class Channelize(EachBlock):
         room.free_on(self._compute)
         if plan.gains is not None:
             self._channelizer.set_gains(plan.gains, self._compute)
+        if self._share is not None:
+            rooms, number = self._share
+            self._work.own = rooms.place(number, plan.batch.first, self._compute)
         done = self._launch(plan.batch, plan.tables, room)
         self._ring.read(plan.batch.low, plan.batch.high, done)
         self._give_back(plan.batch.needed, done)
@@ -251,6 +263,7 @@ def gpu_f_steps(
     *,
     steering: Steering | None = None,
     statistics: Ring | None = None,
+    share: tuple[Rooms, int] | None = None,
 ) -> tuple[list[Step], InputTotals, Channelize]:
     """Make the steps from samples on the host to spectra on the GPU; the last of them writes `Channelize.out`."""
     o, shape = observation, window_shape(observation)
@@ -259,5 +272,7 @@ def gpu_f_steps(
     piece, _ = ring_packets(shape, o.digitizer.heap_samples)
     plans = plan_ring(inputs, shape.batch, _PLANS, lambda n: gpu.pinned((n,), np.uint8))
     plan = PlanBatches(source, samples, shape, steering or Steering(o, antennas), totals, plans, piece)
-    channelize = Channelize(gpu, o, antennas, layout, plans.reader(), totals, statistics, table=samples.in_place)
+    channelize = Channelize(
+        gpu, o, antennas, layout, plans.reader(), totals, statistics, table=samples.in_place, share=share
+    )
     return [plan, channelize], totals, channelize

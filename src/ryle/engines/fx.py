@@ -208,18 +208,19 @@ def spectra_steps(
         reader = source.reader()
         steps, totals, made = gpu_f_steps(gpus[0], o, antennas, Blocks(), reader, samples, steering=steering)
         return [totals], steps, made.out
-    from ryle.engines.exchange import Exchange, Slabs
+    from ryle.engines.exchange import Exchange, Rooms, Slabs
 
     slabs = Slabs(o, len(gpus), window_shape(o).batch)
-    whole = steering or Steering(o, antennas)
+    rooms, whole = Rooms(gpus, slabs), steering or Steering(o, antennas)
     steps, parts, rings = [], [], []
-    for gpu, some in zip(gpus, slabs.antennas, strict=True):
+    for number, (gpu, some) in enumerate(zip(gpus, slabs.antennas, strict=True)):
         inputs = slice(some.start * o.pols, some.stop * o.pols)
         reader, of_some = source.reader(), SomeInputs(samples, inputs)
         part = whole.part(some)
-        more, totals, made = gpu_f_steps(gpu, o, some, slabs.layout, reader, of_some, steering=part)
+        share = rooms, number
+        more, totals, made = gpu_f_steps(gpu, o, some, slabs.layout, reader, of_some, steering=part, share=share)
         steps += more
         parts.append(totals)
         rings.append(made.out)
-    exchange = Exchange(gpus, slabs, [ring.reader() for ring in rings])
+    exchange = Exchange(gpus, rooms, [ring.reader() for ring in rings])
     return parts, [*steps, exchange], exchange.out
