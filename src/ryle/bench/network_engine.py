@@ -215,7 +215,9 @@ def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, co
             "nsamples_mean": float(samples.mean()),
             "stolen": held.stolen,
             "by_second": losses(figures["seconds"], receiver.began[1], held.seconds),
-            "latency": latencies(figures["written"], receiver.began, held.offered * 1e9 / 8 / inputs, held.seconds),
+            "latency": latencies(
+                figures["written"], receiver.began, held.sent * PACKET / inputs / held.seconds, held.seconds
+            ),
             "memory_mib": memory.seen,
             "updates": figures["updates"],
         },
