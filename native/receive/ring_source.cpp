@@ -74,8 +74,10 @@ class RingWorker : public Worker {
             if ((__atomic_load_n(&status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) == 0) {
                 if (poll(&waiting, 1, kPatience) == 0) sink_.idle(unix_now());
                 if (waiting.revents & (POLLERR | POLLHUP)) interrupted();
+                if (down_) still_there();
                 continue;
             }
+            down_ = false;
             read(*block);
             __atomic_store_n(&status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
             at = at + 1 < options_.blocks ? at + 1 : 0;
@@ -104,6 +106,12 @@ class RingWorker : public Worker {
         if (error != ENETDOWN)
             throw std::system_error(error, std::generic_category(), "cannot receive from " + options_.interface);
         interruptions_.fetch_add(1, std::memory_order_relaxed);
+        down_ = true;
+    }
+
+    // An interface that is removed goes down first, and the kernel tells of that alone: whether it is still listed
+    // must be asked for as long as nothing comes.
+    void still_there() {
         if (if_nametoindex(options_.interface.c_str()) != index_)
             throw std::runtime_error("interface " + options_.interface + " was removed; start again when it is back");
     }
@@ -232,6 +240,7 @@ class RingWorker : public Worker {
     std::uint64_t blocks_read_ = 0;
     std::mutex mutex_;
     std::int64_t drops_ = 0;
+    bool down_ = false;  // since its last block
     std::atomic<std::int64_t> interruptions_{0};
 };
 
