@@ -5,6 +5,8 @@ import json
 import multiprocessing
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -15,8 +17,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from ryle.monitor.control import ControlClient, pack, set_control
 from ryle.monitor.owner import Owner
-from ryle.monitor.page import clean_pages, read_pages, set_control
+from ryle.monitor.page import clean_pages, read_pages
 from ryle.monitor.publish import PageTakenError, StatusPage, published
 from ryle.monitor.view import PagesView
 from ryle.stream.controls import Control, StatusError
@@ -207,7 +210,7 @@ def test_wrong_types_and_deep_nests_are_no_pages(directory):
         deep = "[" * 100 + "]" * 100
         for key in right:
             for text in ("null", '"x"', "[[]]", '{"a": [1]}', f'{{"a": {deep}}}', "[" * 10**6):
-                if key in ("values", "answers") and text == '{"a": [1]}':
+                if key == "values" and text == '{"a": [1]}':
                     continue
                 if key == "namespace" and text == '"x"':
                     continue
@@ -220,39 +223,35 @@ def test_wrong_types_and_deep_nests_are_no_pages(directory):
 
 
 class Settable:
-    """A page whose owner takes requests in a thread."""
+    """A page whose owner takes requests."""
 
     def __init__(self, name="set"):
-        self.values = {"depth": 4, "gain": 1.0, "verify": False, "mode": "raw", "note": ""}
+        self.values = {"depth": 4, "gain": 1.0, "verify": False, "mode": "raw", "note": "", "table": None}
         one = {
             "depth": Control("int", 1, 64, means="chunks"),
             "gain": Control("float", 0.0, 2.5),
             "verify": Control("bool"),
             "mode": Control("str", choices=("raw", "pcap")),
             "note": Control("str"),
+            "table": Control("json"),
         }
-        self.page = StatusPage(name, {k: self.owned(k, c) for k, c in one.items()})
+        self.sets = 0
+        self.page = StatusPage(name, {k: self.owned(k, c) for k, c in one.items()}, on_set=self.count)
         self.page.publish({"packets": 7})
-        self.stop = threading.Event()
-        self.thread = threading.Thread(target=self.serve)
-        self.thread.start()
 
     def owned(self, key, c):
         def take(value):
             if value == "refuse":
                 raise StatusError("not today")
             self.values[key] = value
+            return {"sample": 123} if key == "table" else None
 
         return Control(c.type, c.minimum, c.maximum, c.choices, c.means, lambda: self.values[key], take)
 
-    def serve(self):
-        while not self.stop.wait(0.01):
-            self.page.take_requests()
-            self.page.publish({"packets": 7})
+    def count(self):
+        self.sets += 1
 
     def close(self):
-        self.stop.set()
-        self.thread.join()
         self.page.close()
 
 
@@ -274,12 +273,16 @@ def settable():
         ("verify", "False", False),
         ("mode", "pcap", "pcap"),
         ("note", "12", "12"),
+        ("table", '{"a": [1, null]}', {"a": [1, None]}),
     ],
 )
 def test_set(settable, key, text, value):
-    found = set_control(key, text)
-    assert settable.values[key] == value == found.values[key]
-    assert type(found.values[key]) is type(value)
+    found, answer = set_control(key, text)
+    assert settable.values[key] == value == answer["value"] and found.name == "set"
+    assert type(answer["value"]) is type(value)
+    assert settable.sets == 1
+    settable.page.publish({})
+    assert page("set").values[key] == value
 
 
 @pytest.mark.parametrize(
@@ -304,14 +307,113 @@ def test_set_what_is_not_allowed(settable, key, text, why):
 
 
 def test_the_owner_checks_too(settable):
-    """Whatever is put into the directory, a control keeps its type and range."""
-    (settable.page.path / "set" / "forged").write_text(json.dumps({"key": "depth", "value": 1000}))
-    (settable.page.path / "set" / "broken").write_text("{")
-    deadline = time.monotonic() + 60
-    while "forged" not in page("set").answers:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    assert settable.values["depth"] == 4 and "from 1 to 64" in page("set").answers["forged"]
+    """Whatever is asked, a control keeps its type and range."""
+    with ControlClient(page("set")) as client:
+        for key, value, why in [
+            ("depth", 1000, "from 1 to 64"),
+            ("depth", [5], "whole number"),
+            ("nothing", 1, "nothing is no control"),
+            (None, 1, "None is no control"),
+            ({"a": 1}, 1, "is no control"),
+        ]:
+            with pytest.raises(StatusError, match=why):
+                client.set(key, value)
+        assert client.set("depth", 7)["value"] == 7
+    assert settable.values["depth"] == 7 and settable.sets == 1
+
+
+def test_arrays_come_as_they_are(settable, rng):
+    """Any number of them, of any shape, anywhere in the value; the answer has what the control says of it."""
+    wanted = {
+        "gains": (rng.normal(size=(3, 4097, 2)) @ [1, 1j]).astype(np.complex64),
+        "nested": [{"delays": rng.normal(size=7)}, np.zeros((0, 3), np.int64)],
+        "empty": np.zeros((2, 0), np.complex64),
+    }
+    with ControlClient(page("set")) as client:
+        answer = client.set("table", wanted)
+    found = settable.values["table"]
+    assert answer["sample"] == 123
+    for a, b in [
+        (found["gains"], wanted["gains"]),
+        (found["nested"][0]["delays"], wanted["nested"][0]["delays"]),
+        (found["nested"][1], wanted["nested"][1]),
+        (found["empty"], wanted["empty"]),
+    ]:
+        assert a.dtype == b.dtype and a.shape == b.shape and (a == b).all()
+    np.testing.assert_array_equal(answer["value"]["gains"], wanted["gains"])
+
+
+def test_many_requests_on_their_way(settable):
+    """Asked before any answer is read; answered in their order."""
+    with ControlClient(page("set")) as client:
+        wanted = [n % 70 for n in range(5000)]
+        threading.Thread(target=lambda: [client.ask("depth", n) for n in wanted]).start()
+        for n in wanted:
+            if 1 <= n <= 64:
+                assert client.answer()["value"] == n
+            else:
+                with pytest.raises(StatusError):
+                    client.answer()
+
+
+HOSTILE = {
+    "no message": b"GET / HTTP/1.1\r\n\r\n",
+    "long": b"RCT1" + b"\xff" * 8,
+    "no JSON": b"RCT1" + struct.pack("<II", 3, 0) + b"{{{",
+    "a list": b"RCT1" + struct.pack("<II", 2, 0) + b"[]",
+    "deep": b"RCT1" + struct.pack("<II", 100_000, 0) + b"[" * 100_000,
+    "an array beyond": pack({"key": "table", "value": np.zeros(9)}).replace(b"[9]", b"[99]"),
+    "an array of objects": pack({"key": "table", "value": np.zeros(9)}).replace(b"<f8", b"|O8"),
+    "a negative shape": pack({"key": "table", "value": np.zeros(99)}).replace(b"[99]", b"[-1]"),
+    "half": pack({"key": "depth", "value": 5})[:-1],
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_what_is_no_request_costs_nobody_else(settable, what):
+    with ControlClient(page("set")) as other, ControlClient(page("set")) as client:
+        client._socket.sendall(HOSTILE[what])
+        client._socket.shutdown(socket.SHUT_WR)
+        client._socket.settimeout(60)
+        while client._socket.recv(1 << 16):  # hung up on
+            pass
+        assert other.set("depth", 9)["value"] == 9
+    assert settable.values["depth"] == 9
+
+
+def test_who_takes_no_answers_holds_nobody_up(settable):
+    with ControlClient(page("set")) as other, ControlClient(page("set")) as client:
+        client._socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            while True:
+                client._socket.send(pack({"key": "depth", "value": 2}) * 1000)
+        assert other.set("depth", 9)["value"] == 9
+
+
+def test_only_the_owner_may_connect(settable):
+    assert (settable.page.path / "control").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_page_whose_path_is_long(tmp_path, monkeypatch):
+    """Longer than an address of a socket can be."""
+    long = tmp_path / ("x" * 200)
+    long.mkdir()
+    monkeypatch.setenv("RYLE_STATUS_DIR", str(long))
+    s = Settable()
+    try:
+        assert set_control("depth", "5")[1]["value"] == 5
+    finally:
+        s.close()
+
+
+def test_files_beside_a_page(settable):
+    """One takes the place of the other; they go with the page."""
+    for data in (b"first", b"second"):
+        settable.page.keep("glance", data)
+        assert (settable.page.path / "glance").read_bytes() == data
+    settable.page.close()
+    assert not settable.page.path.exists()
 
 
 def test_which_page(settable):
@@ -349,14 +451,23 @@ def test_many_set_at_once(settable):
 
 
 def test_an_owner_that_does_not_listen():
-    with StatusPage("deaf", {"depth": Control("int", get=lambda: 1, set=lambda _: None)}):
-        with pytest.raises(TimeoutError, match=r"took no notice of depth within 0\.1 s"):
-            set_control("depth", "5", patience=0.1)
+    """Its kernel takes connections for it, and it answers none."""
+    going = threading.Event()
+    with StatusPage("deaf", {"depth": Control("int", get=lambda: 1, set=lambda _: going.wait(60) and None)}):
+        try:
+            with pytest.raises(TimeoutError, match=r"took no notice of .* within 0\.1 s"):
+                set_control("depth", "5", patience=0.1)
+        finally:
+            going.set()
 
 
-def test_an_owner_that_ends(settable):
-    settable.stop.set()
-    settable.thread.join()
-    threading.Timer(0.1, settable.page.close).start()
-    with pytest.raises(StatusError, match="ended before it took depth"):
+def test_an_owner_that_ends():
+    """While it is asked, and before; its page may be left."""
+    s = Settable("ends")
+    with ControlClient(page("ends")) as client:
+        s.page.close(leave=True)
+        with pytest.raises(StatusError, match="ended before it"):
+            client.set("depth", 5)
+    with pytest.raises(StatusError, match="takes no requests: it has ended"):
         set_control("depth", "5")
+    s.close()

@@ -73,10 +73,10 @@ def set_(
     page: PageName = None,
 ) -> None:
     """Set a control of a running process; says what is allowed if it cannot be."""
-    from ryle.monitor.page import set_control
+    from ryle.monitor.control import set_control
 
-    found = set_control(key, value, page)
-    typer.echo(f"{found.name}: {key} = {found.values[key]}")
+    found, answer = set_control(key, value, page)
+    typer.echo(f"{found.name}: {key} = {answer['value']}")
 
 
 @app.command()

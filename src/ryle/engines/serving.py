@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ryle.config import Observation
 from ryle.engines.control import Orders
+from ryle.monitor.page_files import OBSERVATION
 from ryle.monitor.status import StatusReporter
+from ryle.receive.entrance import Entrance
 from ryle.stream.engine import Engine, Inlet
 from ryle.stream.metrics import Registry
 
@@ -36,11 +39,22 @@ def entrance_metrics(entrance: Inlet, payload_bytes: int, what: str) -> Registry
     m.counter("bytes", "B", "payload of these packets", lambda: placed() * payload_bytes)
     m.gauge("account", "", "what became of every packet", lambda: entrance.account().as_dict())
     m.gauge("advice", "", "what to do about malformed packets", lambda: entrance.advice)
+    if isinstance(entrance, Entrance):
+        assembler = entrance.assembler
+
+        def ring() -> dict[str, int]:
+            counts = assembler.counts()
+            return {name: getattr(counts, name) for name in ("open", "ready", "taken", "free")}
+
+        m.gauge("ring", "blocks", "of the entrance's ring: being filled, waiting, held by readers, unused", ring)
+        m.counter("ring_full", "packets", "that found no memory free", lambda: assembler.counts().ring_full)
+        m.counter("resyncs", "", "times that time stamps jumped", lambda: assembler.counts().resyncs)
     return m
 
 
 def serve_engine(
     engine: Engine,
+    observation: Observation,
     identity: dict[str, Any],
     supervised: bool,
     reporter: StatusReporter | None = None,
@@ -55,6 +69,8 @@ def serve_engine(
     ----------
     engine : Engine
         Not yet started; closed in the end.
+    observation : Observation
+        What is observed; its file's text lies beside the status page.
     identity : dict
         Stands in every status line: role, index.
     supervised : bool
@@ -66,6 +82,7 @@ def serve_engine(
     """
     if reporter is None:
         reporter = StatusReporter(identity, engine.metrics)
+    reporter.keep(OBSERVATION, observation.text.encode())
     with engine, reporter:
         orders = Orders(engine.drain, supervised)
         if supervised:

@@ -3,7 +3,9 @@
 A page is a directory ``/dev/shm/ryle.NAME`` that holds::
 
     status.json     the newest version: owner, time, values, declared controls
-    set/ID          what somebody wants a control to be, until the owner takes it
+    control         the socket at which the owner takes requests, if it has controls (`ryle.monitor.control`)
+    observation.toml  the observation file's text, of its engines
+    glance          the newest look at visibilities, of who writes them (`ryle.products.glance`)
     ring            the blocks of a live capture, if there is one (`ryle.store.ring_file`)
 
 Nothing here is locked. Each version is a file of its own that takes the place of the one before by rename(2), which the
@@ -16,11 +18,9 @@ too long or nested too deep, and what has other types than these are no pages, a
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ from types import UnionType
 from typing import Any
 
 from ryle.monitor.owner import Owner
-from ryle.monitor.page_files import BUILDING, PREFIX, SET, STATUS, pages_directory, read_json, remove, replace
+from ryle.monitor.page_files import BUILDING, PREFIX, STATUS, pages_directory, read_json, remove
 from ryle.stream.controls import Control, StatusError
 
 _DEEPEST = 30  # values within values
@@ -54,8 +54,8 @@ class Page:
         What the owner says, of any JSON type.
     controls : dict of str to Control
         Keys that others may set.
-    answers : dict of str to (str or None)
-        The last requests that the owner took, by ID: why one was refused, None if it was not.
+    kinds : dict of str to (str, str, str)
+        Of figures "counter" or "gauge", the unit and what they mean.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Page:
     updated: float
     values: dict[str, Any]
     controls: dict[str, Control] = field(default_factory=dict)
-    answers: dict[str, str | None] = field(default_factory=dict)
+    kinds: dict[str, tuple[str, str, str]] = field(default_factory=dict)
 
     @property
     def alive(self) -> bool:
@@ -99,6 +99,11 @@ def _of(kind: type | UnionType, value: Any) -> Any:
     return value
 
 
+def _kind(value: Any) -> tuple[str, str, str]:
+    kind, unit, means = _of(list, value)
+    return _of(str, kind), _of(str, unit), _of(str, means)
+
+
 def read_page(path: Path) -> Page | None:
     """Read a page; None if there is none, or what lies there is none of ours."""
     try:
@@ -111,7 +116,7 @@ def read_page(path: Path) -> Page | None:
             updated=_of(int | float, whole["updated"]),
             values=_of(dict, whole["values"]),
             controls={key: Control.from_dict(_of(dict, c)) for key, c in _of(dict, whole["controls"]).items()},
-            answers=_of(dict, whole["answers"]),
+            kinds={key: _kind(k) for key, k in _of(dict, whole["kinds"]).items()},
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None  # just taken away, or no page of ours
@@ -157,59 +162,14 @@ def clean_pages() -> list[str]:
     return removed
 
 
-def set_control(key: str, text: str, name: str | None = None, patience: float = 10.0) -> Page:
-    """Ask the owner of a page to set a control, and wait until it has.
-
-    Parameters
-    ----------
-    key : str
-        The control.
-    text : str
-        Its value as people write it; checked against the control's type and range before anything is asked.
-    name : str, optional
-        The page; may be left out if one running process has that control.
-    patience : float
-        Seconds to wait for the owner.
-
-    Returns
-    -------
-    Page
-        The page that has the new value.
+def page_with(key: str, name: str | None = None) -> Page:
+    """Find the page that has a control, of those of running processes, or of the one called `name`.
 
     Raises
     ------
     StatusError
-        If there is no such page or control, or the value is not allowed: says what is.
-    TimeoutError
-        If the owner does not answer.
-    PermissionError
-        If the page belongs to another user.
+        If there is none, or several; says which there are.
     """
-    page = _page_with(key, name)
-    value = page.controls[key].parsed(key, text)
-    identity = uuid.uuid4().hex
-    try:
-        replace(page.path / SET / identity, json.dumps({"key": key, "value": value}))
-    except PermissionError:
-        user = page.path.stat().st_uid
-        raise PermissionError(f"{page.name} belongs to user {user}: only that user and root may set its keys") from None
-    deadline = time.monotonic() + patience
-    while True:
-        now = read_page(page.path)
-        if now is not None and identity in now.answers:
-            if (why := now.answers[identity]) is not None:
-                raise StatusError(why)
-            return now
-        if now is None or now.owner != page.owner or not now.alive:
-            raise StatusError(f"{page.name} ended before it took {key}")
-        if time.monotonic() > deadline:
-            raise TimeoutError(
-                f"{page.name} (process {page.owner.pid}) took no notice of {key} within {patience:g} s: is it stopped?"
-            )
-        time.sleep(0.02)
-
-
-def _page_with(key: str, name: str | None) -> Page:
     found = [p for p in read_pages(name) if p.alive]
     if name and not found:
         raise StatusError(f"no running process has the status page {name}: `ryle status` lists those there are")

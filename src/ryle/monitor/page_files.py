@@ -15,7 +15,9 @@ from ryle.store.shared import open_shared
 PREFIX = "ryle."
 BUILDING = ".ryle."  # a page that its owner is just making or taking away
 STATUS = "status.json"
-SET = "set"
+CONTROL = "control"
+#: What engines of an observation leave beside their pages: its file's text, and a look at visibilities.
+OBSERVATION, GLANCE = "observation.toml", "glance"
 _LONGEST = 64 << 20  # bytes of a version
 _SHARED = "/dev/shm"
 
@@ -37,11 +39,11 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path} is nested too deep") from None
 
 
-def replace(path: Path, text: str) -> None:
+def replace(path: Path, data: bytes) -> None:
     """Put a file in the place of another; readers find one or the other."""
     aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        aside.write_text(text)
+        aside.write_bytes(data)
         aside.rename(path)
     except BaseException:
         with suppress(OSError):

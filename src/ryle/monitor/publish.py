@@ -14,12 +14,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ryle.monitor.control import ControlServer
 from ryle.monitor.owner import Owner
 from ryle.monitor.page import read_page
-from ryle.monitor.page_files import BUILDING, PREFIX, SET, STATUS, pages_directory, read_json, remove, replace
+from ryle.monitor.page_files import BUILDING, PREFIX, STATUS, pages_directory, remove, replace
 from ryle.stream.controls import Control
-
-_ANSWERS = 100  # requests whose answers stay on the page
 
 
 class PageTakenError(OSError):
@@ -35,7 +34,11 @@ class StatusPage:
         Letters, digits, dots, dashes and underscores. If a running process has that name, this process's number is
         added to it, unless `exact`.
     controls : mapping of str to Control, optional
-        Keys that others may set.
+        Keys that others may set, from a thread of the page's.
+    kinds : mapping of str to (str, str, str), optional
+        Of values "counter" or "gauge", the unit and what they mean.
+    on_set : callable, optional
+        Called when a control was set.
     exact : bool
         Raise instead of choosing another name.
 
@@ -49,13 +52,23 @@ class StatusPage:
         If the name cannot be a file's.
     """
 
-    def __init__(self, name: str, controls: Mapping[str, Control] | None = None, *, exact: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        controls: Mapping[str, Control] | None = None,
+        *,
+        kinds: Mapping[str, tuple[str, str, str]] | None = None,
+        on_set: Callable[[], None] = lambda: None,
+        exact: bool = False,
+    ) -> None:
         if not name or not all(c.isalnum() or c in "._-" for c in name) or name.startswith("."):
             raise ValueError(f"{name!r} cannot name a status page: use letters, digits, dots, dashes, underscores")
         self._controls = dict(controls or {})
         self._owner = Owner.this()
         self._version = 0
-        self._answers: dict[str, str | None] = {}
+        self._kinds = dict(kinds or {})
+        self._on_set = on_set
+        self._server: ControlServer | None = None
         try:
             self.name, self.path = name, self._make(name)
         except PageTakenError:
@@ -63,6 +76,8 @@ class StatusPage:
                 raise
             self.name = f"{name}-{os.getpid()}"
             self.path = self._make(self.name)
+        if self._server is not None:
+            self._server.start()
 
     def _make(self, name: str) -> Path:
         """Make the whole page aside and move it into its place, from which one without a living owner is taken."""
@@ -72,8 +87,9 @@ class StatusPage:
         try:
             try:
                 aside.mkdir(0o755)
-                (aside / SET).mkdir(0o700)
                 self._write(aside, {})
+                if self._controls:
+                    self._server = ControlServer(aside, self._controls, self._on_set)
             except OSError as error:
                 raise _unwritable(directory, error) from None
             for _ in range(100):
@@ -90,6 +106,8 @@ class StatusPage:
                 remove(path)
             raise PageTakenError(f"{path} is in the way and cannot be removed: is it another user's?")
         except OSError:
+            if self._server is not None:
+                self._server.close()
             shutil.rmtree(aside, ignore_errors=True)
             raise
 
@@ -113,45 +131,26 @@ class StatusPage:
             "updated": time.time(),
             "values": {**values, **{key: c.get() for key, c in self._controls.items()}},
             "controls": {key: c.as_dict() for key, c in self._controls.items()},
-            "answers": self._answers,
+            "kinds": self._kinds,
         }
-        replace(path / STATUS, json.dumps(whole, indent=1, default=_plain))
+        replace(path / STATUS, json.dumps(whole, indent=1, default=_plain).encode())
 
-    def take_requests(self) -> bool:
-        """Set the controls that somebody has asked for; whether there were any.
+    def keep(self, name: str, data: bytes) -> None:
+        """Put a file beside the page, in the place of the one before.
 
-        What is not allowed is refused; the asker finds why on the page.
+        Raises
+        ------
+        OSError
+            If there is no room, or somebody took the page away.
         """
-        try:
-            found = [e for e in os.scandir(self.path / SET) if not e.name.startswith(".")]
-            requests = sorted(found, key=lambda e: e.stat().st_mtime_ns)
-        except FileNotFoundError:
-            return False
-        for entry in requests:
-            try:
-                wanted = read_json(Path(entry.path))
-                os.unlink(entry.path)
-                key, value = str(wanted["key"]), wanted["value"]
-            except (OSError, ValueError, KeyError, TypeError):
-                continue
-            self._answers[entry.name] = self._set(key, value)
-        while len(self._answers) > _ANSWERS:
-            del self._answers[next(iter(self._answers))]
-        return bool(requests)
+        replace(self.path / name, data)
 
-    def _set(self, key: str, value: Any) -> str | None:
-        """Set a control; why not, if it was refused."""
-        if key not in self._controls:
-            return f"{key} is no control"
-        try:
-            self._controls[key].set(self._controls[key].checked(key, value))
-        except ValueError as error:
-            return str(error)
-        return None
-
-    def close(self) -> None:
-        """Take the page away, with all that lies in its directory."""
-        remove(self.path)
+    def close(self, *, leave: bool = False) -> None:
+        """Take no more requests; take the page away, with all that lies in its directory, unless it is to be left."""
+        if self._server is not None:
+            self._server.close()
+        if not leave:
+            remove(self.path)
 
     def __enter__(self) -> StatusPage:
         return self

@@ -17,7 +17,7 @@ from ryle.monitor.publish import StatusPage
 from ryle.stream.controls import Control
 from ryle.stream.metrics import Registry
 
-_PATIENCE = 0.1  # seconds that somebody who sets a control waits at most, between two lines too
+_PATIENCE = 0.1  # seconds after which a control that was set is on the page, between two lines too
 
 
 class StatusReporter:
@@ -70,6 +70,8 @@ class StatusReporter:
         self.page: StatusPage | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._was_set = threading.Event()  # since the last line
+        self._kept: dict[str, bytes] = {}
         self.state = "starting"
         self._thread = threading.Thread(target=self._loop, name="status", daemon=True)
 
@@ -81,7 +83,14 @@ class StatusReporter:
 
     def __enter__(self) -> StatusReporter:
         try:
-            self.page = StatusPage(self._name, self._controls)
+            self.page = StatusPage(
+                self._name,
+                self._controls,
+                kinds={m.name: (m.kind, m.unit, m.means) for m in self._metrics},
+                on_set=self._was_set.set,
+            )
+            for name, data in self._kept.items():
+                self.page.keep(name, data)
         except OSError as error:
             print(f"no status page: {error}", file=sys.stderr)
         self._thread.start()
@@ -92,12 +101,25 @@ class StatusReporter:
         self._thread.join()
         self.set_state("failed" if kind is not None else "done")
         if self.page is not None:
-            self.page.close()
+            self.page.close(leave=kind is not None)  # what failed is seen, until somebody else has its name
 
     def set_state(self, state: str) -> None:
         """Change the state (starting, ready, listening, running, draining, done, failed) and say so at once."""
         self.state = state
         self._status()
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Put a file beside the page, now or when there is one; where there is none, nothing happens.
+
+        Raises
+        ------
+        OSError
+            If there is no room.
+        """
+        self._kept[name] = data
+        with self._lock:
+            if self.page is not None:
+                self.page.keep(name, data)
 
     def event(self, name: str, **figures: Any) -> None:
         """Say that something happened: an integration was written, a link was lost."""
@@ -106,10 +128,9 @@ class StatusReporter:
     def _loop(self) -> None:
         last = time.monotonic()
         while not self._stop.wait(min(_PATIENCE, self._interval)):
-            with self._lock:
-                asked = self.page is not None and self.page.take_requests()
-            if asked or time.monotonic() - last >= self._interval:
+            if self._was_set.is_set() or time.monotonic() - last >= self._interval:
                 last = time.monotonic()
+                self._was_set.clear()
                 self._status()
 
     def _status(self) -> None:

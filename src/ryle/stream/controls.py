@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 _YES, _NO = ("true", "on", "yes", "1"), ("false", "off", "no", "0")
 #: Types that a control may have, as they are called on a page.
-TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
+TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str, "json": object}
 
 
 class StatusError(ValueError):
@@ -27,7 +28,7 @@ class Control:
     Parameters
     ----------
     type : str
-        "bool", "int", "float" or "str".
+        "bool", "int", "float", "str", or "json": whatever its `set` takes.
     minimum, maximum : float, optional
         The least and the most that a number may be.
     choices : tuple of str, optional
@@ -35,7 +36,9 @@ class Control:
     means : str
         What it does, with its unit, for people.
     get, set : callable
-        Give and take the value; only the process that owns it has them. `set` may raise ValueError to refuse.
+        Give and take the value; only the process that owns it has them. `set` may raise ValueError to refuse, and may
+        give what whoever asked is told, such as the sample count from which on data reflect it. It is called from a
+        thread of its own.
     """
 
     type: str
@@ -44,7 +47,7 @@ class Control:
     choices: tuple[str, ...] = ()
     means: str = ""
     get: Callable[[], Any] = field(default=_nobody, compare=False, repr=False)
-    set: Callable[[Any], None] = field(default=_nobody, compare=False, repr=False)
+    set: Callable[[Any], dict[str, Any] | None] = field(default=_nobody, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.type not in TYPES:
@@ -57,7 +60,7 @@ class Control:
             return "one of " + ", ".join(self.choices)
         if self.type == "bool":
             return "true or false"
-        what = {"int": "a whole number", "float": "a number", "str": "any text"}[self.type]
+        what = {"int": "a whole number", "float": "a number", "str": "any text", "json": "JSON"}[self.type]
         if self.minimum is not None and self.maximum is not None:
             return f"{what} from {self.minimum:.12g} to {self.maximum:.12g}"
         if self.minimum is not None:
@@ -82,8 +85,10 @@ class Control:
                 value = int(text, 0)
             elif self.type == "float":
                 value = float(text)
-        except ValueError:
-            pass  # `checked` says what is wrong
+            elif self.type == "json":
+                value = json.loads(text)
+        except (ValueError, RecursionError):
+            pass  # `checked`, or the owner, says what is wrong
         return self.checked(key, value)
 
     def checked(self, key: str, value: Any) -> Any:
@@ -97,7 +102,7 @@ class Control:
         kind = TYPES[self.type]
         if self.type == "float" and type(value) is int:
             value = float(value)
-        ok = type(value) is kind
+        ok = type(value) is kind or self.type == "json"
         if ok and self.type in ("int", "float"):
             low = self.minimum if self.minimum is not None else float("-inf")
             high = self.maximum if self.maximum is not None else float("inf")

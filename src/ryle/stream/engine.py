@@ -154,7 +154,10 @@ class Engine:
         return self._failure
 
     def _rings(self) -> list[Inlet | Readable]:
-        return [*self.entrances, *(ring for step in self.steps for ring in step.outputs)]
+        """Give all that anybody may wait at: also what steps read that is no step's output."""
+        read = [source.ring for step in self.steps for source in step.sources]
+        written = [ring for step in self.steps for ring in step.outputs]
+        return list(dict.fromkeys([*self.entrances, *written, *read]))
 
     def _run(self, step: Step) -> None:
         try:
