@@ -208,11 +208,11 @@ def test_delays_that_others_set_replace_geometry_where_they_begin(observe):
     whole = Steering(o, range(3))
     part = whole.part(range(1, 3))
     change = 10 * BATCH * o.step
-    whole.set_delay(3, LinearDelayModel(change, rate, 3.25 / rate, 0.0, 1.5, 0.0))
+    assert whole.set_delay(3, LinearDelayModel(change, rate, 3.25 / rate, 0.0, 1.5, 0.0)) == change
     for first in (0, 10 * BATCH, 10**7 * BATCH):  # the last lies far beyond what was loaded first
         got, wanted = part.delays(first), geometry.delays(first)
         centres = window_centres(first, got.fine.shape[1], o.fengine.channels, o.fengine.taps)
-        set_there = centres >= change
+        set_there = centres - centres[0] + first * o.step >= change
         np.testing.assert_array_equal(got.phase[1], np.where(set_there, 1.5, wanted.phase[3]))
         total = np.where(set_there, 3.25, wanted.coarse[3] + wanted.fine[3])
         np.testing.assert_allclose(got.coarse[1] + got.fine[1], total, rtol=0, atol=1e-9)
@@ -220,6 +220,52 @@ def test_delays_that_others_set_replace_geometry_where_they_begin(observe):
             np.testing.assert_array_equal(got.phase[i], wanted.phase[2 + i])
     with pytest.raises(ValueError, match=r"beyond fengine\.max_delay"):
         whole.set_delay(0, LinearDelayModel(0, rate, 1.1e-5))
+
+
+def test_geometry_holds_until_what_others_set_begins(observe):
+    """However far ahead that is: also where geometry is loaded after it was set."""
+    o = observe(antennas=2)
+    geometry, steering = Steering(o, range(2)), Steering(o, range(2))
+    rate, batch = float(o.sample_rate), window_shape(o).batch
+    far = 10 * steering._loaded[1] // o.step // batch * batch
+    told = [
+        steering.set_delay(1, LinearDelayModel(0, rate, d, 1e-9), sample=far * o.step + extra)
+        for d, extra in ((2e-9, 0), (1e-9, 64 * o.step - 1))
+    ]
+    assert told == [far * o.step, (far + 64) * o.step]
+    for first in (0, batch, far - batch, far):
+        got, wanted = steering.delays(first), geometry.delays(first)
+        if first < far:
+            np.testing.assert_array_equal(got.fine, wanted.fine)
+            np.testing.assert_array_equal(got.phase, wanted.phase)
+            continue
+        centres = window_centres(first, batch, o.fengine.channels, o.fengine.taps)
+        base = np.where(np.arange(batch) < 64, 2e-9, 1e-9)
+        np.testing.assert_allclose(got.coarse[1] + got.fine[1], base * rate + 1e-9 * centres, rtol=0, atol=1e-6)
+        np.testing.assert_array_equal(got.fine[[0, 2, 3]], wanted.fine[[0, 2, 3]])
+    assert steering.next == (far + batch) * o.step
+    assert steering.set_delay(0, LinearDelayModel(0, rate)) == (far + batch) * o.step  # as soon as it can
+    np.testing.assert_allclose(steering.now(), (got.coarse[:, -1] + got.fine[:, -1]) / rate, rtol=1e-12, atol=0)
+
+
+def test_gains_of_some_inputs(observe):
+    """Each input keeps its own from when on; later ones of the same input are forgotten, others' are not."""
+    o = changed(observe(antennas=2), fengine={"batch": BATCH})
+    s = Steering(o, range(2))
+    s.new_gains(0)
+    assert s.gains.set(2.0, 4 * BATCH, [1]) == 4 * BATCH
+    assert s.gains.set(3.0, 2 * BATCH, [0, 1]) == 2 * BATCH
+    assert s.gains.set(4.0, 2 * BATCH, [3]) == 2 * BATCH
+    assert s.gains.set(5.0, 4 * BATCH, [0]) == 4 * BATCH
+    for bad in ([4], [-1]):
+        with pytest.raises(ValueError, match="there is no input"):
+            s.gains.set(1.0, 0, bad)
+    old = o.gains[2, 0]
+    found = [s.new_gains(i * BATCH) for i in range(1, 6)]
+    assert [g is None for g in found] == [True, False, True, False, True]
+    np.testing.assert_allclose(found[1][:, 0], [3, 3, old, 4])
+    np.testing.assert_allclose(found[3][:, 0], [5, 3, old, 4])
+    assert s.gains.next == 6 * BATCH
 
 
 def test_many_delays_are_forgotten_when_they_have_passed(observe):

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -118,6 +118,12 @@ class LinearDelayModel(DelayModel):
             raise ValueError(f"delay model: rate {self.rate!r} s/s must lie between −1 and 1 (is it in ns/s?)")
         if self.start < 0:
             raise ValueError(f"delay model: start {self.start} lies before sync_time; give a sample count of 0 or more")
+
+    def moved(self, start: int) -> LinearDelayModel:
+        """Give the same delay and phase, valid from another sample count on."""
+        seconds = (start - self.start) / self.sample_rate
+        delay, phase = self.delay + self.rate * seconds, self.phase + self.phase_rate * seconds
+        return replace(self, start=start, delay=delay, phase=phase)
 
     def evaluate_exact(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Delay in samples and phase in radians at sample counts (see `DelayModel`)."""

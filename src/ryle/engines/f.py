@@ -19,6 +19,7 @@ from ryle.engines.gpus import gpus_for, locked
 from ryle.engines.planning import Samples
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.statistics import SendStatistics
+from ryle.engines.steered import SteeringControls
 from ryle.engines.steering import Steering
 from ryle.engines.totals import InputTotals, measure
 from ryle.receive.entrance import MappedEntrance
@@ -246,11 +247,14 @@ def f_engine(observation: Observation, index: int) -> tuple[Engine, InputTotals]
         gpu=gpus[0] if gpus else None,
     )
     told = Ring("statistics", lambda: Block(None), BATCHES, "drop_newest") if o.statistics else None
-    f, steps, batches = f_steps(o, antennas, layout, entrance.reader(), samples, gpus[0] if gpus else None, told)
+    steering, gpu = Steering(o, antennas), gpus[0] if gpus else None
+    f, steps, batches = f_steps(o, antennas, layout, entrance.reader(), samples, gpu, told, steering)
     steps.append(SendSpectra(batches.reader(), sender))
     if told is not None and o.statistics is not None:
         steps.append(SendStatistics(told.reader(), StatisticsSender(o, antennas, o.statistics)))
-    return Engine([entrance], steps, _metrics(o, entrance, f, sender)), f
+    metrics = _metrics(o, entrance, f, sender, antennas)
+    SteeringControls(o, antennas, steering).register(metrics)
+    return Engine([entrance], steps, metrics), f
 
 
 def f_steps(
@@ -302,13 +306,15 @@ def f_steps(
     return totals, [*steps, Download(gpu, channelize.out.reader(), batches)], batches
 
 
-def _metrics(o: Observation, entrance: Inlet, f: InputTotals, sender: SpectraSender | RowSender) -> Registry:
+def _metrics(
+    o: Observation, entrance: Inlet, f: InputTotals, sender: SpectraSender | RowSender, antennas: Sequence[int]
+) -> Registry:
     m = entrance_metrics(entrance, o.digitizer_heap_bytes, "packets of samples")
     m.gauge("position", "s", "signal that has been channelized", lambda: f.position / float(o.sample_rate))
     unit = "packets" if isinstance(sender, RowSender) else "heaps"
     m.counter("sent", unit, "packets of rows, or F-heaps, sent", lambda: sender.sent)
     m.counter("withheld", unit, "of these, without a valid spectrum: not sent", lambda: sender.withheld)
-    measure(m, [f])
+    measure(m, [f], o, antennas, entrance)
     return m
 
 
@@ -325,7 +331,7 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
         Whether standard input is a supervisor's pipe.
     """
     engine, _ = f_engine(observation, index)
-    serve_engine(engine, {"role": "f", "index": index}, supervised)
+    serve_engine(engine, observation, {"role": "f", "index": index}, supervised)
 
 
 def spectra_rate(observation: Observation) -> float | None:

@@ -11,8 +11,9 @@ from ryle.engines import f_gpu
 from ryle.engines.f import Channelize
 from ryle.engines.fx import fx_steps
 from ryle.engines.gpus import gpus_for, locked
-from ryle.engines.output import open_output, published, tell_written
+from ryle.engines.output import open_output, published, tell_written, watchable
 from ryle.engines.serving import entrance_metrics, serve_engine
+from ryle.engines.steered import SteeringControls
 from ryle.engines.steering import Steering
 from ryle.engines.totals import measure
 from ryle.engines.write_file import WriteFile
@@ -66,10 +67,13 @@ def fx_engine(
         memory=locked(gpus),
         gpu=gpus[0] if gpus else None,
     )
+    steering = steering or Steering(o, antennas)
     steps = fx_steps(o, entrance, samples, open_file, gpus, steering, joins=o.simulate is None)
     write = steps[-1]
     assert isinstance(write, WriteFile)
-    return Engine([entrance], steps, _metrics(o, entrance, steps, write)), write
+    metrics = _metrics(o, entrance, steps, write)
+    SteeringControls(o, antennas, steering).register(metrics)
+    return Engine([entrance], steps, metrics), write
 
 
 def _metrics(o: Observation, entrance: Inlet, steps: Sequence[Step], write: WriteFile) -> Registry:
@@ -80,7 +84,8 @@ def _metrics(o: Observation, entrance: Inlet, steps: Sequence[Step], write: Writ
     m.counter("integrations", "integrations", "integrations in the file", lambda: write.integrations)
     if beginning is not None:
         m.counter("left_out", "integrations", "before the first of the file", lambda: beginning.left_out)
-    measure(m, [step.totals for step in steps if isinstance(step, Channelize | f_gpu.Channelize)])
+    parts = [step.totals for step in steps if isinstance(step, Channelize | f_gpu.Channelize)]
+    measure(m, parts, o, range(len(o.antennas)), entrance)
     (x,) = (step.x for step in steps if isinstance(step, Correlate))
     m.counter("late_blocks", "blocks", "blocks of integrations that were given already", lambda: x.late_blocks)
     m.counter("early_blocks", "blocks", "blocks before the first whole integration", lambda: x.early_blocks)
@@ -112,8 +117,10 @@ def serve(
     """
     identity = {"role": "fx", "index": 0}
     engine, write = fx_engine(observation, lambda: open_output(observation, output, file, overwrite=overwrite))
+    glances = watchable(observation, engine.metrics, write)
     reporter = StatusReporter(identity, engine.metrics)
+    glances.keep = reporter.keep
     write.written = partial(tell_written, reporter, write.beginning)
     write.open()
-    with published(observation, write, engine.metrics):
-        serve_engine(engine, identity, supervised, reporter)
+    with published(observation, write, engine.metrics, glances):
+        serve_engine(engine, observation, identity, supervised, reporter)

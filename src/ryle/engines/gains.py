@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+_EVER = -(1 << 62)  # before all spectra
 
 
 class Gains:
@@ -22,19 +26,21 @@ class Gains:
     def __init__(self, batch: int, gains: NDArray[np.complex64]) -> None:
         self._batch, self._shape = batch, gains.shape
         self._lock = threading.Lock()
-        self._queue: list[tuple[float, NDArray[np.complex64]]] = [(-np.inf, gains)]
+        self._queue: list[tuple[int, NDArray[np.complex64]]] = [(_EVER, gains)]
         self._next = 0  # first spectrum whose gains nobody has asked for
-        self._read: list[float] = []  # by reader: from where on what it was given last holds
+        self._read: list[int | None] = []  # by reader: from where on what it was given last holds
 
-    def set(self, gains: ArrayLike, spectrum: int = 0) -> int:
-        """Change the gains from a spectrum on. From any thread.
+    def set(self, gains: ArrayLike, spectrum: int = 0, inputs: Sequence[int] | None = None) -> int:
+        """Change gains from a spectrum on. From any thread.
 
         Parameters
         ----------
         gains : array_like of complex, broadcast to (input, channel)
-            Others that were set for the same spectrum or a later one are forgotten.
+            Of these inputs; others of theirs that were set for the same spectrum or a later one are forgotten.
         spectrum : int
             Since sync.
+        inputs : sequence of int, optional
+            Whose they are; all if absent.
 
         Returns
         -------
@@ -46,22 +52,38 @@ class Gains:
         ValueError
             If they do not fit or are not finite; nothing has changed then.
         """
+        rows = list(range(self._shape[0]) if inputs is None else inputs)
+        if wrong := [i for i in rows if not 0 <= i < self._shape[0]]:
+            raise ValueError(f"there is no input {wrong[0]} here: inputs are 0 to {self._shape[0] - 1}")
+        shape = len(rows), self._shape[1]
         try:
-            found = np.array(np.broadcast_to(np.asarray(gains), self._shape), np.complex64)
-        except ValueError:
-            raise ValueError(f"gains of shape {np.shape(gains)} do not fit (input, channel) = {self._shape}") from None
+            with np.errstate(over="ignore"):
+                found = np.array(np.broadcast_to(np.asarray(gains), shape), np.complex64)
+        except (ValueError, TypeError):
+            raise ValueError(f"gains of shape {np.shape(gains)} do not fit (input, channel) = {shape}") from None
         if not np.isfinite(found).all():
             raise ValueError("gains must be finite; 0 blanks a channel")
         with self._lock:
             first = -(-max(spectrum, self._next) // self._batch) * self._batch
-            self._queue = [each for each in self._queue if each[0] < first]
-            self._queue.append((first, found))
+            at = bisect_left(self._queue, first, key=lambda each: each[0])
+            if at == len(self._queue) or self._queue[at][0] != first:
+                self._queue.insert(at, (first, self._queue[at - 1][1].copy()))
+            if len(set(rows)) == self._shape[0]:
+                del self._queue[at + 1 :]
+            for _, later in self._queue[at:]:  # nobody has been given these yet
+                later[rows] = found
         return first
+
+    @property
+    def next(self) -> int:
+        """First spectrum for which gains can still be set."""
+        with self._lock:
+            return -(-self._next // self._batch) * self._batch
 
     def reader(self, inputs: slice = slice(None)) -> GainReader:
         """Give what reads those of some inputs."""
         with self._lock:
-            self._read.append(float("nan"))
+            self._read.append(None)
             return GainReader(self, len(self._read) - 1, inputs)
 
     def take(self, reader: int, first: int) -> NDArray[np.complex64] | None:
