@@ -8,7 +8,7 @@ from pathlib import Path
 from ryle.chunk import Integration
 from ryle.config import FOREIGN_X_HEAPS, ConfigError, Observation, Problem
 from ryle.engines.beginning import WholeBand
-from ryle.engines.output import open_output, published, tell_written
+from ryle.engines.output import open_output, published, tell_written, watchable
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.statistics import CollectStatistics
 from ryle.engines.write_file import WriteFile
@@ -121,8 +121,11 @@ def serve(
             tell_written(reporter, beginning, number, integration)
 
         engine, record = catcher_engine(o, writer, written, beginning, index)
-        reporter = StatusReporter(identity, engine.metrics)
         write = engine.steps[0]
         assert isinstance(write, WriteFile)
-        with published(o, write, engine.metrics, index):
-            serve_engine(engine, identity, supervised, reporter, at_end=record)
+        write.open()
+        glances = watchable(o, engine.metrics, write, index, None if shared is None else file)
+        reporter = StatusReporter(identity, engine.metrics)
+        glances.keep = reporter.keep
+        with published(o, write, engine.metrics, glances, index):
+            serve_engine(engine, o, identity, supervised, reporter, at_end=record)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from ryle.chunk import Integration
 from ryle.config import Observation
 from ryle.engines.beginning import WholeBand
+from ryle.engines.glance import GlanceMaker
 from ryle.engines.write_file import WriteFile
 from ryle.monitor.status import StatusReporter
 from ryle.products.observed import band_files, kept_note, metadata, output_file
@@ -47,8 +48,10 @@ def open_output(
 
 
 @contextmanager
-def published(observation: Observation, write: WriteFile, m: Registry, catcher: int = 0) -> Iterator[None]:
-    """Serve what is written, from ``with`` to its end, if the observation says where.
+def published(
+    observation: Observation, write: WriteFile, m: Registry, glances: GlanceMaker, catcher: int = 0
+) -> Iterator[None]:
+    """Serve what is written, from ``with`` to its end, if the observation says where; and leave glances at it.
 
     Parameters
     ----------
@@ -58,12 +61,18 @@ def published(observation: Observation, write: WriteFile, m: Registry, catcher: 
         Hands on what it has written.
     m : Registry
         Where it is said how many listen.
+    glances : GlanceMaker
+        Makes them.
     catcher : int
         Which of several catchers.
     """
     o = observation
     if o.output.stream is None:
-        yield
+        write.publish = glances.publish
+        try:
+            yield
+        finally:
+            glances.close()
         return
     mine = o.catcher_substreams(catcher) if o.catcher.directories else range(o.substreams)
     wide, to = o.substream_channels, o.output.stream.nth(catcher)
@@ -75,8 +84,49 @@ def published(observation: Observation, write: WriteFile, m: Registry, catcher: 
     with Publisher(to.host, to.port, about) as publisher:
         m.gauge("listeners", "", "who is served integrations by TCP", lambda: publisher.listeners)
         m.counter("missed", "integrations", "that listeners were too slow for", lambda: publisher.missed)
-        write.publish = publisher.publish
-        yield
+
+        def publish(number: int, pieces: Sequence[Integration]) -> None:
+            publisher.publish(number, pieces)
+            glances.publish(number, pieces)
+
+        write.publish = publish
+        try:
+            yield
+        finally:
+            glances.close()
+
+
+def watchable(
+    observation: Observation, m: Registry, write: WriteFile, catcher: int = 0, whole: Path | None = None
+) -> GlanceMaker:
+    """Let an engine be watched that writes: say what it writes where, and make glances at it.
+
+    Parameters
+    ----------
+    observation : Observation
+        What is observed.
+    m : Registry
+        Where it is said; before a status reporter is made of it.
+    write : WriteFile
+        Writes.
+    catcher : int
+        Which of several catchers.
+    whole : Path, optional
+        File of the whole band, if this is another.
+
+    Returns
+    -------
+    GlanceMaker
+        Keeps nothing yet.
+    """
+    o = observation
+    m.gauge("source", "", "the observation file", lambda: str(Path(o.source).absolute()))
+    m.gauge("file", "", "what is written, of the whole band", lambda: str((whole or write.path or Path()).absolute()))
+    m.gauge("writes", "", "what this engine writes of it", lambda: str((write.path or Path()).absolute()))
+    mine, wide = o.catcher_substreams(catcher), o.substream_channels
+    glances = GlanceMaker(o, mine.start * wide, len(mine) * wide)
+    glances.register(m)
+    return glances
 
 
 def tell_written(reporter: StatusReporter, beginning: WholeBand | None, number: int, integration: Integration) -> None:

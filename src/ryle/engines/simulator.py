@@ -15,6 +15,7 @@ from ryle.config import ConfigError, Endpoint, Observation, Problem, changed, lo
 from ryle.config.units import parse_quantity
 from ryle.engines.control import Orders
 from ryle.engines.generator import PacketGenerator
+from ryle.monitor.page_files import OBSERVATION
 from ryle.monitor.progress import track_samples
 from ryle.monitor.status import StatusReporter
 from ryle.problems import naming
@@ -26,6 +27,9 @@ from ryle.simulate import VoltageSimulator
 from ryle.store.pcap_write import PcapWriter
 from ryle.stream.metrics import Registry
 from ryle.wire.description import Format
+
+# First sample, packets of shape (time, stream, bytes), where each goes, and which are sent.
+_Batch = tuple[int, NDArray[np.uint8], list[list[Endpoint]], NDArray[np.bool_]]
 
 #: Format of MeerKAT's digitizer heaps.
 MEERKAT = "meerkat_digitizer"
@@ -57,7 +61,9 @@ def serve(observation: Observation, supervised: bool) -> None:
         stack.callback(sender.close)
         payload = observation.digitizer_heap_bytes
         metrics = _metrics(sender, payload, lambda: position / float(observation.sample_rate), saturated)
-        reporter = stack.enter_context(StatusReporter({"role": "simulate", "index": 0}, metrics))
+        reporter = StatusReporter({"role": "simulate", "index": 0}, metrics)
+        reporter.keep(OBSERVATION, observation.text.encode())
+        stack.enter_context(reporter)
         orders = Orders(stop.set, supervised)
         reporter.set_state("ready")
         orders.wait_go()
@@ -65,7 +71,11 @@ def serve(observation: Observation, supervised: bool) -> None:
         for chunk in simulator.chunks():
             if stop.is_set():
                 break
-            sender.send(chunk, chunk.saturated)
+            if simulator.defects.jump and isinstance(sender, SampleSender):
+                shifts = simulator.defects.shifts(chunk.timestamp, chunk.data.shape[1])
+                sender.send(chunk, chunk.saturated, shifts=shifts)
+            else:
+                sender.send(chunk, chunk.saturated)
             position = chunk.end
         sender.close()  # before the last status, which tells what was held back
 
@@ -97,7 +107,8 @@ def _digitizer_sender(o: Observation) -> DigitizerSender | SampleSender:
     """
     assert o.simulate is not None
     speed = 0.0 if isinstance(o.simulate.speed, str) else o.simulate.speed
-    if o.digitizer_format.name == MEERKAT and not o.simulate.faults.any:
+    wrong = o.simulate.faults.any or any(d.kind == "jump" for d in o.simulate.defects)
+    if o.digitizer_format.name == MEERKAT and not wrong:
         sender = DigitizerSender(o, speed=speed)
         sender.describe()
         return sender
@@ -123,7 +134,9 @@ def _serve_packets(observation: Observation, supervised: bool) -> None:
         return float(generator.f.saturated.sum() / max(1, generator.f.values.sum()))
 
     metrics = _metrics(sender, generator.maker.layout.payload_bytes, seconds, saturated)
-    with closing(sender), StatusReporter({"role": "simulate", "index": 0}, metrics) as reporter:
+    reporter = StatusReporter({"role": "simulate", "index": 0}, metrics)
+    reporter.keep(OBSERVATION, observation.text.encode())
+    with closing(sender), reporter:
         orders = Orders(stop.set, supervised)
         reporter.set_state("ready")
         orders.wait_go()
@@ -185,11 +198,13 @@ def record(observation: Observation, path: str) -> None:
     ways = [observation.input_endpoints(i) for i in range(observation.n_inputs)]
     each = maker.format.timestamp.step
 
-    def batches() -> Iterator[tuple[int, NDArray[np.uint8], list[list[Endpoint]]]]:
+    def batches() -> Iterator[_Batch]:
         for chunk in simulator.chunks():
-            packets = maker.packets(chunk, chunk.saturated)
+            shifts = simulator.defects.shifts(chunk.timestamp, chunk.data.shape[1])
+            packets = maker.packets(chunk, chunk.saturated, shifts)
             numbers = range(chunk.timestamp // each, chunk.timestamp // each + len(packets))
-            yield chunk.timestamp, packets, [[way[n % len(way)] for way in ways] for n in numbers]
+            to = [[way[n % len(way)] for way in ways] for n in numbers]
+            yield chunk.timestamp, packets, to, chunk.present.T.astype(np.bool_)
 
     _write(observation, path, maker.format, each, batches())
 
@@ -199,7 +214,10 @@ def _record_packets(observation: Observation, path: str) -> None:
     generator = PacketGenerator(observation)
     layout, step = generator.maker.layout, observation.step
     to = [observation.spectra_endpoint(s) for s in generator.maker.substreams.tolist()]
-    batches = ((first * step, packets, [to] * len(packets)) for first, packets in generator)
+    batches = (
+        (first * step, packets, [to] * len(packets), np.ones(packets.shape[:2], np.bool_))
+        for first, packets in generator
+    )
     _write(observation, path, layout.format, layout.spectra * step, batches)
 
 
@@ -208,7 +226,7 @@ def _write(
     path: str,
     format: Format,
     each: int,
-    batches: Iterable[tuple[int, NDArray[np.uint8], list[list[Endpoint]]]],
+    batches: Iterable[_Batch],
 ) -> None:
     """Write packets to a capture file, as they arrive.
 
@@ -216,8 +234,8 @@ def _write(
     ----------
     each : int
         ADC samples from one time to the next.
-    batches : iterable of (int, ndarray of uint8, list)
-        First sample, packets of shape (time, stream, bytes), and where each goes.
+    batches : iterable of (int, ndarray of uint8, list, ndarray of bool)
+        First sample, packets of shape (time, stream, bytes), where each goes, and which are sent.
     """
     assert observation.simulate is not None and observation.end_sample is not None
     clock = sync_time(observation)
@@ -236,7 +254,7 @@ def _write(
                 to = ends_of[mark]
                 capture.write(when, packed[begin:end].tobytes(), to.host, to.port)
 
-        for first, packets, ways in batches:
+        for first, packets, ways, there in batches:
             if injector is None:
                 injector = Injector(observation.simulate.faults, format, packets.shape[1])
             streams = np.arange(packets.shape[1], dtype=np.uint32)
@@ -246,7 +264,8 @@ def _write(
                     if to not in known:
                         known[to] = len(ends_of)
                         ends_of.append(to)
-                write(injector.handle(of_time, streams, np.array([known[to] for to in ways[t]], np.uint32)))
+                marks = np.array([known[to] for to in ways[t]], np.uint32)
+                write(injector.handle(of_time[there[t]], streams[there[t]], marks[there[t]]))
             advance(first + len(packets) * each)
         if injector is not None:
             write(injector.flush())

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ryle.config import Observation
 from ryle.engines.statistics import AdcHistogram
+from ryle.receive.entrance import Entrance
+from ryle.stream.engine import Inlet
 from ryle.stream.metrics import Registry
+
+#: Seconds that "lately" lasts at least; within how many of another look nothing is looked at again.
+_LATELY, _SAME = 1.0, 0.05
+_FEW_BITS = 3  # of an ADC, all of whose values are in use: its ends say nothing of overload
 
 
 class InputTotals:
@@ -28,6 +38,8 @@ class InputTotals:
         Output values that saturated, and all valid ones.
     power, samples : ndarray, shape (input,)
         Sum of squares of the samples that valid spectra advanced over, and their number.
+    spectra : int
+        Spectra that were made, whatever was valid.
     adc : AdcHistogram
         How often each ADC value occurs.
     adc_saturated : int
@@ -38,12 +50,14 @@ class InputTotals:
 
     def __init__(self, observation: Observation, inputs: int) -> None:
         self._channels, self._step = observation.fengine.channels, observation.step
+        self._counting = threading.Lock()  # so that who reads finds all of a batch, or nothing
         self.saturated = np.zeros(inputs, np.int64)
         self.values = np.zeros(inputs, np.int64)
         self.power = np.zeros(inputs, np.float64)
         self.samples = np.zeros(inputs, np.int64)
         self.adc = AdcHistogram(observation, inputs)
-        self.position = self.adc_saturated = 0
+        self._ends = _ends(observation, self.adc.levels)
+        self.position = self.adc_saturated = self.spectra = 0
 
     def totals(self) -> NDArray[np.int64]:
         """Give what was counted so far, shape (input, level + 4): the histogram, `ryle.wire.statistics.NUMBERS`."""
@@ -55,24 +69,147 @@ class InputTotals:
     ) -> None:
         """Add a batch: its first spectrum, validity (input, spectrum), values clamped and power (input,)."""
         spectra = valid.sum(axis=1, dtype=np.int64)
-        self.saturated += saturated.astype(np.int64)
-        self.values += spectra * self._channels
-        self.power += power.astype(np.float64)
-        self.samples += spectra * self._step
-        self.position = (first + valid.shape[1]) * self._step
+        with self._counting:
+            self.saturated += saturated.astype(np.int64)
+            self.values += spectra * self._channels
+            self.power += power.astype(np.float64)
+            self.samples += spectra * self._step
+            self.spectra += valid.shape[1]
+            self.position = (first + valid.shape[1]) * self._step
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Give, of one moment, `NUMBERS` of each input, shape (number, input)."""
+        with self._counting:
+            counts = self.adc.counts
+            clipped = counts[:, self._ends].sum(axis=1)
+            made = np.full(len(self.samples), self.spectra * self._channels)
+            each = self.samples, self.power, self.values, self.saturated, made, counts.sum(axis=1), clipped
+            return np.stack([number.astype(np.float64) for number in each])
 
 
-def measure(metrics: Registry, parts: Sequence[InputTotals]) -> None:
-    """Add to an engine's metrics what is counted of its inputs, by one channelizer or several that share them."""
+#: What `InputTotals.numbers` gives: "made" is what `values` would be if all were valid.
+NUMBERS = ("samples", "power", "values", "saturated", "made", "looked_at", "clipped")
 
-    def rms() -> list[float]:
-        values = [np.sqrt(part.power / np.maximum(1, part.samples)).round(2) for part in parts]
-        found: list[float] = np.concatenate(values).tolist()
-        return found
+
+class Lately:
+    """What counts have grown by over the last second or so; read by the status thread alone.
+
+    Parameters
+    ----------
+    totals : callable
+        Gives them, shape (number, input).
+    """
+
+    def __init__(self, totals: Callable[[], NDArray[np.float64]]) -> None:
+        self._totals = totals
+        self._past: deque[tuple[float, NDArray[np.float64]]] = deque([(-np.inf, totals())])
+        self._grown = np.zeros_like(self._past[0][1])
+
+    def grown(self) -> NDArray[np.float64]:
+        """Give the growth since a second ago or longer; if nothing has grown since, what it was before."""
+        now = time.monotonic()
+        if now - self._past[-1][0] > _SAME:
+            self._past.append((now, self._totals()))
+            while len(self._past) > 2 and now - self._past[1][0] >= _LATELY:
+                self._past.popleft()
+            grown = self._past[-1][1] - self._past[0][1]
+            if grown.any():
+                self._grown = grown
+        return self._grown
+
+
+def measure(
+    metrics: Registry,
+    parts: Sequence[InputTotals],
+    observation: Observation,
+    antennas: Sequence[int],
+    entrance: Inlet | None = None,
+) -> None:
+    """Add to an engine's metrics what is counted of its inputs, by one channelizer or several that share them.
+
+    Parameters
+    ----------
+    metrics : Registry
+        Where to.
+    parts : sequence of InputTotals
+        In the order of the inputs.
+    observation : Observation
+        What is observed.
+    antennas : sequence of int
+        Consecutive; whose inputs these are.
+    entrance : Inlet, optional
+        Whose heads are the inputs.
+    """
+    o = observation
+    labels = [f"{o.antennas[a].name} {p}" for a in antennas for p in o.array.polarizations]
+    lately = Lately(lambda: np.concatenate([part.numbers() for part in parts], axis=1))
+
+    def ratio(above: str, below: str, digits: int = 6) -> list[float | None]:
+        grown = dict(zip(NUMBERS, lately.grown(), strict=True))
+        return _listed(grown[above], grown[below], digits)
+
+    def rms() -> list[float | None]:
+        parts_of_sample = 2 if o.digitizer.complex else 1  # of each part, as converters make them
+        return [None if v is None else round((v / parts_of_sample) ** 0.5, 2) for v in ratio("power", "samples", 12)]
 
     def saturated() -> float:
         return float(sum(p.saturated.sum() for p in parts) / max(1, sum(p.values.sum() for p in parts)))
 
-    metrics.gauge("saturated", "", "share of spectra's values that saturated", saturated)
-    metrics.gauge("input_rms", "ADC steps", "of each input", rms)
-    metrics.counter("adc_saturated", "samples", "that digitizers reported", lambda: sum(p.adc_saturated for p in parts))
+    def clipped() -> list[float | None]:
+        if told:  # inputs are looked at in turn
+            ends[:] = [
+                old if new is None else new for old, new in zip(ends, ratio("clipped", "looked_at"), strict=True)
+            ]
+        return list(ends)
+
+    ends: list[float | None] = [None] * len(labels)
+    full, told = _full_scale(o), bool(_ends(o, parts[0].adc.levels).any())
+    m = metrics
+    m.gauge("saturated", "", "share of spectra's values that saturated", saturated)
+    m.gauge("first_input", "", "number in the array of the first input", lambda: antennas[0] * o.pols)
+    m.gauge("inputs", "", "antenna and polarization of each input", lambda: labels)
+    m.gauge("full_scale", "ADC steps", "peak of a full-scale sine wave", lambda: full)
+    m.gauge("input_rms", "ADC steps", "of each input's samples over the last second, each part of complex ones", rms)
+    m.gauge("input_clipped", "", "share lately of each input's ADC values that stood at an end of the range", clipped)
+    m.gauge("input_saturated", "", "share lately of each input's spectra's values that saturated",
+            lambda: ratio("saturated", "values"))  # fmt: skip
+    m.gauge("input_present", "", "share lately of each input's spectra that were valid",
+            lambda: ratio("values", "made"))  # fmt: skip
+    m.counter("adc_saturated", "samples", "that digitizers reported", lambda: sum(p.adc_saturated for p in parts))
+    if isinstance(entrance, Entrance) and len(entrance.assembler.plan.heads) == len(labels):
+        assembler = entrance.assembler
+
+        def placed() -> NDArray[np.float64]:
+            counts = assembler.head_counts()
+            return np.stack([counts.placed, counts.expected]).astype(np.float64)
+
+        heads = Lately(placed)
+        m.gauge("input_placed", "", "share lately of each input's packets that came in time",
+                lambda: _listed(*heads.grown()))  # fmt: skip
+
+
+def _full_scale(o: Observation) -> float | None:
+    """Peak of a full-scale sine wave, ADC steps; None if samples are no steps of a converter."""
+    try:
+        sample = o.digitizer_format.sample
+    except ValueError:  # a recording's frames may be longer than a packet
+        return None
+    return None if sample.bits == 32 or sample.levels == "vdif" else float(1 << (sample.bits - 1))
+
+
+def _ends(o: Observation, levels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mark the levels of a histogram at which a converter clips: its ends, and a step less, where one side may end.
+
+    None of converters with a few levels, which are all in use, nor where the histogram does not reach so far.
+    """
+    full, reach = _full_scale(o), int(levels[-1])
+    if full is None or o.digitizer.bits < _FEW_BITS:
+        return np.zeros(len(levels), np.bool_)
+    scale = 1 << max(0, o.channelized_bits - 10) if o.channelized_bits < 32 else 1
+    end = full / scale
+    return np.abs(levels) >= end - 1 if end <= reach else np.zeros(len(levels), np.bool_)
+
+
+def _listed(above: NDArray[Any], below: NDArray[Any], digits: int = 6) -> list[float | None]:
+    """Divide; None where there is nothing to divide by."""
+    return [None if b <= 0 else round(float(a / b), digits) for a, b in zip(above, below, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,6 +102,11 @@ class WriteFile(EachBlock):
     def integrations(self) -> int:
         """Integrations that are safe in the file."""
         return 0 if self._writer is None else self._writer.integrations
+
+    @property
+    def path(self) -> Path | None:
+        """The file, if there is one."""
+        return None if self._writer is None else self._writer.path
 
     def _write(self, pieces: Sequence[Integration]) -> None:
         self.open()

@@ -347,4 +347,4 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
     supervised : bool
         Whether standard input is a supervisor's pipe.
     """
-    serve_engine(x_engine(observation, index), {"role": "x", "index": index}, supervised)
+    serve_engine(x_engine(observation, index), observation, {"role": "x", "index": index}, supervised)
