@@ -52,7 +52,10 @@ TEXTS = (
     "--",
 )
 #: Given only what makes them end before they begin: they run for as long as they are told to.
-ENDLESS = ("run", "simulate", "capture", "send", "demo", "bench", "fpga simulate", "fpga demo", "fpga generator start")
+ENDLESS = (
+    *("run", "simulate", "capture", "send", "demo", "bench", "serve"),
+    *("fpga simulate", "fpga demo", "fpga generator start"),
+)
 WRONG = ("nowhere", "empty", "directory", "text.txt", "random.bin", "key.toml", "utf16.toml", "cut.uvh5", "loop")
 
 

@@ -69,6 +69,21 @@ COMMANDS = {
     "status": Entry(
         "status", "app", "What runs on this machine says of itself; set its controls, clean up after it.", _OBSERVE
     ),
+    "monitor": Entry(
+        "monitor", "monitor", "Watch a correlator in this terminal: engines, losses, inputs, alarms.", _OBSERVE
+    ),
+    "serve": Entry(
+        "serve",
+        "serve",
+        "Serve a correlator's figures to Prometheus, and its state as JSON, until Ctrl-C.",
+        _OBSERVE,
+    ),
+    "control": Entry(
+        "control",
+        "app",
+        "Steer a running correlator: gains and delays of its inputs, from a stated sample on.",
+        _OBSERVE,
+    ),
     "engine": Entry("engine", "app", "One engine process; prints status lines as JSON.", _OBSERVE),
     "export": Entry("files", "export", "Write a visibility file as MeasurementSet, UVFITS or MIRIAD.", _FILES),
     "plot": Entry(
