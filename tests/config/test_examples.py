@@ -9,7 +9,7 @@ NAMES = example_names()
 
 
 def test_names():
-    assert {"demo", "meerkat_extension", "paper128", "alma72", "vdif2"} <= set(NAMES)
+    assert {"demo", "meerkat_extension", "paper128", "alma72", "vdif2", "troubled"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

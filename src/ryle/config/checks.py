@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ryle.config import (
+    defect_checks,  # noqa: F401 (registers its checks)
     digitizers,
     feed_checks,  # noqa: F401 (registers its checks)
     fx_checks,  # noqa: F401
@@ -320,9 +321,11 @@ def _rfi_in_band(o: Observation) -> Iterator[Problem]:
     half = o.channel_width / 2
     low, high = float(o.sky_frequencies.min() - half), float(o.sky_frequencies.max() + half)
     for i, rfi in enumerate(o.simulate.rfi if o.simulate else ()):
+        remedy = f"outside the band, {low / 1e6:.10g} to {high / 1e6:.10g} MHz"
         if not low <= rfi.frequency <= high:
-            remedy = f"outside the band, {low / 1e6:.10g} to {high / 1e6:.10g} MHz"
             yield Problem(f"simulate.rfi[{i}].frequency", f"{rfi.frequency / 1e6:.10g} MHz", remedy)
+        elif not low <= rfi.frequency - rfi.bandwidth / 2 <= rfi.frequency + rfi.bandwidth / 2 <= high:
+            yield Problem(f"simulate.rfi[{i}].bandwidth", f"{rfi.bandwidth / 1e6:.10g} MHz", f"reaches {remedy}")
 
 
 @reads("array", "simulate")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -31,11 +32,81 @@ class SourceTable(Table):
 
 
 class RfiTable(Table):
-    """``[[simulate.rfi]]``: a tone at every antenna."""
+    """``[[simulate.rfi]]``: interference at every antenna, from a transmitter on the horizon: a tone, or many."""
 
     frequency: Hertz = Field(description="on the sky", examples=['"1.41 GHz"'])
     level: float = Field(gt=0, description="rms in units of the receiver noise rms", examples=["0.5"])
+    bandwidth: Hertz = Field(0.0, ge=0, description="that its 16 carriers are spread over; 0: a tone")
+    start: Duration = Field(Fraction(0), ge=0, description="when it begins, from sample 0 on")
+    stop: Duration | None = Field(None, gt=0, description="when it is over; never if absent")
     antennas: list[str] = Field(default_factory=list, description="names of those that hear it; all if empty")
+
+    @model_validator(mode="after")
+    def _lasts(self) -> RfiTable:
+        _check_times(self.start, self.stop)
+        return self
+
+
+#: What each kind of defect needs, may have beside names and times.
+_OF_KINDS: dict[str, tuple[set[str], set[str]]] = {
+    "dead": (set(), set()),
+    "clipping": (set(), {"factor"}),
+    "swapped": (set(), set()),
+    "exchanged": (set(), set()),
+    "delay": ({"delay"}, set()),
+    "noise": (set(), set()),
+    "loss": ({"loss"}, set()),
+    "jump": ({"samples"}, set()),
+}
+
+
+class DefectTable(Table):
+    """``[[simulate.defects]]``: something that is wrong with some antennas or inputs, for a while or for good."""
+
+    kind: Literal["dead", "clipping", "swapped", "exchanged", "delay", "noise", "loss", "jump"] = Field(
+        description="all zeros; driven beyond the ADC's scale; polarizations exchanged; two antennas exchanged; a "
+        "delay that nobody knows of; receiver noise without sky; packets lost; time stamps that jump",
+        examples=['"dead"'],
+    )
+    input: str | list[str] = Field(
+        default_factory=list, description='antennas such as "A3", or inputs such as "A3 x"; all if empty'
+    )
+    start: Duration = Field(Fraction(0), ge=0, description="when it begins, from sample 0 on")
+    stop: Duration | None = Field(None, gt=0, description="when it is over; never if absent")
+    factor: float | None = Field(
+        None, gt=1, le=1e6, description="clipping: gain; if absent, what brings rms to the end of the scale"
+    )
+    delay: Seconds | None = Field(None, description="delay: how much later the signal comes")
+    loss: float | None = Field(None, gt=0, le=1, description="loss: fraction of the packets that never arrive")
+    samples: int | None = Field(None, description="jump: what time stamps are advanced by, whole packets")
+
+    @property
+    def names(self) -> list[str]:
+        """Antennas and inputs as they are named; all if empty."""
+        return [self.input] if isinstance(self.input, str) else self.input
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> DefectTable:
+        needed, possible = _OF_KINDS[self.kind]
+        for key in ("factor", "delay", "loss", "samples"):
+            given = getattr(self, key) is not None
+            if key in needed and not given:
+                raise ValueError(f'a defect of kind "{self.kind}" needs {key}')
+            if given and key not in needed | possible:
+                raise ValueError(f'a defect of kind "{self.kind}" has no {key}: remove it')
+        if self.delay == 0 or self.samples == 0:
+            raise ValueError(f'a defect of kind "{self.kind}" by 0 is none: remove it')
+        if len(set(self.names)) < len(self.names):
+            raise ValueError("an input is named twice: name each once")
+        if self.kind == "exchanged" and len(self.names) != 2:
+            raise ValueError('antennas are exchanged in pairs: name two, such as input = ["A1", "A2"]')
+        _check_times(self.start, self.stop)
+        return self
+
+
+def _check_times(start: Fraction, stop: Fraction | None) -> None:
+    if stop is not None and stop <= start:
+        raise ValueError("it is over before it begins: stop must be after start")
 
 
 class FaultsTable(Table):
@@ -75,7 +146,8 @@ class SimulateTable(Table):
     phase_error: Angle = Field(0.0, ge=0, description="rms phase error of an input")
     delay_error: Seconds = Field(0.0, ge=0, description="rms delay that the F-engines do not know of")
     bandpass_ripple: float = Field(0.0, ge=0, lt=0.5, description="rms fractional ripple over the band")
-    rfi: list[RfiTable] = Field(default_factory=list, description="tones of interference")
+    rfi: list[RfiTable] = Field(default_factory=list, description="interference")
+    defects: list[DefectTable] = Field(default_factory=list, description="what is wrong with the array")
     faults: FaultsTable = Field(FaultsTable(), description="what happens to packets on their way")
 
     @field_validator("speed", mode="before")

@@ -49,7 +49,12 @@ class SampleMaker:
         self.payload_bytes = laid.heap_bytes[0] - laid.payload.trailer_bytes[0]
         self.packet_bytes = laid.header.bytes + laid.heap_bytes[0]
 
-    def packets(self, chunk: SampleChunk, saturated: NDArray[np.integer] | None = None) -> NDArray[np.uint8]:
+    def packets(
+        self,
+        chunk: SampleChunk,
+        saturated: NDArray[np.integer] | None = None,
+        shifts: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.uint8]:
         """Put headers before samples.
 
         Parameters
@@ -58,6 +63,8 @@ class SampleMaker:
             Samples as they are on the wire.
         saturated : ndarray of int, shape (input, packet), optional
             Saturated samples of each packet, for formats with a status word.
+        shifts : ndarray of int64, shape (input, packet), optional
+            What is wrong with the time stamps of a digitizer that lost count, samples.
 
         Returns
         -------
@@ -78,16 +85,16 @@ class SampleMaker:
             )
         if chunk.timestamp % step:
             raise ValueError(f"timestamp {chunk.timestamp} must be a multiple of {step}, a packet's samples")
-        times = (chunk.timestamp + step * np.arange(packets)).astype(np.uint64)
-        if self.format.period < 1 << 64:
-            times %= np.uint64(self.format.period)
-        counters = _said(self._laid, self.format.timestamp.count, times)
+        right = chunk.timestamp + step * np.arange(packets)
+        counters, numbers = self._counted(right)
         out = np.zeros((packets, inputs, self.packet_bytes), np.uint8)
         at = self._laid.header.bytes
         for i, head in enumerate(self._heads):
+            if shifts is not None:
+                counters, numbers = self._counted(right + shifts[i])
             fields: dict[str, NDArray[np.uint64] | int] = {**head, **counters}
             if self._number is not None:
-                fields[self._number] = (times // np.uint64(step) * np.uint64(inputs) + np.uint64(i)) & np.uint64(
+                fields[self._number] = (numbers * np.uint64(inputs) + np.uint64(i)) & np.uint64(
                     (1 << self._laid.fields[self._number].width) - 1
                 )
             if _STATUS in self._laid.fields and saturated is not None:
@@ -95,6 +102,13 @@ class SampleMaker:
             out[:, i, :at] = headers(self._laid, fields, packets)
             out[:, i, at : at + size] = chunk.data[i]
         return out
+
+    def _counted(self, times: NDArray[np.int64]) -> tuple[dict[str, NDArray[np.uint64] | int], NDArray[np.uint64]]:
+        """Say sample counts in the format's fields, and number the packets; a count before 0 is that of a period."""
+        counts = times.astype(np.uint64)
+        if self.format.period < 1 << 64:
+            counts = (times % self.format.period).astype(np.uint64)
+        return _said(self._laid, self.format.timestamp.count, counts), counts // np.uint64(self.format.timestamp.step)
 
 
 def _said(format: Format, total: Total, numbers: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64] | int]:
@@ -159,9 +173,10 @@ class SampleSender:
         chunk: SampleChunk,
         saturated: NDArray[np.integer] | None = None,
         stop: Callable[[], bool] = lambda: False,
+        shifts: NDArray[np.int64] | None = None,
     ) -> None:
         """Send the packets of a chunk that are present, in time order; blocks for as long as the rate asks."""
-        packets = self.maker.packets(chunk, saturated)
+        packets = self.maker.packets(chunk, saturated, shifts)
         each = chunk.packet_samples
         turns = (chunk.timestamp // each + np.arange(len(packets))) % self._turns
         there = chunk.present.T.astype(np.bool_)

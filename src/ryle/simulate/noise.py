@@ -23,6 +23,7 @@ class Stream(IntEnum):
     RECEIVER = 1
     ERRORS = 2
     TONE = 3
+    LOSS = 4
 
 
 def generator(seed: int, stream: Stream, index: int, block: int = 0) -> np.random.Generator:

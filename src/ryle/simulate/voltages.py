@@ -22,12 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 from ryle.array.direction import azel_directions
 from ryle.array.observed import antennas
 from ryle.config import Observation
-from ryle.config.simulation import SourceTable
+from ryle.config.simulation import RfiTable, SourceTable
+from ryle.simulate.defects import Defects, window
 from ryle.simulate.digitizer import DigitizedChunk, Digitizer
 from ryle.simulate.noise import Noise, Stream, generator
 from ryle.simulate.receivers import Receivers
 from ryle.simulate.segments import Segments
 from ryle.simulate.sky import Mount, Sky, coherency, feed_matrix
+
+_CARRIERS = 16  # of interference that has a bandwidth
 
 
 @dataclass(frozen=True)
@@ -88,13 +91,15 @@ class VoltageSimulator:
         #: Inputs made, in row order.
         self.inputs = [a * pols + p for a in self.antennas for p in range(pols)]
         self.digitizer = Digitizer(observation, len(self.inputs))
-        self.segments = Segments.of(observation, self.sky.offsets, self.receivers.delay)
+        self.defects = Defects(observation)
+        self.segments = Segments.of(observation, self.sky.offsets, self.receivers.delay + self.defects.delays)
         self._complex, self._sign = self.segments.is_complex, self.segments.sign
         seed = self.table.seed
         self._source_noise = [Noise(seed, Stream.SOURCE, i, self._complex) for i in range(2 * len(self.sky.sources))]
         self._receiver_noise = [Noise(seed, Stream.RECEIVER, i, self._complex) for i in self.inputs]
         self._conjugate = [observation.streams[i].conjugate for i in self.inputs]
         self._made: tuple[int, NDArray[Any]] | None = None
+        self._partners: dict[int, VoltageSimulator] = {}
         self._replayed: DigitizedChunk | None = None
 
     @cached_property
@@ -160,9 +165,18 @@ class VoltageSimulator:
         return made
 
     def _batch(self, batch: int) -> NDArray[Any]:
-        """All inputs during one batch of segments, shape (input, span)."""
+        """All inputs during one batch of segments as digitizers get them, shape (input, span)."""
         if self._made is not None and self._made[0] == batch:
             return self._made[1]
+        waves = self._behind_cables(batch)
+        for r, conjugate in enumerate(self._conjugate):
+            if conjugate:
+                np.conjugate(waves[r], out=waves[r])
+        self._made = (batch, waves)
+        return waves
+
+    def _received_batch(self, batch: int) -> NDArray[Any]:
+        """Make what comes from the receivers of all inputs during one batch of segments, shape (input, span)."""
         segments = self.segments
         first = batch * segments.span
         waves = np.empty((len(self.inputs), segments.span), np.complex64 if self._complex else np.float32)
@@ -170,12 +184,17 @@ class VoltageSimulator:
         visible, turned = self.sky.visible(axes), self.sky.delays(axes)
         light = {s: self._light(s, first) for s in range(len(self._spectra)) if visible[:, s].any()}
         pols = self.observation.pols
+        # Of a defect that acts in a receiver both waves are made, with it and without, and joined where it begins.
+        deaf = self._at_work(first, "noise")
+        late = self._at_work(first, "delay")
+        others: list[tuple[int, slice, float, NDArray[Any]]] = []  # row, when, delay (NaN: hears nothing), wave
         for angles, same in self._alike:
             # The field of each source at the reference point in feeds of these angles.
             sources = {s: self._received(light[s], angles, axes[:, s], visible[:, s], self._roots[s]) for s in light}
             for k in same:
                 row = k * pols
                 spectra = [segments.spectrum(self._receiver_noise[row + p], first) for p in range(pols)]
+                noise = {row + p: spectra[p].copy() for p in range(pols) if row + p in deaf}
                 product = np.empty_like(spectra[0])
                 for s, field in sources.items():
                     ramp = segments.ramp(turned[:, s, self.antennas[k]])
@@ -184,13 +203,55 @@ class VoltageSimulator:
                         spectra[p] += product
                 for p in range(pols):
                     spectra[p] *= self._filters[row + p]
+                    for when, delay in late.get(row + p, ()):
+                        ramp = segments.ramp(np.full(segments.count, -delay))
+                        others.append((row + p, when, delay, segments.wave(spectra[p] * ramp)))
+                    for when, _ in deaf.get(row + p, ()):
+                        heard = segments.wave(noise[row + p] * self._filters[row + p])
+                        others.append((row + p, when, math.nan, heard))
                     waves[row + p] = segments.wave(spectra[p])
-        self._add_tones(first, waves)
-        for r, conjugate in enumerate(self._conjugate):
-            if conjugate:
-                np.conjugate(waves[r], out=waves[r])
-        self._made = (batch, waves)
+        self._add_interference(first, [(row, 0.0, wave) for row, wave in enumerate(waves)])
+        self._add_interference(first, [(row, delay, wave) for row, _, delay, wave in others if not math.isnan(delay)])
+        for row, when, _, wave in sorted(others, key=lambda each: math.isnan(each[2])):  # noise is noise, late or not
+            waves[row, when] = wave[when]
         return waves
+
+    def _at_work(self, first: int, kind: str) -> dict[int, list[tuple[slice, float]]]:
+        """When defects of a kind act in a batch, and by what delay, of each row that has any."""
+        found: dict[int, list[tuple[slice, float]]] = {}
+        for defect in self.defects.of(kind):
+            when = self.defects.when(defect, first, self.segments.span)
+            if defect.input in self.inputs and when.stop > when.start:
+                found.setdefault(self.inputs.index(defect.input), []).append((when, defect.table.delay or 0.0))
+        return found
+
+    def _behind_cables(self, batch: int) -> NDArray[Any]:
+        """Make what arrives at each digitizer: exchanged, driven too hard, or nothing, shape (input, span)."""
+        first, span = batch * self.segments.span, self.segments.span
+        waves = self._received_batch(batch)
+        exchanged = []
+        for defect in self.defects.of("swapped", "exchanged"):
+            when = self.defects.when(defect, first, span)
+            if defect.input in self.inputs and when.stop > when.start:
+                exchanged.append((self.inputs.index(defect.input), when, self._signal(defect.partner, batch, waves)))
+        for row, when, wave in exchanged:
+            waves[row, when] = wave[when]
+        for kind in ("clipping", "dead"):
+            for defect in self.defects.of(kind):
+                if defect.input in self.inputs:
+                    waves[self.inputs.index(defect.input), self.defects.when(defect, first, span)] *= np.float32(
+                        self.defects.gain(defect)
+                    )
+        return waves
+
+    def _signal(self, of: int, batch: int, waves: NDArray[Any]) -> NDArray[Any]:
+        """Give what comes from an input's receiver, even of an antenna that is not made here, shape (span,)."""
+        if of in self.inputs:
+            return np.array(waves[self.inputs.index(of)])
+        antenna, pol = divmod(of, self.observation.pols)
+        if antenna not in self._partners:
+            self._partners[antenna] = VoltageSimulator(self.observation, [antenna], self.sky.mount)
+        return np.asarray(self._partners[antenna]._received_batch(batch)[pol])
 
     @cached_property
     def _alike(self) -> list[tuple[NDArray[np.float64], list[int]]]:
@@ -226,11 +287,13 @@ class VoltageSimulator:
     # -- interference -----------------------------------------------------------------------------------------------
 
     @cached_property
-    def _tones(self) -> list[tuple[float, NDArray[np.complex128]]]:
-        """Baseband frequency in cycles a sample, and complex amplitude at sample 0 of each input, of each tone.
+    def _tones(self) -> list[tuple[RfiTable, float, NDArray[np.complex128], list[tuple[float, float]]]]:
+        """Table, baseband frequency in cycles a sample, complex amplitude at sample 0 of each input, and carriers.
 
-        A tone comes from a transmitter on the horizon, in a direction drawn from the seed, with the same strength in
-        all feeds; it goes through cable, gain and bandpass as the sky does.
+        Interference comes from a transmitter on the horizon, in a direction drawn from the seed, with the same strength
+        in all feeds; it goes through cable, gain and bandpass as the sky does. Carriers beside the middle one are as
+        strong, at offsets (cycles a sample) and phases (turns) of their own; their envelope is the same at all
+        antennas, as that of narrow interference nearly is.
         """
         names = [a.name for a in self.observation.antennas]
         tones = []
@@ -245,22 +308,33 @@ class VoltageSimulator:
             heard = [not rfi.antennas or names[k // self.observation.pols] in rfi.antennas for k in self.inputs]
             amplitude = math.sqrt(2) * rfi.level * self.table.rms * sky * np.array(heard)
             frequency = self._sign * (rfi.frequency - self.segments.zero) / self.segments.rate
-            tones.append((frequency, amplitude if self._sign > 0 else amplitude.conj()))
+            carriers = []
+            if rfi.bandwidth:
+                half = rfi.bandwidth / self.segments.rate / 2
+                offsets = random.uniform(-half, half, _CARRIERS).tolist()
+                carriers = list(zip(offsets, random.uniform(0, 1, _CARRIERS).tolist(), strict=True))
+            tones.append((rfi, frequency, amplitude if self._sign > 0 else amplitude.conj(), carriers))
         return tones
 
-    def _add_tones(self, first: int, waves: NDArray[Any]) -> None:
+    def _add_interference(self, first: int, waves: Sequence[tuple[int, float, NDArray[Any]]]) -> None:
+        """Add interference, while it lasts, to waves of a batch: row, delay beyond the receiver's (s), wave."""
         span = self.segments.span
-        for frequency, amplitudes in self._tones:
-            # Cycles since sample 0 by whole numbers: a product in floating point loses the phase after a day.
-            numerator, denominator = frequency.as_integer_ratio()
-            start = (numerator * first % denominator) / denominator
-            coarse = np.exp(2j * np.pi * (start + frequency * np.arange(0, span, 4096) % 1))
-            fine = np.exp(2j * np.pi * frequency * np.arange(4096))
-            rotor = np.multiply.outer(coarse.astype(np.complex64), fine.astype(np.complex64)).ravel()[:span]
-            for wave, amplitude in zip(waves, amplitudes.astype(np.complex64), strict=True):
+        for rfi, frequency, amplitudes, carriers in self._tones:
+            when = window(self.observation.sample_rate, rfi.start, rfi.stop, first, span)
+            if not waves or when.stop == when.start:
+                continue
+            rotor = _rotor(frequency, 0.0, first, span)
+            if carriers:
+                rotor = _rotor(frequency + carriers[0][0], carriers[0][1], first, span)
+                for offset, turns in carriers[1:]:
+                    rotor += _rotor(frequency + offset, turns, first, span)
+                rotor *= np.float32(1 / math.sqrt(len(carriers)))
+            for row, delay, wave in waves:
+                turned = np.exp(-2j * np.pi * self._sign * rfi.frequency * delay) if delay else 1.0
+                amplitude = np.complex64(amplitudes[row] * turned)
                 if amplitude:
-                    tone = rotor * amplitude
-                    wave += tone if self._complex else tone.real
+                    tone = rotor[when] * amplitude
+                    wave[when] += tone if self._complex else tone.real
 
     # -- digitizer samples ------------------------------------------------------------------------------------------
 
@@ -286,14 +360,21 @@ class VoltageSimulator:
                 f"digitizer.heap_samples = {heap}"
             )
         if self.replay_samples is None:
-            return self.digitizer.digitize(first, self.voltages(first, samples))
+            return self._on_its_way(self.digitizer.digitize(first, self.voltages(first, samples)))
         if self._replayed is None:
             self._replayed = self._make_window(self.replay_samples)
-        window = self._replayed
-        index = np.arange(first // heap, (first + samples) // heap) % window.data.shape[1]
-        return DigitizedChunk(
-            first, np.take(window.data, index, axis=1), window.present[:, index], heap, window.saturated[:, index]
+        held = self._replayed
+        index = np.arange(first // heap, (first + samples) // heap) % held.data.shape[1]
+        return self._on_its_way(
+            DigitizedChunk(
+                first, np.take(held.data, index, axis=1), held.present[:, index], heap, held.saturated[:, index]
+            )
         )
+
+    def _on_its_way(self, chunk: DigitizedChunk) -> DigitizedChunk:
+        """Lose the packets that defects lose."""
+        self.defects.lose(self.inputs, chunk.timestamp, chunk.present)
+        return chunk
 
     @property
     def replay_samples(self) -> int | None:
@@ -368,3 +449,13 @@ class VoltageSimulator:
     ) -> NDArray[np.complex128]:
         """Noise-free visibilities of ideal receivers, Jy, shape (time, frequency, product); see `Sky.visibilities`."""
         return self.sky.visibilities(times, frequencies, phased)
+
+
+def _rotor(frequency: float, turns: float, first: int, samples: int) -> NDArray[np.complex64]:
+    """Make a wave of amplitude 1 from sample `first` on; `frequency` in cycles a sample, `turns` at sample 0."""
+    # Cycles since sample 0 by whole numbers: a product in floating point loses the phase after a day.
+    numerator, denominator = frequency.as_integer_ratio()
+    start = (numerator * first % denominator) / denominator + turns
+    coarse = np.exp(2j * np.pi * (start + frequency * np.arange(0, samples, 4096) % 1))
+    fine = np.exp(2j * np.pi * frequency * np.arange(4096))
+    return np.asarray(np.multiply.outer(coarse.astype(np.complex64), fine.astype(np.complex64)).ravel()[:samples])
