@@ -169,5 +169,5 @@ def test_requests_that_are_too_long_are_not_read():
         serving("--control") as (_, where),
         socket.create_connection(("127.0.0.1", int(where[-5:].split(":")[-1]))) as to,
     ):
-        to.sendall(b"PUT /api/control/gains HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n\r\n")
+        to.sendall(b"PUT /api/sight HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n\r\n")
         assert b" 413 " in to.recv(4096)

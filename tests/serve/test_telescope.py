@@ -116,6 +116,8 @@ def test_http_without_the_token_changes_nothing(http):
             client.headers.pop("Authorization")
         for method, path in (("PUT", "gains"), ("PUT", "delays"), ("GET", "inputs")):
             assert client.request(method, f"/api/control/{path}", json=gains, headers=headers).status_code == 401
+            # What is sent is not read before.
+            assert client.request(method, f"/api/control/{path}", content=b"{", headers=headers).status_code == 401
     assert not engine.asked
 
 

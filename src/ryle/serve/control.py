@@ -9,11 +9,13 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, status
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ryle.serve.telescope import Change, SteeringError, Telescope
 
+_BELOW = "/api/control"
 _T = TypeVar("_T")
 _MOST_INPUTS, _MOST_CHANNELS = 65536, 1 << 20
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -109,7 +111,8 @@ def add_to(app: FastAPI, telescope: Telescope, token: str) -> None:
     token : str
         What whoever asks has to show (``Authorization: Bearer``).
     """
-    app.include_router(_router(telescope, token))
+    app.include_router(_router(telescope))
+    app.add_middleware(_Authorized, token=token)
     app.add_exception_handler(RequestValidationError, _malformed)
 
 
@@ -120,16 +123,27 @@ async def _malformed(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": wrong}, status.HTTP_422_UNPROCESSABLE_CONTENT)
 
 
-def _router(telescope: Telescope, token: str) -> APIRouter:
-    def allowed(shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
-        if shown is None or not hmac.compare_digest(shown.credentials.encode(), token.encode()):
-            raise HTTPException(
-                status.HTTP_401_UNAUTHORIZED,
-                "steering needs the token that whoever serves this has printed, as Authorization: Bearer TOKEN",
-                {"WWW-Authenticate": "Bearer"},
-            )
+class _Authorized:
+    """Refuses who does not show the token, before anything of what he sends is read."""
 
-    found = APIRouter(prefix="/api/control", tags=["control"], dependencies=[Depends(allowed)])
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._shown = app, b"Bearer " + token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith(_BELOW) or self._allows(scope):
+            await self._app(scope, receive, send)
+            return
+        detail = "steering needs the token that whoever serves this has printed, as Authorization: Bearer TOKEN"
+        refused = JSONResponse({"detail": detail}, status.HTTP_401_UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
+        await refused(scope, receive, send)
+
+    def _allows(self, scope: Scope) -> bool:
+        found = [value for name, value in scope["headers"] if name == b"authorization"]
+        return len(found) == 1 and hmac.compare_digest(found[0], self._shown)
+
+
+def _router(telescope: Telescope) -> APIRouter:
+    found = APIRouter(prefix=_BELOW, tags=["control"], dependencies=[Depends(_bearer)])
     refusals: dict[int | str, dict[str, Any]] = {
         401: {"description": "no token, or another"},
         409: {"description": "refused, with the reason; nothing has changed"},
