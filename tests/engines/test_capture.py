@@ -253,7 +253,7 @@ def test_a_sender_that_is_killed(start, tmp_path):
 
 
 def test_a_full_disk(start, tmp_path):
-    """An error that names the file; what it holds is whole; no page is left."""
+    """An error that names the file; what it holds is whole; its page says that it failed."""
     limit = 1_500_000
     options = ("--warm-up", "0", "--to", "chunks", "--files", str(tmp_path / "full"))
     # The limit is set on the process once its ring is made, which lies in a file too.
@@ -265,7 +265,10 @@ def test_a_full_disk(start, tmp_path):
     assert "full-000000.chunks takes no more: " in " ".join(err.split())
     (path,) = tmp_path.glob("*.chunks")
     assert path.stat().st_size <= limit and whole([ChunkFile(path)]) > 0
-    assert running.figures()[-1]["state"] == "failed" and read_pages() == []
+    assert running.figures()[-1]["state"] == "failed"
+    (page,) = read_pages()
+    assert not page.alive and page.values["state"] == "failed"
+    assert [path.name for path in page.path.iterdir()] == ["status.json"]  # the ring's memory is given back
 
 
 def test_controls_and_dumps_of_a_running_capture(start, tmp_path, steady):

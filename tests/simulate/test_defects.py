@@ -1,6 +1,5 @@
 """What each defect of a simulated array does to samples and packets, beside the same array without it."""
 
-import hashlib
 import itertools
 from fractions import Fraction
 
@@ -34,21 +33,15 @@ def both(defects, samples=8192, first=0, **more):
     return wrong.voltages(first, samples), right.voltages(first, samples)
 
 
-@pytest.mark.parametrize(
-    ("complex_samples", "hashes"),
-    [(False, ["d308a3848d23dbdd", "0bff9e93502a56e0"]), (True, ["c08970e00e65b587", "ae83e55c51de8aa2"])],
-)
-def test_without_defects_bits_are_what_they_were_before_there_were_any(complex_samples, hashes):
-    """Of the tree before defects: on one kind of processor, as FFTs may round otherwise elsewhere."""
+@pytest.mark.parametrize("complex_samples", [False, True])
+def test_a_defect_that_has_not_begun_changes_no_bit(complex_samples):
     tone = 'rfi = [{ frequency = "1.4017 GHz", level = 0.5 }]'
     o = observation(complex_samples=complex_samples, bits=10, sources=ONE, simulate=SEED + tone)
-    simulator = VoltageSimulator(o)
-    made = [simulator.chunk(first * HEAP, count * HEAP).data for first, count in ((0, 40), (3333, 7))]
-    found = [hashlib.sha256(data.tobytes()).hexdigest()[:16] for data in made]
-    if found != hashes:  # another instruction set: then values differ in a last step here and there, no more
-        late = VoltageSimulator(changed(o, simulate={"defects": late_defect(o)}))
-        again = [late.chunk(first * HEAP, count * HEAP).data for first, count in ((0, 40), (3333, 7))]
-        assert [hashlib.sha256(data.tobytes()).hexdigest()[:16] for data in again] == found
+    right, late = VoltageSimulator(o), VoltageSimulator(changed(o, simulate={"defects": late_defect(o)}))
+    for first, count in ((0, 40), (3333, 7)):
+        data = right.chunk(first * HEAP, count * HEAP).data
+        np.testing.assert_array_equal(late.chunk(first * HEAP, count * HEAP).data, data)
+        assert len(np.unique(data)) > 100
 
 
 def late_defect(o: Observation):

@@ -176,6 +176,7 @@ class Exchange(Step):
     """
 
     enqueues = True
+    has_room = True  # channelizers have written their own slabs there
 
     def __init__(self, gpus: Sequence[Gpu], rooms: Rooms, sources: Sequence[Reader]) -> None:
         self.rooms, self.slabs, self.out = rooms, rooms.slabs, rooms.out

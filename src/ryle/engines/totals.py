@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.config import Observation
+from ryle.config import ConfigError, Observation
 from ryle.engines.statistics import AdcHistogram
 from ryle.receive.entrance import Entrance
 from ryle.stream.engine import Inlet
@@ -192,7 +192,7 @@ def _full_scale(o: Observation) -> float | None:
     """Peak of a full-scale sine wave, ADC steps; None if samples are no steps of a converter."""
     try:
         sample = o.digitizer_format.sample
-    except ValueError:  # a recording's frames may be longer than a packet
+    except ConfigError:  # a recording's frames may be longer than a packet
         return None
     return None if sample.bits == 32 or sample.levels == "vdif" else float(1 << (sample.bits - 1))
 

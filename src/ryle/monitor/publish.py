@@ -17,7 +17,7 @@ from typing import Any
 from ryle.monitor.control import ControlServer
 from ryle.monitor.owner import Owner
 from ryle.monitor.page import read_page
-from ryle.monitor.page_files import BUILDING, PREFIX, STATUS, pages_directory, remove, replace
+from ryle.monitor.page_files import BUILDING, OBSERVATION, PREFIX, STATUS, pages_directory, remove, replace
 from ryle.stream.controls import Control
 
 
@@ -151,6 +151,10 @@ class StatusPage:
             self._server.close()
         if not leave:
             remove(self.path)
+            return
+        for each in self.path.iterdir():  # rings are large, and nobody fills them
+            if each.name not in (STATUS, OBSERVATION):
+                each.unlink()
 
     def __enter__(self) -> StatusPage:
         return self

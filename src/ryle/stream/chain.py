@@ -29,8 +29,10 @@ class Chain(Step):
         self.steps = list(steps)
         read = {id(reader.ring) for step in steps for reader in step.sources}
         #: Rings between these steps: who waited for room in one would wait for itself.
-        self._inner = {id(step): [ring for ring in step.outputs if id(ring) in read] for step in steps}
-        inner = {id(ring) for rings in self._inner.values() for ring in rings}
+        self._inner = {
+            id(step): [] if step.has_room else [ring for ring in step.outputs if id(ring) in read] for step in steps
+        }
+        inner = {id(ring) for step in steps for ring in step.outputs if id(ring) in read}
         self._heads = [step for step in steps if not all(id(reader.ring) in inner for reader in step.sources)]
 
     def run(self) -> None:

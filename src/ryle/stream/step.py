@@ -31,6 +31,8 @@ class Step(ABC):
 
     #: Whether it only enqueues work on a device, and waits for nothing but its inputs and room in its outputs.
     enqueues = False
+    #: Whether whoever makes its inputs has taken the room for what it makes of them.
+    has_room = False
 
     @abstractmethod
     def run(self) -> None:
