@@ -157,3 +157,50 @@ def test_a_failure_ends_all_and_is_told():
 def test_steps_that_do_not_enqueue_take_no_turns():
     with pytest.raises(NotImplementedError, match="make takes no turns"):
         Make(1, ring("a")).turn(0.0)
+
+
+def test_a_step_whose_room_was_taken_for_it_needs_no_other():
+    """Who makes its inputs has taken all rooms there are; without `Step.has_room` both would wait for ever."""
+    source, made, out = (Ring(name, lambda: Block(None), count) for name, count in (("in", 4), ("made", 2), ("out", 2)))
+    rooms, seen = {}, []
+
+    class Make(EachBlock):
+        enqueues = True
+
+        def use(self, block):
+            rooms[block.start] = out.room()
+            there = made.room()
+            there.start = block.start
+            made.put(there)
+            block.release()
+
+    class Fill(EachBlock):
+        enqueues = has_room = True
+
+        def use(self, block):
+            room = rooms.pop(block.start)
+            room.start = block.start
+            out.put(room)
+            block.release()
+
+    class See(EachBlock):
+        enqueues = True
+
+        def use(self, block):
+            seen.append(block.start)
+            block.release()
+
+    steps = [
+        Make("make", source.reader(), [made]),
+        Fill("fill", made.reader(), [out]),
+        See("see", out.reader()),
+    ]
+    with Engine([], steps) as engine:
+        engine.start()
+        for start in range(20):
+            block = source.room()
+            block.start = start
+            source.put(block)
+        source.close()
+        assert engine.wait(60)
+    assert seen == list(range(20))
