@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ryle.config import ConfigError, Observation
 from ryle.engines.statistics import AdcHistogram
+from ryle.products.observed import input_labels
 from ryle.receive.entrance import Entrance
 from ryle.stream.engine import Inlet
 from ryle.stream.metrics import Registry
@@ -141,7 +142,7 @@ def measure(
         Whose heads are the inputs.
     """
     o = observation
-    labels = [f"{o.antennas[a].name} {p}" for a in antennas for p in o.array.polarizations]
+    labels = input_labels(o)[antennas[0] * o.pols : (antennas[-1] + 1) * o.pols]
     lately = Lately(lambda: np.concatenate([part.numbers() for part in parts], axis=1))
 
     def ratio(above: str, below: str, digits: int = 6) -> list[float | None]:

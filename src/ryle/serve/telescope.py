@@ -18,6 +18,7 @@ from ryle.config import ConfigError, Observation, parse
 from ryle.monitor.control import ControlClient
 from ryle.monitor.page import Page
 from ryle.problems import listed
+from ryle.products.observed import input_labels
 from ryle.stream.controls import StatusError
 from ryle.watch.run_pages import Runs
 
@@ -66,7 +67,7 @@ class Telescope:
         self._runs = Runs()
         self._clients: dict[tuple[str, int, int], ControlClient] = {}
         self._read: tuple[str, Observation] | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def close(self) -> None:
         """Hang up."""
@@ -90,14 +91,14 @@ class Telescope:
         SteeringError
             If nothing runs.
         """
-        self._engines("gains")
-        assert self._read is not None
-        return self._read[1]
+        with self._lock:
+            self._engines("gains")
+            assert self._read is not None
+            return self._read[1]
 
     def inputs(self) -> list[str]:
         """Names of all inputs, antenna and polarization, in order."""
-        o = self.observation
-        return [f"{a.name} {p}" for a in o.antennas for p in o.array.polarizations]
+        return input_labels(self.observation)
 
     def sample_at(self, time: str) -> int:
         """Give the sample count at an instant: UTC as ISO 8601.
