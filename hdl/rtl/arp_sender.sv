@@ -2,7 +2,7 @@
 // Makes the frames of ARP: requests by broadcast, replies to who asked. Replies go first.
 //
 // Contract: a request (address wanted) or a reply (who asked) is taken with its `_ready` and leaves as one frame of 42 bytes; the
-// MAC pads it. Requests are taken and thrown away while `ask` is off. Throughput: one frame in 42 / (WIDTH/8) + 2 cycles.
+// MAC pads it. Requests are taken and thrown away while `ask` is off. Throughput: one frame in 42 / (WIDTH/8) + 2 cycles. Latency: 1 cycle.
 `default_nettype none
 
 module arp_sender #(
@@ -30,21 +30,13 @@ module arp_sender #(
     output logic               m_axis_tlast
 );
 
-  localparam int BYTES = 42;
-  localparam int KEEP  = WIDTH / 8;
-  localparam int BEATS = (BYTES + KEEP - 1) / KEEP;
-  localparam int TAIL  = BYTES - (BEATS - 1) * KEEP;  // bytes of the last beat
+  logic ready;
 
-  logic       busy;  // a frame is in `frame`
-  logic [2:0] beat;
-  logic [BEATS*WIDTH-1:0] frame;
+  assign reply_ready   = ready && reply_valid;
+  assign request_ready = ready && !reply_valid && request_valid;
 
-  assign reply_ready   = !busy && reply_valid;
-  assign request_ready = !busy && !reply_valid && request_valid;
-
-  // The fields in the order of the wire, each most significant byte first: byte n is at bits 8*(41-n).
   wire [47:0] destination = reply_valid ? reply_mac : eth_pkg::MAC_BROADCAST;
-  wire [BYTES*8-1:0] fields = {
+  wire [42*8-1:0] fields = {
       destination, own_mac, eth_pkg::ETHERTYPE_ARP,
       48'h0001_0800_0604,  // Ethernet, IPv4, lengths of their addresses
       reply_valid ? eth_pkg::ARP_REPLY : eth_pkg::ARP_REQUEST,
@@ -52,24 +44,10 @@ module arp_sender #(
       reply_valid ? reply_mac : 48'd0, reply_valid ? reply_ip : request_ip
   };
 
-  always_ff @(posedge clk) begin
-    if (reply_ready || (request_ready && ask)) begin
-      busy  <= 1'b1;
-      beat  <= 3'd0;
-      frame <= '0;
-      for (int n = 0; n < BYTES; n++) frame[8*n+:8] <= fields[8*(BYTES-1-n)+:8];
-    end else if (busy && m_axis_tready) begin
-      frame <= frame >> WIDTH;
-      beat  <= beat + 1'b1;
-      busy  <= !m_axis_tlast;
-    end
-    if (rst) busy <= 1'b0;
-  end
-
-  assign m_axis_tvalid = busy;
-  assign m_axis_tdata  = frame[WIDTH-1:0];
-  assign m_axis_tlast  = beat == 3'(BEATS - 1);
-  assign m_axis_tkeep  = m_axis_tlast ? {KEEP{1'b1}} >> (KEEP - TAIL) : {KEEP{1'b1}};
+  field_frame #(.WIDTH(WIDTH), .BYTES(42)) beats (
+      .clk, .rst, .start(reply_ready || (request_ready && ask)), .fields, .ready,
+      .m_axis_tdata, .m_axis_tkeep, .m_axis_tvalid, .m_axis_tready, .m_axis_tlast
+  );
 
 endmodule
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Next hops: which MAC address a packet to an IPv4 address goes to.
 //
-// Contract of the lookup: `result_*` follow `lookup_*` after LATENCY (4) cycles, one a cycle. The next hop is the address itself
+// Contract of the lookup: one a cycle. Latency: 4 cycles from `lookup_*` to `result_*`. The next hop is the address itself
 // if it lies in the own subnet, else the gateway: it finds the MAC address, the packet's destination stays what it is. A
 // multicast address needs no table (RFC 1112), nor does a broadcast (255.255.255.255, or of the own subnet).
 //

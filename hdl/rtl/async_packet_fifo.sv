@@ -4,6 +4,7 @@
 // The writer publishes whole frames: a frame's length and sideband enter a small list when its last beat is written, and
 // the list's gray-coded write count is all that crosses forward. So the reader sees a frame only when all of it is in the
 // memory, and a frame that has begun never runs dry, whatever the clocks. The reader gives back beats (gray-coded count).
+// Lengths are counted in beats, and in bytes of the last beat alone: no adder follows tkeep.
 //
 // Contract, input: one frame = beats up to s_axis_tlast; tkeep full but on the last beat. A frame is dropped whole, with one
 // pulse of its reason (on s_clk), if
@@ -14,7 +15,7 @@
 // Contract, output: frames in order, bit-exact, no idle beat inside a frame nor between frames that wait. m_length (bytes) and
 // m_meta (s_meta at the input's last beat) are valid with every beat. tkeep is exact. `almost_full` (s_clk): a frame of
 // MAX_BYTES may not fit.
-// Latency: 3 + SYNC_STAGES cycles from last beat in to first beat out. Throughput: one beat a cycle on both sides.
+// Latency: 6 cycles from last beat in to first beat out; 4 more than SYNC_STAGES. Throughput: one beat a cycle on both sides.
 // Reset: both resets must be active together for SYNC_STAGES + 1 cycles of the slower clock.
 `default_nettype none
 
@@ -58,6 +59,10 @@ module async_packet_fifo #(
   localparam int AB        = $clog2(DEPTH);
   localparam int FB        = $clog2(FRAMES);
   localparam int MAX_BEATS = (MAX_BYTES + KEEP - 1) / KEEP;
+  localparam int FULL_BEATS = MAX_BYTES / KEEP;         // full beats in a frame of MAX_BYTES,
+  localparam int REST       = MAX_BYTES % KEEP;         // bytes behind them
+  localparam int NB         = $clog2(FULL_BEATS + 2);   // bits that count the beats before the last
+  localparam int ENTRY      = NB + KB + 1 + META;
 
   // A frame of MAX_BYTES must fit, or a full FIFO that waits would wait for ever. (Icarus does not know $error here.)
 `ifndef __ICARUS__
@@ -67,7 +72,7 @@ module async_packet_fifo #(
 `endif
 
   logic [WIDTH-1:0]   memory[0:DEPTH-1];
-  logic [16+META-1:0] list  [0:FRAMES-1];  // {length, sideband}
+  logic [ENTRY-1:0]   list  [0:FRAMES-1];  // {beats before the last, bytes of the last, sideband}
 
   function automatic logic [AB:0] beat_gray(input logic [AB:0] x);
     beat_gray = x ^ (x >> 1);
@@ -78,56 +83,52 @@ module async_packet_fifo #(
   function automatic logic [AB:0] beat_binary(input logic [AB:0] g);
     for (int i = 0; i <= AB; i++) beat_binary[i] = ^(g >> i);
   endfunction
-  function automatic logic [FB:0] frame_binary(input logic [FB:0] g);
-    for (int i = 0; i <= FB; i++) frame_binary[i] = ^(g >> i);
-  endfunction
+  // A gray-coded count is full by 2^N if it differs from the other in its two top bits alone.
+  localparam logic [AB:0] BEATS_FULL  = (AB + 1)'(3) << (AB - 1);
+  localparam logic [FB:0] FRAMES_FULL = (FB + 1)'(3) << (FB - 1);
 
   // ---- write side -----------------------------------------------------------------------------------------------------
 
   logic [AB:0] write_beat, begun_beat;  // where the next beat goes; where the present frame began
   logic [FB:0] write_frame, write_frame_gray;
-  logic [AB:0] freed_beat, freed_gray, freed_gray_m;  // read pointer as seen by the writer
-  logic [FB:0] freed_frame, freed_frame_gray, freed_frame_gray_m;
-  logic [15:0] bytes;                                 // of the present frame before this beat
-  logic [16:0] bytes_now;                             // and with it
-  logic        dropping;                              // the rest of a frame already counted as dropped
+  logic [AB:0] freed_gray, freed_gray_m;  // read pointer as seen by the writer
+  logic [FB:0] freed_frame_gray, freed_frame_gray_m;
+  logic [NB-1:0] earlier;                  // beats of the present frame before this one
+  logic        dropping;                  // the rest of a frame already counted as dropped
 
   logic [KB:0] kept;  // bytes of this beat
-  always_comb begin
-    kept = '0;
-    for (int i = 0; i < KEEP; i++) if (s_axis_tkeep[i]) kept = (KB + 1)'(i + 1);
-  end
+  keep_count #(.KEEP(KEEP)) counted (.keep(s_axis_tkeep), .count(kept));
 
-  wire no_room = (write_beat - freed_beat) == (AB + 1)'(DEPTH) || (write_frame - freed_frame) == (FB + 1)'(FRAMES);
+  wire frames_full = (write_frame_gray ^ freed_frame_gray) == FRAMES_FULL;
+  wire no_room = (beat_gray(write_beat) ^ freed_gray) == BEATS_FULL || frames_full;
   wire beat_in = s_axis_tvalid && s_axis_tready;
-  wire oversize = bytes_now > 17'(MAX_BYTES);
+  wire oversize = earlier == NB'(FULL_BEATS) && s_axis_tkeep[REST];
   wire bad = s_axis_tlast && s_axis_tuser;
   wire drop = beat_in && !dropping && (oversize || bad || no_room);
   wire keep_beat = beat_in && !dropping && !drop;
 
-  assign bytes_now = {1'b0, bytes} + 17'(kept);
   assign s_axis_tready = !s_rst && (DROP_WHEN_FULL || dropping || !no_room);
 
   always_ff @(posedge s_clk) begin
     if (keep_beat) memory[write_beat[AB-1:0]] <= s_axis_tdata;
-    if (keep_beat && s_axis_tlast) list[write_frame[FB-1:0]] <= {bytes_now[15:0], s_meta};
+    if (keep_beat && s_axis_tlast) list[write_frame[FB-1:0]] <= {earlier, kept, s_meta};
   end
 
+  logic [AB:0] freed_beat, waiting;  // as far as `almost_full` knows
   always_ff @(posedge s_clk) begin
     stored           <= keep_beat && s_axis_tlast;
     dropped_oversize <= drop && oversize;
     dropped_full     <= drop && !oversize && no_room;
     dropped_bad      <= drop && !oversize && !no_room;
-    almost_full      <= (write_beat - freed_beat) > (AB + 1)'(DEPTH - MAX_BEATS) ||
-                        (write_frame - freed_frame) == (FB + 1)'(FRAMES);
-    if (beat_in) bytes <= s_axis_tlast ? 16'd0 : bytes_now[15:0];
+    freed_beat       <= beat_binary(freed_gray);
+    waiting          <= write_beat - freed_beat;
+    almost_full      <= waiting > (AB + 1)'(DEPTH - MAX_BEATS) || frames_full;
+    if (beat_in) earlier <= s_axis_tlast || dropping || drop ? '0 : earlier + 1'b1;
     if (drop) begin
       write_beat <= begun_beat;
       dropping   <= !s_axis_tlast;
-      bytes      <= 16'd0;
     end else if (beat_in && dropping) begin
       dropping <= !s_axis_tlast;
-      bytes    <= 16'd0;
     end else if (keep_beat) begin
       write_beat <= write_beat + 1'b1;
       if (s_axis_tlast) begin
@@ -146,13 +147,12 @@ module async_packet_fifo #(
       begun_beat       <= '0;
       write_frame      <= '0;
       write_frame_gray <= '0;
-      bytes            <= 16'd0;
+      earlier          <= '0;
       dropping         <= 1'b0;
+      freed_beat       <= '0;
+      waiting          <= '0;
     end
   end
-
-  assign freed_beat  = beat_binary(freed_gray);
-  assign freed_frame = frame_binary(freed_frame_gray);
 
   // ---- the counts that cross ------------------------------------------------------------------------------------------
 
@@ -176,32 +176,47 @@ module async_packet_fifo #(
 
   // ---- read side ------------------------------------------------------------------------------------------------------
 
-  logic [AB:0] read_beat;
-  logic [FB:0] read_frame;
-  logic [15:0] remaining;  // bytes of the present frame not yet read; 0: the next read begins a frame
-  logic [KB:0] out_bytes;
+  // The next frame leaves the list for registers of its own, where what its beats need is at hand.
+  logic [AB:0]     read_beat;
+  logic [FB:0]     list_frame, list_frame_gray, read_frame;  // the frame that leaves the list; the one whose beats leave
+  logic            present, first, ends;                     // a frame is at hand; at its first beat; at its last
+  logic [NB-1:0]   later;                                    // its beats behind this one
+  logic [KB:0]     tail;                                     // bytes of its last beat
+  logic [META-1:0] meta;
 
-  wire [16+META-1:0] head = list[read_frame[FB-1:0]];
-  wire [15:0] head_length = head[META+:16];
-  wire starting = remaining == 16'd0;
-  wire [15:0] left = starting ? head_length : remaining;
-  wire ends = left <= 16'(KEEP);
+  wire [ENTRY-1:0] head = list[list_frame[FB-1:0]];
+  wire [NB-1:0] head_later = head[ENTRY-1-:NB];
   wire advance = !m_axis_tvalid || m_axis_tready;
-  wire read = advance && (!starting || read_frame != frame_binary(ready_gray));
+  wire read = advance && present;
+  wire listed = list_frame_gray != ready_gray;
+  wire load = listed && (!present || (read && ends));
 
   always_ff @(posedge m_clk) if (read) m_axis_tdata <= memory[read_beat[AB-1:0]];
 
   always_ff @(posedge m_clk) begin
-    if (advance) m_axis_tvalid <= read;
+    if (read) begin
+      first <= 1'b0;
+      later <= later - 1'b1;
+      ends  <= later == NB'(1);
+    end
+    if (load) begin
+      list_frame      <= list_frame + 1'b1;
+      list_frame_gray <= frame_gray(list_frame + 1'b1);
+      first           <= 1'b1;
+      later           <= head_later;
+      ends            <= head_later == '0;
+      {tail, meta}    <= head[KB+META:0];
+    end
+    if (load || (read && ends)) present <= load;
+    if (advance) m_axis_tvalid <= present;
     if (read) begin
       read_beat    <= read_beat + 1'b1;
       freed_gray_m <= beat_gray(read_beat + 1'b1);
-      remaining    <= ends ? 16'd0 : left - 16'(KEEP);
       m_axis_tlast <= ends;
-      out_bytes    <= ends ? (KB + 1)'(left) : (KB + 1)'(KEEP);
-      if (starting) begin
-        m_length <= head_length;
-        m_meta   <= head[META-1:0];
+      for (int k = 0; k < KEEP; k++) m_axis_tkeep[k] <= !ends || (KB + 1)'(k) < tail;
+      if (first) begin
+        m_length <= 16'({later + NB'(tail[KB]), tail[KB-1:0]});
+        m_meta   <= meta;
       end
       if (ends) begin
         read_frame         <= read_frame + 1'b1;
@@ -210,15 +225,38 @@ module async_packet_fifo #(
     end
     if (m_rst) begin
       m_axis_tvalid      <= 1'b0;
+      present            <= 1'b0;
       read_beat          <= '0;
       freed_gray_m       <= '0;
+      list_frame         <= '0;
+      list_frame_gray    <= '0;
       read_frame         <= '0;
       freed_frame_gray_m <= '0;
-      remaining          <= 16'd0;
     end
   end
 
-  always_comb for (int k = 0; k < KEEP; k++) m_axis_tkeep[k] = (KB + 1)'(k) < out_bytes;
+`ifdef VERILATOR
+  // A binary count would pass most benches: what is seen for a cycle while its bits change is seldom looked at twice.
+  logic [FB:0] write_frame_was, freed_frame_was;
+  logic [AB:0] freed_was;
+  logic s_rst_was, m_rst_was, s_begun = 1'b0, m_begun = 1'b0;  // begun: there has been a reset
+  always_ff @(posedge s_clk) begin
+    write_frame_was <= write_frame_gray;
+    s_rst_was       <= s_rst;
+    s_begun         <= s_begun || s_rst;
+    if (s_begun && !s_rst && !s_rst_was)
+      assert ($onehot0(write_frame_gray ^ write_frame_was)) else $error("async_packet_fifo: more than one bit changes");
+  end
+  always_ff @(posedge m_clk) begin
+    freed_frame_was <= freed_frame_gray_m;
+    freed_was       <= freed_gray_m;
+    m_rst_was       <= m_rst;
+    m_begun         <= m_begun || m_rst;
+    if (m_begun && !m_rst && !m_rst_was)
+      assert ($onehot0(freed_frame_gray_m ^ freed_frame_was) && $onehot0(freed_gray_m ^ freed_was))
+      else $error("async_packet_fifo: more than one bit changes");
+  end
+`endif
 
 endmodule
 

@@ -2,12 +2,13 @@
 // The core's registers on CASPER's map, behind AXI4-Lite. src/ryle/fpga/registers.toml is the map.
 //
 // Contract: registers live in `clk`; each access crosses there and back (axil_bridge), so all outputs are of `clk` and need
-// no more. Byte strobes are obeyed everywhere. Addresses that mean nothing read 0. A counter's read holds its upper half for the
+// no more. `clock_status` is answered in the AXI clock, and all others with SLVERR while `clk` stands. Byte strobes are obeyed everywhere. Addresses that mean nothing read 0. A counter's read holds its upper half for the
 // read 0x100 further: the two are of one moment, whatever is read between. A write to bytes_ready with a length in its lower
 // half sends the CPU's frame; one with both halves 0 frees the oldest received frame.
 // ARP entries by the window at 0x1000: entry n is {own_ip[31:8], n}; its first word takes effect together with its
 // second. ARP commands are done when the write is answered, but for clear, which takes 256 cycles (arp_status says).
 // Extension: `ext_wr` or `ext_rd` pulses, and `ext_ack` answers within EXT_CYCLES, else the access ends in SLVERR.
+// Latency: about 12 cycles of the slower clock.
 `default_nettype none
 
 module axil_regs #(
@@ -47,6 +48,9 @@ module axil_regs #(
     output logic               accept_vlan,
     output logic               answer_arp,
     output logic               cpu_ports,
+    output logic               answer_ping,
+    output logic               igmp,
+    output logic               honour_pause,
     output logic               promiscuous,
     output logic               soft_reset,
     output logic [47:0]        own_mac,
@@ -57,8 +61,13 @@ module axil_regs #(
     output logic [31:0]        group_mask,
     output logic [15:0]        port,
     output logic [15:0]        port_mask,
+    output logic [7:0]         ttl,
+    output logic [7:0]         tos,
+    output logic               vlan_insert,
+    output logic [15:0]        vlan_tci,
     output logic [63:0]        phy_control,
     input  wire  [63:0]        phy_status,
+    input  wire                igmp_joined,
 
     // Events, of core_counters.
     input  wire                tx_packet,
@@ -75,6 +84,12 @@ module axil_regs #(
     input  wire                rx_almost_full,
     input  wire                cpu_stored,
     input  wire                cpu_full,
+    input  wire                echo_stored,
+    input  wire                echo_full,
+    input  wire                query_valid,
+    input  wire                igmp_sent,
+    input  wire                pause_valid,
+    input  wire                tx_held,
 
     // ARP table.
     output logic               arp_clear,
@@ -117,7 +132,7 @@ module axil_regs #(
   logic [31:0] bus_wdata, bus_rdata;
   logic [3:0]  bus_strb;
 
-  axil_bridge #(.ADDRESS(16)) bridge (
+  axil_bridge #(.ADDRESS(16), .STATUS(32'(regs_pkg::REG_CLOCK_STATUS))) bridge (
       .s_axi_aclk, .s_axi_rst,
       .s_axi_awaddr, .s_axi_awvalid, .s_axi_awready, .s_axi_wdata, .s_axi_wstrb, .s_axi_wvalid, .s_axi_wready,
       .s_axi_bresp, .s_axi_bvalid, .s_axi_bready,
@@ -132,7 +147,10 @@ module axil_regs #(
   // ---- where an access goes -------------------------------------------------------------------------------------------------
 
   wire [15:0] address   = {bus_addr[15:2], 2'b00};
-  wire        page_core = address[15:9] == 7'd0;  // registers and the upper halves of counters
+  wire        page_2    = address[15:8] == 8'h03 || address[15:8] == 8'h04;  // like page 0, which is full
+  wire        page_core = address[15:9] == 7'd0 || page_2;  // registers and the upper halves of counters
+  wire        to_upper  = page_2 ? !address[8] : address[8];
+  wire [6:0]  word      = {page_2, address[7:2]};           // of a counter, either half
   wire        to_ext    = (address >= regs_pkg::EXT_FIRST && address <= regs_pkg::EXT_LAST) ||
                           address[15:8] == regs_pkg::EXT_PAGE[15:8];
   wire        to_arp    = address[15:11] == regs_pkg::MEM_ARP[15:11];
@@ -152,39 +170,45 @@ module axil_regs #(
   assign accept_vlan  = control[regs_pkg::CONTROL_ACCEPT_VLAN];
   assign answer_arp   = control[regs_pkg::CONTROL_ANSWER_ARP];
   assign cpu_ports    = control[regs_pkg::CONTROL_CPU_PORTS];
+  assign answer_ping  = control[regs_pkg::CONTROL_ANSWER_PING];
+  assign igmp         = control[regs_pkg::CONTROL_IGMP];
+  assign honour_pause = control[regs_pkg::CONTROL_HONOUR_PAUSE];
   assign promiscuous  = control[regs_pkg::CONTROL_PROMISCUOUS];
   assign soft_reset   = control[regs_pkg::CONTROL_SOFT_RESET];
   assign own_mac      = {mac_high, mac_low};
   assign phy_control  = {phy_control_high, phy_control_low};
 
-  logic [31:0] setting;  // what a setting reads; also what a strobed write is merged with
-  always_comb
+  logic [31:0] setting;  // what a setting reads; also what a strobed write is merged with; a cycle behind the address
+  always_ff @(posedge clk)
     case (address)
-      regs_pkg::REG_CORE_TYPE:        setting = 32'h0000_0106;
-      regs_pkg::REG_BUFFER_SIZES:     setting = {16'(CPU_RX), 16'(CPU_TX)};
-      regs_pkg::REG_WORD_LENGTHS:     setting = {16'(KEEP), 16'(KEEP)};
-      regs_pkg::REG_MAC_HIGH:         setting = {16'd0, mac_high};
-      regs_pkg::REG_MAC_LOW:          setting = mac_low;
-      regs_pkg::REG_IP:               setting = own_ip;
-      regs_pkg::REG_GATEWAY:          setting = gateway;
-      regs_pkg::REG_NETMASK:          setting = netmask;
-      regs_pkg::REG_MULTICAST_IP:     setting = group;
-      regs_pkg::REG_MULTICAST_MASK:   setting = group_mask;
-      regs_pkg::REG_BYTES_READY:      setting = {cpu_rx_bytes_ready, cpu_tx_busy ? cpu_tx_send_bytes : 16'd0};
-      regs_pkg::REG_CONTROL:          setting = control;
-      regs_pkg::REG_PORT:             setting = {port_mask, port};
-      regs_pkg::REG_PHY_STATUS_HIGH:  setting = phy_status[63:32];
-      regs_pkg::REG_PHY_STATUS:       setting = phy_status[31:0];
-      regs_pkg::REG_PHY_CONTROL_HIGH: setting = phy_control_high;
-      regs_pkg::REG_PHY_CONTROL:      setting = phy_control_low;
-      regs_pkg::REG_ARP_SIZE:         setting = 32'd256;
-      regs_pkg::REG_ARP_IP:           setting = arp_ip;
-      regs_pkg::REG_ARP_MAC_HIGH:     setting = {16'd0, arp_mac_high};
-      regs_pkg::REG_ARP_MAC_LOW:      setting = arp_mac_low;
-      regs_pkg::REG_ARP_STATUS:       setting = {30'd0, arp_hit, arp_clearing};
-      regs_pkg::REG_ARP_ENTRY_IP:     setting = arp_entry_ip;
-      regs_pkg::REG_RYLE_VERSION:     setting = 32'h5279_0001;
-      default:                        setting = 32'd0;
+      regs_pkg::REG_CORE_TYPE:        setting <= 32'h0101_0104;  // as CASPER's drivers take it
+      regs_pkg::REG_BUFFER_SIZES:     setting <= {16'(CPU_RX), 16'(CPU_TX)};
+      regs_pkg::REG_WORD_LENGTHS:     setting <= {16'(KEEP), 16'(KEEP)};
+      regs_pkg::REG_MAC_HIGH:         setting <= {16'd0, mac_high};
+      regs_pkg::REG_MAC_LOW:          setting <= mac_low;
+      regs_pkg::REG_IP:               setting <= own_ip;
+      regs_pkg::REG_GATEWAY:          setting <= gateway;
+      regs_pkg::REG_NETMASK:          setting <= netmask;
+      regs_pkg::REG_MULTICAST_IP:     setting <= group;
+      regs_pkg::REG_MULTICAST_MASK:   setting <= group_mask;
+      regs_pkg::REG_BYTES_READY:      setting <= {cpu_rx_bytes_ready, cpu_tx_busy ? cpu_tx_send_bytes : 16'd0};
+      regs_pkg::REG_CONTROL:          setting <= control;
+      regs_pkg::REG_PORT:             setting <= {port_mask, port};
+      regs_pkg::REG_PHY_STATUS_HIGH:  setting <= phy_status[63:32];
+      regs_pkg::REG_PHY_STATUS:       setting <= phy_status[31:0];
+      regs_pkg::REG_PHY_CONTROL_HIGH: setting <= phy_control_high;
+      regs_pkg::REG_PHY_CONTROL:      setting <= phy_control_low;
+      regs_pkg::REG_ARP_SIZE:         setting <= 32'd256;
+      regs_pkg::REG_ARP_IP:           setting <= arp_ip;
+      regs_pkg::REG_ARP_MAC_HIGH:     setting <= {16'd0, arp_mac_high};
+      regs_pkg::REG_ARP_MAC_LOW:      setting <= arp_mac_low;
+      regs_pkg::REG_ARP_STATUS:       setting <= {30'd0, arp_hit, arp_clearing};
+      regs_pkg::REG_ARP_ENTRY_IP:     setting <= arp_entry_ip;
+      regs_pkg::REG_RYLE_VERSION:     setting <= 32'h5279_0001;
+      regs_pkg::REG_TX_HEADER:        setting <= {16'd0, tos, ttl};
+      regs_pkg::REG_TX_VLAN:          setting <= {15'd0, vlan_insert, vlan_tci};
+      regs_pkg::REG_IGMP_STATUS:      setting <= {31'd0, igmp_joined};
+      default:                        setting <= 32'd0;
     endcase
 
   wire [31:0] merged = merge(setting, bus_wdata, bus_strb);
@@ -193,15 +217,21 @@ module axil_regs #(
 
   // ---- counters ---------------------------------------------------------------------------------------------------------------
 
+  logic [15:0] counter_address;  // a cycle behind the address
+  always_ff @(posedge clk) counter_address <= {page_2 ? 8'h03 : 8'h00, address[7:0]};
+
   logic        clear, found;
   logic [63:0] value;
-  logic [31:0] upper[0:63];  // halves held since the lower ones were read,
-  logic [63:0] upper_held;   // if they were since reset
+  logic [31:0]  upper[0:127];  // halves held since the lower ones were read,
+  logic [127:0] upper_held;    // if they were since reset
+  logic [31:0]  upper_value;   // a cycle behind the address
+  always_ff @(posedge clk) upper_value <= upper_held[word] ? upper[word] : 32'd0;
 
   core_counters #(.CLOCK_HZ(CLOCK_HZ), .TX_APPS(TX_APPS)) counters (
       .clk, .rst, .clear, .tx_packet, .tx_bytes, .tx_overflow, .tx_almost_full, .tx_oversize, .tx_no_arp,
       .rx_frame, .rx_drop, .rx_stored, .rx_stored_bytes, .rx_overflow, .rx_almost_full, .cpu_stored, .cpu_full,
-      .address({8'd0, address[7:0]}), .value, .found
+      .echo_stored, .echo_full, .query_valid, .igmp_sent, .pause_valid, .tx_held,
+      .address(counter_address), .value, .found
   );
 
   // ---- accesses, one at a time -----------------------------------------------------------------------------------------------
@@ -257,17 +287,17 @@ module axil_regs #(
         end
       end
 
-      // The counters' value comes.
+      // The register's value comes, and the counter's.
       WAIT: state <= CORE;
 
       CORE: begin
         state    <= IDLE;
         bus_done <= 1'b1;
         if (!bus_write) begin
-          bus_rdata <= !address[8] ? (found ? value[31:0] : setting) : upper_held[address[7:2]] ? upper[address[7:2]] : 32'd0;
-          if (!address[8] && found) begin
-            upper[address[7:2]]      <= value[63:32];
-            upper_held[address[7:2]] <= 1'b1;
+          bus_rdata <= to_upper ? upper_value : found ? value[31:0] : setting;
+          if (!to_upper && found) begin
+            upper[word]      <= value[63:32];
+            upper_held[word] <= 1'b1;
           end
         end else
           case (address)
@@ -284,6 +314,8 @@ module axil_regs #(
             regs_pkg::REG_PHY_CONTROL:      phy_control_low <= merged;
             regs_pkg::REG_COUNTER_RESET:    clear <= strobed != 32'd0;
             regs_pkg::REG_ARP_IP:           arp_ip <= merged;
+            regs_pkg::REG_TX_HEADER:        {tos, ttl} <= merged[15:0];
+            regs_pkg::REG_TX_VLAN:          {vlan_insert, vlan_tci} <= merged[16:0];
             regs_pkg::REG_ARP_MAC_HIGH:     arp_mac_high <= merged[15:0];
             regs_pkg::REG_ARP_MAC_LOW:      arp_mac_low <= merged;
             regs_pkg::REG_BYTES_READY: begin
@@ -368,7 +400,13 @@ module axil_regs #(
       bus_done          <= 1'b0;
       ext_wr            <= 1'b0;
       ext_rd            <= 1'b0;
-      control           <= 32'd0;
+      // Drivers of CASPER's map do not know these, so the core answers unless told otherwise.
+      control           <= 32'd1 << regs_pkg::CONTROL_ANSWER_ARP | 32'd1 << regs_pkg::CONTROL_ANSWER_PING |
+                           32'd1 << regs_pkg::CONTROL_IGMP;
+      ttl               <= eth_pkg::IP_TTL;
+      tos               <= 8'd0;
+      vlan_insert       <= 1'b0;
+      vlan_tci          <= 16'd0;
       mac_high          <= 16'd0;
       mac_low           <= 32'd0;
       own_ip            <= 32'd0;

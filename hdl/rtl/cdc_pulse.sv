@@ -3,6 +3,7 @@
 //
 // Contract: one pulse in gives exactly one pulse out if pulses are at least three periods of the slower clock apart.
 // Closer ones may be lost; streams of events must be counted on their own side, and the count brought over (cdc_bus).
+// Latency: 1 cycle of src_clk and 3 to 4 of dst_clk.
 `default_nettype none
 
 module cdc_pulse (

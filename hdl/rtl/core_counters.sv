@@ -3,7 +3,7 @@
 //
 // Contract: every event input that is high in a cycle counts once (vectors: once a bit). `value` is the counter at `address` (of its
 // low word in the register map), one cycle later; `found` says whether there is one. `clear` zeroes all, and begins a new
-// second; events in that cycle are lost. A second has CLOCK_HZ cycles.
+// second; events in that cycle are lost. A second has CLOCK_HZ cycles. Latency: 3 cycles from an event to its counter.
 `default_nettype none
 
 module core_counters #(
@@ -28,13 +28,19 @@ module core_counters #(
     input  wire                rx_almost_full,
     input  wire                cpu_stored,
     input  wire                cpu_full,
+    input  wire                echo_stored,
+    input  wire                echo_full,
+    input  wire                query_valid,
+    input  wire                igmp_sent,
+    input  wire                pause_valid,
+    input  wire                tx_held,
 
     input  wire  [15:0]        address,
     output logic [63:0]        value,
     output logic               found
 );
 
-  localparam int COUNTERS = 14;
+  localparam int COUNTERS = 20;
 
   function automatic logic [15:0] ones(input logic [TX_APPS-1:0] x);
     ones = 16'd0;
@@ -62,6 +68,12 @@ module core_counters #(
     add[16*11+:16] <= {15'd0, cpu_full};
     add[16*12+:16] <= {15'd0, cpu_stored};
     add[16*13+:16] <= {15'd0, rx_frame};
+    add[16*14+:16] <= {15'd0, echo_stored};
+    add[16*15+:16] <= {15'd0, echo_full};
+    add[16*16+:16] <= {15'd0, query_valid};
+    add[16*17+:16] <= {15'd0, igmp_sent};
+    add[16*18+:16] <= {15'd0, pause_valid};
+    add[16*19+:16] <= {15'd0, tx_held};
     drop <= rx_drop;
     if (rst) begin
       add  <= '0;
@@ -130,6 +142,12 @@ module core_counters #(
       regs_pkg::REG_CPU_RX_FULL:       value <= total[64*11+:64];
       regs_pkg::REG_CPU_RX_FRAMES:     value <= total[64*12+:64];
       regs_pkg::REG_RX_FRAMES:         value <= total[64*13+:64];
+      regs_pkg::REG_ECHO_REPLIES:       value <= total[64*14+:64];
+      regs_pkg::REG_ECHO_FULL:          value <= total[64*15+:64];
+      regs_pkg::REG_IGMP_QUERIES:       value <= total[64*16+:64];
+      regs_pkg::REG_IGMP_SENT:          value <= total[64*17+:64];
+      regs_pkg::REG_RX_PAUSE:           value <= total[64*18+:64];
+      regs_pkg::REG_TX_HELD:            value <= total[64*19+:64];
       default: begin
         value <= 64'd0;
         found <= 1'b0;

@@ -4,7 +4,7 @@
 // Contract: beats of all frames come in; those whose verdict, read with the last beat, is `for_cpu` are kept. `full` pulses for
 // one that could not be: SLOTS - 1 frames wait, or it is longer than a slot. `bytes_ready` is the length of the oldest
 // frame, 0 if there is none; its byte n is byte n of the window (little endian in each word). `free` gives it back.
-// `read_data` follows `read_word` after 2 cycles. Writing never waits: one beat a cycle.
+// `read_data` follows `read_word` after 2 cycles. Writing never waits: one beat a cycle. Latency: 1 cycle to the event.
 //
 // Why so large: a memory 1024 bit wide takes the same block RAMs at any depth up to 512 lines, which are 64 KiB.
 `default_nettype none

@@ -5,7 +5,7 @@
 // n/4). The CPU writes the whole Ethernet frame without FCS, then pulses `send` with its length in bytes; `busy` is high
 // until the last beat is taken, and the CPU must not write meanwhile. A length of 0 or above BYTES sends nothing.
 // Reading: `read_data` follows `address` by one cycle while not busy.
-// The frame leaves without an idle beat. Latency three cycles, throughput one beat a cycle.
+// The frame leaves without an idle beat. Latency: 3 cycles; throughput one beat a cycle.
 `default_nettype none
 
 module cpu_tx_buffer #(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// BITS bits, CYCLES cycles later. Without reset, so that synthesis can use shift-register memory.
+// BITS bits, later. Latency: CYCLES cycles. Without reset, so that synthesis can use shift-register memory.
 `default_nettype none
 
 module delay_line #(

@@ -12,12 +12,17 @@ package eth_pkg;
   localparam logic [15:0] ETHERTYPE_IPV4 = 16'h0800;
   localparam logic [15:0] ETHERTYPE_ARP  = 16'h0806;
   localparam logic [15:0] ETHERTYPE_VLAN = 16'h8100;
+  localparam logic [15:0] ETHERTYPE_CONTROL = 16'h8808;  // MAC control: pause frames
   localparam logic [7:0]  IP_PROTO_ICMP  = 8'd1;
+  localparam logic [7:0]  IP_PROTO_IGMP  = 8'd2;
   localparam logic [7:0]  IP_PROTO_UDP   = 8'd17;
-  localparam logic [7:0]  IP_TTL         = 8'd64;
+  localparam logic [7:0]  IP_TTL         = 8'd64;  // after reset
   localparam logic [15:0] ARP_REQUEST    = 16'd1;
   localparam logic [15:0] ARP_REPLY      = 16'd2;
   localparam logic [47:0] MAC_BROADCAST  = 48'hffff_ffff_ffff;
+  localparam logic [47:0] MAC_PAUSE      = 48'h0180_c200_0001;
+  localparam logic [31:0] IP_ALL_HOSTS   = 32'he000_0001;  // 224.0.0.1
+  localparam logic [31:0] IP_ALL_ROUTERS = 32'he000_0002;
 
   localparam int ETH_HEADER  = 14;  // bytes
   localparam int IPV4_HEADER = 20;  // without options
@@ -43,6 +48,11 @@ package eth_pkg;
     logic [16:0] once;
     once = {1'b0, x[31:16]} + {1'b0, x[15:0]};
     ones_fold = once[15:0] + {15'd0, once[16]};
+  endfunction
+
+  // Rows that ones_layer makes of so many.
+  function automatic int ones_rows(input int rows);
+    ones_rows = rows / 6 * 3 + (rows % 6 < 3 ? rows % 6 : rows % 6 == 3 ? 2 : 3);
   endfunction
 
   // IPv4 multicast: the top four bits of the address are 1110 (224.0.0.0/4).

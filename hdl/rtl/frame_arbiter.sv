@@ -5,7 +5,7 @@
 // beat, counting upwards from the input after the one served last: with all N inputs always valid each gets exactly one
 // frame in N, and no input waits for more than N-1 frames of others. No idle beat between frames if any input waits.
 // Input i lies at bits [i] of the control vectors and at [i*WIDTH +: WIDTH] etc. of the others. Sideband of META bits travels
-// with each beat. Latency one cycle, throughput one beat a cycle; outputs come from flip-flops.
+// with each beat. Latency: 1 cycle; throughput one beat a cycle; outputs come from flip-flops.
 `default_nettype none
 
 module frame_arbiter #(

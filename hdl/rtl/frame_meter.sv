@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Counts what passes on a stream: after each frame, one cycle of `frame` with its length.
 //
-// Contract: looks only. `frame` follows the last beat by two cycles. Frames of 64 KiB or more are not measured rightly.
+// Contract: looks only. Latency: 2 cycles from the last beat to `frame`. Frames of 64 KiB or more are not measured rightly.
 `default_nettype none
 
 module frame_meter #(
@@ -18,19 +18,22 @@ module frame_meter #(
 );
 
   localparam int KEEP = WIDTH / 8;
+  localparam int KB   = $clog2(KEEP);
+
+  logic [KB:0] kept_now, kept;
+  keep_count #(.KEEP(KEEP)) counted (.keep(tkeep), .count(kept_now));
 
   logic beat, last;
-  logic [15:0] kept, total;  // bytes of the beat; of the frame before it
+  logic [15-KB:0] earlier;  // full beats of the frame before this one
 
   always_ff @(posedge clk) begin
-    beat <= tvalid && tready && !rst;
-    last <= tlast;
-    kept <= '0;
-    for (int i = 0; i < KEEP; i++) if (tkeep[i]) kept <= 16'(i + 1);
+    beat  <= tvalid && tready && !rst;
+    last  <= tlast;
+    kept  <= kept_now;
     frame <= beat && last && !rst;
-    bytes <= total + kept;
-    if (beat) total <= last ? 16'd0 : total + kept;
-    if (rst) total <= 16'd0;
+    bytes <= {earlier + (16 - KB)'(kept[KB]), kept[KB-1:0]};
+    if (beat) earlier <= last ? '0 : earlier + 1'b1;
+    if (rst) earlier <= '0;
   end
 
 endmodule

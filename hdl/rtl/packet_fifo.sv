@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Store-and-forward frame FIFO in one clock: async_packet_fifo without its synchronisers. Same contract.
 //
-// Latency: 3 cycles from last beat in to first beat out. Throughput: one beat a cycle on both sides.
+// Latency: 4 cycles from last beat in to first beat out. Throughput: one beat a cycle on both sides.
 `default_nettype none
 
 module packet_fifo #(

@@ -43,6 +43,7 @@ package regs_pkg;
   localparam logic [15:0] REG_ARP_COMMAND       = 16'h8c;
   localparam logic [15:0] REG_ARP_STATUS        = 16'h90;
   localparam logic [15:0] REG_ARP_ENTRY_IP      = 16'h94;
+  localparam logic [15:0] REG_CLOCK_STATUS      = 16'hb8;
   localparam logic [15:0] REG_DROP_MAC          = 16'hc0;
   localparam logic [15:0] REG_DROP_IP           = 16'hc4;
   localparam logic [15:0] REG_DROP_PORT         = 16'hc8;
@@ -60,6 +61,16 @@ package regs_pkg;
   localparam logic [15:0] REG_RX_FRAMES         = 16'hf8;
   localparam logic [15:0] REG_RYLE_VERSION      = 16'hfc;
 
+  localparam logic [15:0] REG_TX_HEADER         = 16'h300;
+  localparam logic [15:0] REG_TX_VLAN           = 16'h304;
+  localparam logic [15:0] REG_IGMP_STATUS       = 16'h308;
+  localparam logic [15:0] REG_ECHO_REPLIES      = 16'h310;
+  localparam logic [15:0] REG_ECHO_FULL         = 16'h314;
+  localparam logic [15:0] REG_IGMP_QUERIES      = 16'h318;
+  localparam logic [15:0] REG_IGMP_SENT         = 16'h31c;
+  localparam logic [15:0] REG_RX_PAUSE          = 16'h320;
+  localparam logic [15:0] REG_TX_HELD           = 16'h324;
+
   localparam logic [15:0] COUNTER_HIGH = 16'h100;  // from a counter's low word to its high word
 
   localparam logic [15:0] MEM_ARP    = 16'h1000;  // 2 KiB
@@ -72,10 +83,13 @@ package regs_pkg;
 
   // Bits of REG_CONTROL
   localparam int CONTROL_ENABLE       = 0;
-  localparam int CONTROL_UDP_CHECKSUM = 1;
-  localparam int CONTROL_ACCEPT_VLAN  = 2;
-  localparam int CONTROL_ANSWER_ARP   = 3;
-  localparam int CONTROL_CPU_PORTS    = 4;
+  localparam int CONTROL_UDP_CHECKSUM = 24;
+  localparam int CONTROL_ACCEPT_VLAN  = 25;
+  localparam int CONTROL_ANSWER_ARP   = 26;
+  localparam int CONTROL_CPU_PORTS    = 27;
+  localparam int CONTROL_ANSWER_PING  = 28;
+  localparam int CONTROL_IGMP         = 29;
+  localparam int CONTROL_HONOUR_PAUSE = 30;
   localparam int CONTROL_PROMISCUOUS  = 8;
   localparam int CONTROL_SOFT_RESET   = 16;
 

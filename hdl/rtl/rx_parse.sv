@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads the headers of each frame, at any width.
 //
-// Contract: beats leave LATENCY cycles after they came, with the header fields as far as the frame has come: a field is
+// Contract: beats leave 3 cycles after they came, with the header fields as far as the frame has come: a field is
 // right on the beat that holds its last byte and on every later beat of its frame. `pos` is the number of bytes before the
 // beat, `bytes` the number up to its end; both stop counting near 65535. Nothing holds a beat up: one beat a cycle, frames of
 // one beat back to back. While `enable` is low, frames that begin are ignored whole; so is the rest of a
-// frame that a reset met.
+// frame that a reset met. Latency: 3 cycles.
 //
 // Why fields go along with each beat: at 1024 bit a frame may begin every cycle, so nothing can wait in one register for a
 // later stage; at 64 bit the fields fill up over eleven beats, and the stages behind see them in time all the same.
@@ -39,11 +39,8 @@ module rx_parse #(
 
   // ---- 1: collect the beats that hold headers, count bytes ----------------------------------------------------------------
 
-  logic [KB:0] kept;  // tkeep is contiguous: the place where ones end
-  always_comb begin
-    kept = s_axis_tkeep[KEEP-1] ? (KB + 1)'(KEEP) : '0;
-    for (int i = 0; i < KEEP - 1; i++) kept = kept | ((s_axis_tkeep[i] && !s_axis_tkeep[i+1]) ? (KB + 1)'(i + 1) : '0);
-  end
+  logic [KB:0] kept;
+  keep_count #(.KEEP(KEEP)) counted (.keep(s_axis_tkeep), .count(kept));
 
   logic in_frame, ignored;  // of a frame; of one that began while disabled, or met a reset
   logic [15:0] next_pos;
@@ -51,7 +48,7 @@ module rx_parse #(
   wire take = s_axis_tvalid && !rst && (in_frame ? !ignored : enable);
   wire [15:0] here = in_frame ? next_pos : 16'd0;
 
-  logic [HELD*8-1:0] held;
+  logic [HELD*8-1:0] held = '0;  // what is looked at before it has come decides nothing, but is known
   logic              valid_1, last_1, bad_1;
   logic [WIDTH-1:0]  data_1;
   logic [15:0]       pos_1, bytes_1;
@@ -70,7 +67,7 @@ module rx_parse #(
     bad_1   <= s_axis_tuser;
     data_1  <= s_axis_tdata;
     pos_1   <= here;
-    bytes_1 <= here + 16'(kept);
+    bytes_1 <= {here[15:KB] + (16 - KB)'(kept[KB]), kept[KB-1:0]};  // `here` is a multiple of KEEP
   end
 
   // ---- 2: step over the VLAN tag ------------------------------------------------------------------------------------------
@@ -86,7 +83,8 @@ module rx_parse #(
   logic             valid_2, last_2, bad_2, vlan_2;
   logic [WIDTH-1:0] data_2;
   logic [15:0]      pos_2, bytes_2, ethertype_2;
-  logic [47:0]      dst_mac_2;
+  logic [47:0]      dst_mac_2, src_mac_2;
+  logic [15:0]      tci_2;
   logic [L3*8-1:0]  l3_2;
 
   always_ff @(posedge clk) begin
@@ -99,6 +97,8 @@ module rx_parse #(
     vlan_2      <= has_tag;
     ethertype_2 <= has_tag ? word(held, 16) : word(held, 12);
     dst_mac_2   <= eth_pkg::swap6(held[47:0]);
+    src_mac_2   <= eth_pkg::swap6(held[95:48]);
+    tci_2       <= word(held, 14);
     l3_2        <= has_tag ? held[8*18+:L3*8] : held[8*14+:L3*8];
   end
 
@@ -120,7 +120,9 @@ module rx_parse #(
     pos              <= pos_2;
     bytes            <= bytes_2;
     header.dst_mac   <= dst_mac_2;
+    header.src_mac   <= src_mac_2;
     header.vlan      <= vlan_2;
+    header.tci       <= tci_2;
     header.ethertype <= ethertype_2;
     header.l3_start  <= l3_start;
     header.l4_start  <= l3_start + {1'b0, ihl, 2'b00};

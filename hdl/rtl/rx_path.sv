@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receive half: frames from the MAC in; payload to the application, frames for the CPU, ARP and events out.
+// The receive half: frames from the MAC in; payload to the application, frames for the CPU, ARP, echo replies and events out.
 //
 // Contract: the MAC cannot be held up, and never has to be: one beat a cycle at every width, frames of one beat back to back
 // (at 1024 bit that is one minimum-size frame a cycle, more than the wire carries). Every frame is decided (rx_filter says
-// how) and makes exactly one event, about 12 cycles after its last beat:
+// how) and makes exactly one event. Latency: 15 cycles from its last beat to the event, 14 to those of queries and pauses, 16 to
+// those of echo requests.
+// Events:
 //   rx_drop[i]    dropped; i is the verdict, VERDICT_MAC to VERDICT_BAD of rx_pkg
 //   rx_stored     its payload went to the application's FIFO; `rx_stored_bytes` counts its whole frame's, without FCS
 //   rx_overflow   it was for the application, and the FIFO was full
 //   cpu_stored    it went to the CPU's buffer
 //   cpu_full      it was for the CPU, and the buffer was full or its slots too short
+//   echo_stored   an echo request whose reply leaves at echo_axis (icmp_echo)
+//   echo_full     an echo request for whose reply there was no room
+//   query_valid   an IGMP query; what it says is valid with it
+//   pause_valid   a pause frame; its quanta are valid with it
 // Application stream (app_clk): payload from byte 0, whole packets only, in order; m_length (bytes), m_src_ip, m_src_port,
 // m_dst_ip and m_dst_port are valid with every beat. It may wait: what then does not fit into DEPTH
 // beats or FRAMES frames is counted. FRAMES must exceed the frames of minimum size that come while the longest one leaves (154).
@@ -35,6 +41,9 @@ module rx_path #(
     input  wire                promiscuous,
     input  wire                accept_vlan,
     input  wire                cpu_ports,
+    input  wire                answer_ping,
+    input  wire                igmp,
+    input  wire  [7:0]         ttl,
 
     input  wire  [WIDTH-1:0]   s_axis_tdata,
     input  wire  [WIDTH/8-1:0] s_axis_tkeep,
@@ -61,6 +70,18 @@ module rx_path #(
     output logic [31:0]        arp_sender_ip,
     output logic [31:0]        arp_target_ip,
 
+    output logic               query_valid,
+    output logic [7:0]         query_max,
+    output logic [31:0]        query_group,
+    output logic               pause_valid,
+    output logic [15:0]        pause_quanta,
+
+    output logic [WIDTH-1:0]   echo_axis_tdata,
+    output logic [WIDTH/8-1:0] echo_axis_tkeep,
+    output logic               echo_axis_tvalid,
+    input  wire                echo_axis_tready,
+    output logic               echo_axis_tlast,
+
     output logic [15:0]        cpu_bytes_ready,
     input  wire                cpu_free,
     input  wire  [10:0]        cpu_read_word,
@@ -73,7 +94,9 @@ module rx_path #(
     output logic               rx_overflow,
     output logic               rx_almost_full,
     output logic               cpu_stored,
-    output logic               cpu_full
+    output logic               cpu_full,
+    output logic               echo_stored,
+    output logic               echo_full
 );
 
   // ---- headers, verdict, and the beats delayed until it is there ------------------------------------------------------------
@@ -89,19 +112,22 @@ module rx_path #(
       .valid(p_valid), .data(p_data), .last(p_last), .bad(p_bad), .pos(p_pos), .bytes(p_bytes), .header(p_header)
   );
 
-  logic       ip_good, udp_good, verdict_valid;
+  logic       ip_good, l4_good, verdict_valid;
   logic [3:0] verdict;
 
   rx_checksum #(.WIDTH(WIDTH)) checksum (
-      .clk, .rst, .valid(p_valid), .data(p_data), .last(p_last), .pos(p_pos), .header(p_header), .ip_good, .udp_good
+      .clk, .rst, .valid(p_valid), .data(p_data), .last(p_last), .pos(p_pos), .header(p_header), .ip_good, .l4_good
   );
   rx_filter #(.MAX_FRAME(MAX_FRAME)) filter (
-      .clk, .own_mac, .own_ip, .netmask, .group, .group_mask, .port, .port_mask, .promiscuous, .accept_vlan, .cpu_ports,
-      .valid(p_valid && p_last && !rst), .bad(p_bad), .bytes(p_bytes), .header(p_header), .ip_good, .udp_good,
-      .verdict_valid, .verdict, .arp_valid, .arp_request, .arp_sender_mac, .arp_sender_ip, .arp_target_ip
+      .clk, .rst, .own_mac, .own_ip, .netmask, .group, .group_mask, .port, .port_mask, .promiscuous, .accept_vlan, .cpu_ports,
+      .answer_ping, .igmp, .valid(p_valid && p_last), .bad(p_bad), .bytes(p_bytes), .header(p_header), .ip_good, .l4_good,
+      .verdict_valid, .verdict, .arp_valid, .arp_request, .arp_sender_mac, .arp_sender_ip, .arp_target_ip, .query_max, .query_group,
+      .pause_quanta
   );
+  assign query_valid = verdict_valid && verdict == rx_pkg::VERDICT_IGMP;
+  assign pause_valid = verdict_valid && verdict == rx_pkg::VERDICT_PAUSE;
 
-  localparam int VERDICT_LATENCY = 8;
+  localparam int VERDICT_LATENCY = 11;
   localparam int META = 32 + 16 + 32 + 16;
 
   logic             valid, last, is_udp;
@@ -157,6 +183,15 @@ module rx_path #(
   cpu_rx_buffer #(.WIDTH(WIDTH), .SLOTS(CPU_SLOTS)) cpu (
       .clk, .rst, .valid, .data, .last, .pos, .bytes, .for_cpu(verdict == rx_pkg::VERDICT_CPU), .stored(cpu_stored), .full(cpu_full),
       .bytes_ready(cpu_bytes_ready), .free(cpu_free), .read_word(cpu_read_word), .read_data(cpu_read_data)
+  );
+
+  // ---- echo requests ----------------------------------------------------------------------------------------------------------
+
+  icmp_echo #(.WIDTH(WIDTH), .CYCLES(VERDICT_LATENCY), .MAX_FRAME(MAX_FRAME)) echo (
+      .clk, .rst, .own_mac, .own_ip, .ttl, .header(p_header), .valid, .data, .last, .bytes,
+      .for_echo(verdict == rx_pkg::VERDICT_ECHO), .stored(echo_stored), .full(echo_full),
+      .m_axis_tdata(echo_axis_tdata), .m_axis_tkeep(echo_axis_tkeep), .m_axis_tvalid(echo_axis_tvalid),
+      .m_axis_tready(echo_axis_tready), .m_axis_tlast(echo_axis_tlast)
   );
 
   // ---- events -----------------------------------------------------------------------------------------------------------------

@@ -42,11 +42,12 @@ module rx_strip #(
   logic             valid_1, last_1, app_1, is_udp_1;
   logic [WIDTH-1:0] data_1;
   logic [6:0]       start_1;
-  logic [16:0]      begin_1;      // where the payload of this slot begins in the frame
+  logic             begun_1;      // the payload begins in this slot or did before
+  logic [15-KB:0]   done_1;       // whole slots of payload before this one
   logic [15:0]      length_1;
   wire              leaves = valid_1 && (valid || last_1);
 
-  wire [6:0]        shift = start & 7'(KEEP - 1);
+  wire [15-KB:0]    whole = (16 - KB)'(start >> KB);  // beats that are header only
 
   always_ff @(posedge clk) begin
     if (valid || leaves) valid_1 <= valid;
@@ -56,7 +57,8 @@ module rx_strip #(
       app_1    <= verdict_app;
       is_udp_1 <= is_udp;
       start_1  <= start;
-      begin_1  <= {1'b0, pos} + {10'd0, shift};
+      begun_1  <= pos[15:KB] >= whole;
+      done_1   <= pos[15:KB] - whole;
       length_1 <= length;
     end
     if (rst) valid_1 <= 1'b0;
@@ -68,9 +70,8 @@ module rx_strip #(
   logic [WIDTH-1:0] data_2;
   logic [KB:0]      kept_2;
 
-  wire [16:0] done = begin_1 - {10'd0, start_1};  // payload bytes in earlier slots
-  wire [16:0] left = {1'b0, length_1} - done;
-  wire        has_payload = is_udp_1 && begin_1 >= {10'd0, start_1} && {1'b0, length_1} > done;
+  wire full = length_1[15:KB] > done_1;
+  wire tail = length_1[15:KB] == done_1 && length_1[KB-1:0] != '0;
 
   // Headers end two bytes behind a multiple of four: a constant shift by 2, a variable one by words.
   wire [2*WIDTH-1:0] both = {data, data_1} >> 16;
@@ -78,11 +79,11 @@ module rx_strip #(
 
   always_ff @(posedge clk) begin
     valid_2   <= leaves && !rst;
-    payload_2 <= has_payload;
+    payload_2 <= is_udp_1 && begun_1 && (full || tail);
     last_2    <= last_1;
     app_2     <= app_1;
     data_2    <= WIDTH'(both >> {words, 5'd0});
-    kept_2    <= left >= 17'(KEEP) ? (KB + 1)'(KEEP) : left[KB:0];
+    kept_2    <= full ? (KB + 1)'(KEEP) : {1'b0, length_1[KB-1:0]};
   end
 
   // ---- 3: the slot before it, until it is known whether it was the frame's last with payload ----------------------------------

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cuts both combinational paths (forward and ready) of a stream; the second register takes the beat in flight.
 //
-// Contract: beats leave in order, none lost or doubled; `m_data` is stable while `m_valid` waits. Latency one cycle,
+// Contract: beats leave in order, none lost or doubled; `m_data` is stable while `m_valid` waits. Latency: 1 cycle;
 // throughput one beat a cycle; all outputs come from flip-flops.
 `default_nettype none
 

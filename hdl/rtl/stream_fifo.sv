@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A small first-word-fall-through FIFO of words, in distributed memory.
 //
-// Contract: words leave in order, none lost or doubled. Latency one cycle, throughput one word a cycle.
+// Contract: words leave in order, none lost or doubled; `s_ready` comes from a flip-flop. Latency: 1 cycle; throughput one word a cycle.
 `default_nettype none
 
 module stream_fifo #(
@@ -23,17 +23,21 @@ module stream_fifo #(
   logic [BITS-1:0] memory[0:DEPTH-1];
   logic [AB:0] write_at, read_at;
 
-  assign s_ready = (write_at - read_at) != (AB + 1)'(DEPTH);
+  wire push = s_valid && s_ready;
+  wire [AB:0] write_next = write_at + (AB + 1)'(push);
+
   assign m_valid = write_at != read_at;
   assign m_data  = memory[read_at[AB-1:0]];
 
   always_ff @(posedge clk) begin
-    if (s_valid && s_ready) memory[write_at[AB-1:0]] <= s_data;
-    if (s_valid && s_ready) write_at <= write_at + 1'b1;
+    if (push) memory[write_at[AB-1:0]] <= s_data;
+    write_at <= write_next;
+    s_ready  <= (write_next ^ read_at) != (AB + 1)'(DEPTH);  // a word that leaves now makes room a cycle later
     if (m_valid && m_ready) read_at <= read_at + 1'b1;
     if (rst) begin
       write_at <= '0;
       read_at  <= '0;
+      s_ready  <= 1'b0;
     end
   end
 

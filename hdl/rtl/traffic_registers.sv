@@ -4,8 +4,8 @@
 // Addresses are those of src/ryle/fpga/registers.toml (0x98 to 0xB0 and 0x200 to 0x2FF). A 64-bit number is read low word
 // first: that holds the high word. Addresses without a register read 0.
 //
-// Contract: a request is `ext_rd` or `ext_wr`, for one clock or until `ext_ack`; `ext_ack` comes one clock after it, for
-// one clock, with `ext_rdata`. Writes to the table may come at any time, but are meant for a stopped generator.
+// Contract: a request is `ext_rd` or `ext_wr`, for one clock or until `ext_ack`, which comes for one clock, with `ext_rdata`.
+// Writes to the table may come at any time, but are meant for a stopped generator. Latency: 2 clocks from request to `ext_ack`.
 `default_nettype none
 
 module traffic_registers #(
@@ -43,10 +43,10 @@ module traffic_registers #(
   output logic [15:0]                 stream_port,
   output logic [15:0]                 stream_id,
   output logic [31:0]                 stream_delay,
-  input  wire logic [STREAM_BITS-1:0] sequence_of,
-  output logic [63:0]                 sequence_now,
-  input  wire logic                   next_write,
-  input  wire logic [63:0]            sequence_next,
+  output logic [STREAM_BITS-1:0]      selected,
+  output logic                        sequence_write,  // `sequence_new` becomes the selected stream's number
+  output logic [63:0]                 sequence_new,
+  input  wire logic [63:0]            sequence_held,   // the selected stream's number
   // Checker.
   output logic                        check,
   output logic                        clear,
@@ -66,25 +66,25 @@ module traffic_registers #(
   logic [15:0] ports[STREAMS];
   logic [15:0] ids[STREAMS];
   logic [31:0] delays[STREAMS];
-  logic [63:0] sequences[STREAMS];
   assign stream_ip = ips[stream];
   assign stream_port = ports[stream];
   assign stream_id = ids[stream];
   assign stream_delay = delays[stream];
-  assign sequence_now = sequences[sequence_of];
 
-  logic [STREAM_BITS-1:0] selected;
-  logic [31:0]            low;   // word of a sequence number that waits for its high word
-  logic [31:0]            high;  // word that was held when the low one was read
-  logic                   request, wr;
-  assign request = (ext_rd || ext_wr) && !ext_ack;
+  logic [31:0] low;   // word of a sequence number that waits for its high word
+  logic [31:0] high;  // word that was held when the low one was read
+  logic        request, wr, requested, reads;
+  logic [11:0] address;
+  assign request = (ext_rd || ext_wr) && !requested && !ext_ack;
   assign wr = request && ext_wr;
+  assign sequence_write = wr && ext_addr == 12'h224;
+  assign sequence_new = {ext_wdata, low};
 
   // A 64-bit number at `address`: low word there, high word 4 further.
   logic [63:0] wide;
   always_comb begin
-    case (ext_addr & 12'hFF8)
-      12'h220: wide = sequences[selected];
+    case (address & 12'hFF8)
+      12'h220: wide = sequence_held;
       12'h230: wide = sent;
       12'h268: wide = checked_packets;
       12'h270: wide = checked_bytes;
@@ -97,17 +97,20 @@ module traffic_registers #(
     endcase
   end
   logic is_wide;
-  assign is_wide = (ext_addr & 12'hFF8) == 12'h220 || (ext_addr & 12'hFF8) == 12'h230
-      || (ext_addr >= 12'h268 && ext_addr < 12'h2A0);
+  assign is_wide = (address & 12'hFF8) == 12'h220 || (address & 12'hFF8) == 12'h230
+      || (address >= 12'h268 && address < 12'h2A0);
 
   always_ff @(posedge clk) begin
-    ext_ack <= request;
-    if (request) begin
+    requested <= request;
+    reads <= ext_rd;
+    address <= ext_addr;
+    ext_ack <= requested;
+    if (requested) begin
       if (is_wide) begin
-        ext_rdata <= ext_addr[2] ? high : wide[31:0];
-        if (ext_rd && !ext_addr[2]) high <= wide[63:32];
+        ext_rdata <= address[2] ? high : wide[31:0];
+        if (reads && !address[2]) high <= wide[63:32];
       end else begin
-        case (ext_addr)
+        case (address)
           12'h098: ext_rdata <= ips[0];
           12'h09C: ext_rdata <= {16'd0, source_port};
           12'h0A0: ext_rdata <= {16'd0, ports[0]};
@@ -158,9 +161,8 @@ module traffic_registers #(
         default: ;
       endcase
     end
-    if (wr && ext_addr == 12'h224) sequences[selected] <= {ext_wdata, low};
-    else if (next_write) sequences[sequence_of] <= sequence_next;
     if (rst) begin
+      requested <= 1'b0;
       ext_ack <= 1'b0;
       ext_rdata <= '0;
       enable <= 1'b0;
@@ -184,7 +186,6 @@ module traffic_registers #(
         ports[s] <= 16'd10000;
         ids[s] <= '0;
         delays[s] <= '0;
-        sequences[s] <= '0;
       end
     end
   end

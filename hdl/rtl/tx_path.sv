@@ -2,14 +2,15 @@
 // Everything between the applications and the MAC on the transmit side.
 //
 //   application i -> tx_ring --\
-//                              frame_arbiter -> udp_tx --\
-//   ...                      -/                           frame_arbiter -> MAC
-//                                cpu_tx_buffer, ARP ----/
+//                              frame_arbiter -> udp_tx -> skid_buffer --\
+//   ...                      -/                                          frame_arbiter -> MAC
+//                        cpu_tx_buffer, host's protocols ------------/
 //
-// Contract: applications share the line by whole packets, round robin; their sum, the CPU and ARP share it by whole frames in
-// the same way, so a CPU or ARP frame waits for at most two others, and one application that always sends gets all the beats
-// that the others leave. A frame that has begun never runs dry (an ARP frame must not pause). With one application always
-// valid, 8192-byte payloads leave every 65 beats at 1024 bits.
+// Contract: applications share the line by whole packets, round robin; their sum, the CPU and the host's protocols (host_axis: ARP,
+// ICMP, IGMP) share it by whole frames in the same way, so a frame of the latter two waits for at most two others, and one
+// application that always sends gets all the beats that the others leave. A frame that has begun never runs dry (one at host_axis
+// must not pause). With one application always valid, 8192-byte payloads leave every 65 beats at 1024 bits. Latency: 10 cycles behind
+// tx_ring.
 // Sideband of application i: bits [i*32 +: 32] of s_dst_ip etc. Events are single cycles of `clk`, one bit an application.
 `default_nettype none
 
@@ -41,6 +42,8 @@ module tx_path #(
     input  wire                          udp_checksum,
     input  wire  [47:0]                  own_mac,
     input  wire  [31:0]                  own_ip,
+    input  wire  [7:0]                   ttl,
+    input  wire  [7:0]                   tos,
     // CPU's buffer.
     input  wire                          cpu_write,
     input  wire  [$clog2(CPU_BYTES)-3:0] cpu_address,
@@ -49,16 +52,16 @@ module tx_path #(
     input  wire                          cpu_send,
     input  wire  [15:0]                  cpu_send_bytes,
     output logic                         cpu_busy,
-    // ARP table and frames.
+    // ARP table, and frames of the host's protocols.
     output logic                         lookup_valid,
     output logic [31:0]                  lookup_ip,
     input  wire                          lookup_hit,
     input  wire  [47:0]                  lookup_mac,
-    input  wire  [WIDTH-1:0]             arp_axis_tdata,
-    input  wire  [WIDTH/8-1:0]           arp_axis_tkeep,
-    input  wire                          arp_axis_tvalid,
-    output logic                         arp_axis_tready,
-    input  wire                          arp_axis_tlast,
+    input  wire  [WIDTH-1:0]             host_axis_tdata,
+    input  wire  [WIDTH/8-1:0]           host_axis_tkeep,
+    input  wire                          host_axis_tvalid,
+    output logic                         host_axis_tready,
+    input  wire                          host_axis_tlast,
     // MAC.
     output logic [WIDTH-1:0]             m_axis_tdata,
     output logic [WIDTH/8-1:0]           m_axis_tkeep,
@@ -99,9 +102,10 @@ module tx_path #(
     end
   endgenerate
 
-  logic [WIDTH-1:0] packet_tdata, frame_tdata, cpu_tdata;
-  logic [KEEP-1:0] packet_tkeep, frame_tkeep, cpu_tkeep;
+  logic [WIDTH-1:0] packet_tdata, built_tdata, frame_tdata, cpu_tdata;
+  logic [KEEP-1:0] packet_tkeep, built_tkeep, frame_tkeep, cpu_tkeep;
   logic packet_tvalid, packet_tready, packet_tlast;
+  logic built_tvalid, built_tready, built_tlast;
   logic frame_tvalid, frame_tready, frame_tlast;
   logic cpu_tvalid, cpu_tready, cpu_tlast;
   logic [META-1:0] packet_meta;
@@ -115,14 +119,20 @@ module tx_path #(
   );
 
   udp_tx #(.WIDTH(WIDTH)) headers (
-      .clk, .rst, .enable, .udp_checksum, .own_mac, .own_ip,
+      .clk, .rst, .enable, .udp_checksum, .own_mac, .own_ip, .ttl, .tos,
       .s_axis_tdata(packet_tdata), .s_axis_tvalid(packet_tvalid), .s_axis_tready(packet_tready),
       .s_axis_tlast(packet_tlast),
       .s_length(packet_meta[80+:16]), .s_dst_ip(packet_meta[48+:32]), .s_dst_port(packet_meta[32+:16]),
       .s_src_port(packet_meta[16+:16]), .s_sum(packet_meta[0+:16]),
       .lookup_valid, .lookup_ip, .lookup_hit, .lookup_mac, .no_mac,
-      .m_axis_tdata(frame_tdata), .m_axis_tkeep(frame_tkeep), .m_axis_tvalid(frame_tvalid),
-      .m_axis_tready(frame_tready), .m_axis_tlast(frame_tlast)
+      .m_axis_tdata(built_tdata), .m_axis_tkeep(built_tkeep), .m_axis_tvalid(built_tvalid),
+      .m_axis_tready(built_tready), .m_axis_tlast(built_tlast)
+  );
+
+  // The MAC's ready would run through the arbiter and all that waits for it in udp_tx.
+  skid_buffer #(.BITS(WIDTH + KEEP + 1)) cut (
+      .clk, .rst, .s_data({built_tlast, built_tkeep, built_tdata}), .s_valid(built_tvalid), .s_ready(built_tready),
+      .m_data({frame_tlast, frame_tkeep, frame_tdata}), .m_valid(frame_tvalid), .m_ready(frame_tready)
   );
 
   cpu_tx_buffer #(.WIDTH(WIDTH), .BYTES(CPU_BYTES)) cpu (
@@ -135,10 +145,10 @@ module tx_path #(
   logic meta_unused;
   frame_arbiter #(.N(3), .WIDTH(WIDTH), .META(1)) frames (
       .clk, .rst,
-      .s_axis_tdata({arp_axis_tdata, cpu_tdata, frame_tdata}), .s_axis_tkeep({arp_axis_tkeep, cpu_tkeep, frame_tkeep}),
-      .s_axis_tvalid({arp_axis_tvalid, cpu_tvalid, frame_tvalid}),
-      .s_axis_tready({arp_axis_tready, cpu_tready, frame_tready}),
-      .s_axis_tlast({arp_axis_tlast, cpu_tlast, frame_tlast}), .s_meta(3'b000),
+      .s_axis_tdata({host_axis_tdata, cpu_tdata, frame_tdata}), .s_axis_tkeep({host_axis_tkeep, cpu_tkeep, frame_tkeep}),
+      .s_axis_tvalid({host_axis_tvalid, cpu_tvalid, frame_tvalid}),
+      .s_axis_tready({host_axis_tready, cpu_tready, frame_tready}),
+      .s_axis_tlast({host_axis_tlast, cpu_tlast, frame_tlast}), .s_meta(3'b000),
       .m_axis_tdata, .m_axis_tkeep, .m_axis_tvalid, .m_axis_tready, .m_axis_tlast, .m_meta(meta_unused)
   );
 

@@ -10,9 +10,11 @@
 // the packet is never touched. Without an answer (`lookup_hit` low) the packet is dropped whole and `no_mac` pulses; it
 // costs the time it would have taken to send and nothing else. While `enable` is low packets are dropped silently.
 //
+// Latency: 7 cycles from a packet's first beat to its frame's; 3 more than LOOKUP_LATENCY.
+//
 // How: beats go into a short FIFO; at a packet's first beat its header starts through a pipeline (lookup, both checksums) of
 // fixed latency, shorter than that FIFO. At the FIFOs' ends payload is shifted behind the header.
-// IPv4: no options, identification 0 and "don't fragment" (RFC 6864), TTL 64. UDP checksum: 0 (none) or full.
+// IPv4: no options, identification 0 and "don't fragment" (RFC 6864), TTL and type of service as set. UDP checksum: 0 (none) or full.
 `default_nettype none
 
 module udp_tx #(
@@ -26,6 +28,8 @@ module udp_tx #(
     input  wire                udp_checksum,
     input  wire  [47:0]        own_mac,
     input  wire  [31:0]        own_ip,
+    input  wire  [7:0]         ttl,
+    input  wire  [7:0]         tos,           // DSCP, ECN
     // Payloads.
     input  wire  [WIDTH-1:0]   s_axis_tdata,
     input  wire                s_axis_tvalid,
@@ -53,6 +57,7 @@ module udp_tx #(
   import eth_pkg::*;
 
   localparam int KEEP   = WIDTH / 8;
+  localparam int KB     = $clog2(KEEP);
   localparam int WHOLE  = HEADERS / KEEP;           // beats that are header only
   localparam int OFFSET = (HEADERS % KEEP) * 8;     // bits of header in the beat where the payload begins; never 0
   localparam int L      = LOOKUP_LATENCY;
@@ -79,13 +84,31 @@ module udp_tx #(
   logic [15:0] length[0:L], dst_port[0:L], src_port[0:L];
   logic [31:0] dst_ip[0:L];
   logic        send  [0:L];
-  logic [15:0] payload_sum, udp_length1;
-  logic [31:0] ip_total, udp_total;
-  logic [15:0] ip_folded, udp_folded, ip_check[3:L], udp_check[3:L];
+  logic [15:0] ttl_tos[0:L];
+  logic [15:0] payload_sum, last_byte;
+  logic [31:0] ip_rows, udp_rows;  // two words that add up to the checksum
+  logic [16:0] ip_sum, udp_sum;
+  logic [15:0] ip_folded, udp_folded, ip_check[4:L], udp_check[4:L];
 
   assign lookup_valid = at[0];
   assign lookup_ip    = dst_ip[0];
-  assign udp_length1  = length[0] + 16'(UDP_HEADER);
+
+  // Sums of 16-bit words, first without carries.
+  localparam logic [15:0] IP_REST  = 16'h4500 + 16'h4000 + 16'(IP_PROTO_UDP) + 16'(IPV4_HEADER + UDP_HEADER);
+  localparam logic [15:0] UDP_REST = 16'(IP_PROTO_UDP) + 16'(2 * UDP_HEADER);
+  wire [63:0] addresses = {own_ip, dst_ip[0]};
+  logic [16*4-1:0] ip_4;
+  logic [16*3-1:0] ip_3, udp_3;
+  logic [16*2-1:0] ip_2, udp_2;
+  logic [16*5-1:0] udp_5;
+  ones_layer #(.ROWS(7)) ip_layer_1 (.rows({addresses, length[0], IP_REST, ttl_tos[0]}), .left(ip_4));
+  ones_layer #(.ROWS(4)) ip_layer_2 (.rows(ip_4), .left(ip_3));
+  ones_layer #(.ROWS(3)) ip_layer_3 (.rows(ip_3), .left(ip_2));
+  ones_layer #(.ROWS(9)) udp_layer_1 (  // the length counts twice
+      .rows({addresses, length[0][14:0], length[0][15], UDP_REST, src_port[0], dst_port[0], payload_sum}), .left(udp_5)
+  );
+  ones_layer #(.ROWS(5)) udp_layer_2 (.rows(udp_5), .left(udp_3));
+  ones_layer #(.ROWS(3)) udp_layer_3 (.rows(udp_3), .left(udp_2));
 
   always_ff @(posedge clk) begin
     at          <= rst ? '0 : {at[L-1:0], begins};
@@ -95,34 +118,37 @@ module udp_tx #(
     src_port[0] <= s_src_port;
     payload_sum <= s_sum;
     send[0]     <= enable;
+    ttl_tos[0]  <= {ttl, tos};
     for (int i = 1; i <= L; i++) begin
       length[i]   <= length[i-1];
       dst_ip[i]   <= dst_ip[i-1];
       dst_port[i] <= dst_port[i-1];
       src_port[i] <= src_port[i-1];
       send[i]     <= send[i-1];
+      ttl_tos[i]  <= ttl_tos[i-1];
     end
-    // 1: sums of 16-bit words. 2: folded. 3: complemented; a computed UDP checksum of 0 is sent as ffff.
-    ip_total <= 32'h4500 + 32'h4000 + {16'd0, IP_TTL, IP_PROTO_UDP} + 32'(length[0]) + 32'(IPV4_HEADER + UDP_HEADER)
-        + 32'(own_ip[31:16]) + 32'(own_ip[15:0]) + 32'(dst_ip[0][31:16]) + 32'(dst_ip[0][15:0]);
-    udp_total <= 32'(payload_sum) + 32'(IP_PROTO_UDP) + 32'(udp_length1) + 32'(udp_length1)
-        + 32'(own_ip[31:16]) + 32'(own_ip[15:0]) + 32'(dst_ip[0][31:16]) + 32'(dst_ip[0][15:0])
-        + 32'(src_port[0]) + 32'(dst_port[0]);
-    ip_folded    <= ones_fold(ip_total);
-    udp_folded   <= ones_fold(udp_total);
-    ip_check[3]  <= ~ip_folded;
-    udp_check[3] <= !udp_checksum ? 16'd0 : udp_folded == 16'hffff ? 16'hffff : ~udp_folded;
-    for (int i = 4; i <= L; i++) begin
+    // 1: two words. 2: their sum. 3: its carry. 4: complemented; a computed UDP checksum of 0 is sent as ffff.
+    ip_rows      <= ip_2;
+    udp_rows     <= udp_2;
+    ip_sum       <= {1'b0, ip_rows[31:16]} + {1'b0, ip_rows[15:0]};
+    udp_sum      <= {1'b0, udp_rows[31:16]} + {1'b0, udp_rows[15:0]};
+    ip_folded    <= ip_sum[15:0] + {15'd0, ip_sum[16]};
+    udp_folded   <= udp_sum[15:0] + {15'd0, udp_sum[16]};
+    ip_check[4]  <= ~ip_folded;
+    udp_check[4] <= !udp_checksum ? 16'd0 : udp_folded == 16'hffff ? 16'hffff : ~udp_folded;
+    for (int i = 5; i <= L; i++) begin
       ip_check[i]  <= ip_check[i-1];
       udp_check[i] <= udp_check[i-1];
     end
+    last_byte <= length[L-1] + 16'(HEADERS - 1);
     no_mac <= !rst && at[L] && send[L] && !lookup_hit;
   end
 
   // Bytes in the order sent, from the top of this vector; reversed into stream order below.
   wire [HEADERS*8-1:0] built = {
       lookup_mac, own_mac, ETHERTYPE_IPV4,
-      16'h4500, length[L] + 16'(IPV4_HEADER + UDP_HEADER), 16'h0000, 16'h4000, IP_TTL, IP_PROTO_UDP, ip_check[L],
+      8'h45, ttl_tos[L][7:0], length[L] + 16'(IPV4_HEADER + UDP_HEADER), 16'h0000, 16'h4000, ttl_tos[L][15:8], IP_PROTO_UDP,
+      ip_check[L],
       own_ip, dst_ip[L],
       src_port[L], dst_port[L], length[L] + 16'(UDP_HEADER), udp_check[L]
   };
@@ -131,12 +157,15 @@ module udp_tx #(
 
   // Never full: every header here has a beat in payload_fifo, save the one being sent.
   logic [HEADERS*8-1:0] header;
-  logic [15:0] frame_bytes;
+  logic [15-KB:0] frame_later;   // beats of the frame behind its first
+  logic [KB-1:0] frame_tail;     // the last byte's place in the last
+  logic frame_single;
   logic header_valid, header_take, header_send, header_ready;
-  stream_fifo #(.BITS(HEADERS * 8 + 17), .DEPTH(32)) header_fifo (
+  stream_fifo #(.BITS(HEADERS * 8 + 18), .DEPTH(32)) header_fifo (
       .clk, .rst,
-      .s_data({send[L] && lookup_hit, length[L] + 16'(HEADERS), built_stream}), .s_valid(at[L]), .s_ready(header_ready),
-      .m_data({header_send, frame_bytes, header}), .m_valid(header_valid), .m_ready(header_take)
+      .s_data({send[L] && lookup_hit, last_byte[15:KB] == '0, last_byte, built_stream}), .s_valid(at[L]),
+      .s_ready(header_ready),
+      .m_data({header_send, frame_single, frame_later, frame_tail, header}), .m_valid(header_valid), .m_ready(header_take)
   );
 
   // ---- payload behind header ------------------------------------------------------------------------------------------
@@ -144,13 +173,14 @@ module udp_tx #(
   logic [3:0] beat;           // 0..WHOLE-1: header only; WHOLE: header and payload; WHOLE+1: payload
   logic flush;                // the payload's last beat is taken, its end is in `carry`
   logic [OFFSET-1:0] carry;   // end of the payload beat before
-  logic [15:0] left;          // bytes to send after the beats before this one
+  logic [15-KB:0] later;      // beats behind this one, and whether there is none: both but for a frame's first beat
+  logic ends;
 
   wire advance = !m_axis_tvalid || m_axis_tready;
   wire discard = header_valid && !header_send && payload_valid;
   wire emit = advance && header_valid && header_send && (flush || payload_valid);
-  wire [15:0] left_now = beat == 4'd0 ? frame_bytes : left;
-  wire last = left_now <= 16'(KEEP);
+  wire last = beat == 4'd0 ? frame_single : ends;
+  wire [15-KB:0] later_now = beat == 4'd0 ? frame_later : later;
 
   assign payload_take = discard || (emit && !flush && {1'b0, beat} + 5'd1 > 5'(WHOLE));
   assign header_take  = (discard && payload_last) || (emit && last);
@@ -168,8 +198,9 @@ module udp_tx #(
     if (emit) begin
       m_axis_tdata <= shifted;
       m_axis_tlast <= last;
-      for (int i = 0; i < KEEP; i++) m_axis_tkeep[i] <= 16'(i) < left_now;
-      left  <= left_now - 16'(KEEP);
+      for (int i = 0; i < KEEP; i++) m_axis_tkeep[i] <= !last || KB'(i) <= frame_tail;
+      later <= later_now - 1'b1;
+      ends  <= later_now == (16 - KB)'(1);
       carry <= payload[WIDTH-1-:OFFSET];
       beat  <= last ? 4'd0 : beat <= 4'(WHOLE) ? beat + 4'd1 : beat;
       flush <= !last && (flush || (payload_take && payload_last));
@@ -182,7 +213,11 @@ module udp_tx #(
   end
 
 `ifdef VERILATOR
-  always_ff @(posedge clk) if (!rst && at[L]) assert (header_ready) else $error("udp_tx: header FIFO full");
+  logic begun = 1'b0;  // there has been a reset
+  always_ff @(posedge clk) begin
+    begun <= begun || rst;
+    if (begun && !rst && at[L]) assert (header_ready) else $error("udp_tx: header FIFO full");
+  end
 `endif
 
 endmodule

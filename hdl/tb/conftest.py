@@ -19,7 +19,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the long benches to `make hdl-soak`, which asks for them by ``-m soak``."""
+    """Leave the long benches to `make hdl-soak`, which asks for them by ``-m soak``; limit the others.
+
+    The limit is for what hangs, on a machine that may have other work: builds are not counted (untimed.py), and a bench takes
+    a minute or two of a machine of its own.
+    """
+    for item in items:
+        if item.get_closest_marker("timeout") is None and config.getvalue("timeout") is None:
+            item.add_marker(pytest.mark.timeout(1200))
     if not config.option.markexpr:
         chosen = [i for i in items if i.get_closest_marker("soak") is None]
         config.hook.pytest_deselected(items=[i for i in items if i not in chosen])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simulation import BUILD, ROOT, RTL
+from untimed import untimed
 
 FORMAL = ROOT / "hdl" / "formal"
 
@@ -19,10 +20,11 @@ def tool(name: str, *arguments: str, cwd: Path, seconds: float = 3000) -> subpro
     """Run a program of the environment; it finds the others of the environment."""
     folder = Path(sys.executable).parent
     env = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
-    return subprocess.run(
-        [str(folder / name), *arguments],
-        cwd=cwd, env=env, timeout=seconds, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    with untimed():
+        return subprocess.run(
+            [str(folder / name), *arguments],
+            cwd=cwd, env=env, timeout=seconds, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
 
 
 def yosys(script: str, what: str) -> str:
@@ -72,7 +74,7 @@ def prove(
             source = (RTL / f"{module}.sv").read_text()
             assert source.count(text) == 1, f"{module} has no {text!r} to break"
             (changed := folder / f"{named}.sv").write_text(source.replace(text, other))
-            command = command.replace(f"hdl/rtl/{module}.sv", relative([changed]))
+            command = command.replace(relative([RTL / f"{module}.sv"]), relative([changed]))
         prepared = f"{command}; prep -top {top}; flatten; memory_map; opt; async2sync; dffunmap; opt_clean"
         bounded = f"sat -verify -tempinduct-baseonly -maxsteps {clocks} -prove-asserts -set-assumes"
         yosys(f"{prepared}; chformal -lower; {bounded}", named)

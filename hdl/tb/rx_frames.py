@@ -11,10 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scapy.config import conf
+from scapy.contrib.igmp import IGMP
+from scapy.contrib.igmpv3 import IGMPv3, IGMPv3mq
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_NOP, IPOption_Router_Alert
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP, Dot1Q, Ether
-from scapy.packet import Raw
+from scapy.packet import Packet, Raw
 
 from rx_model import ANY_MAC, MAX_FRAME, Settings, in_groups, ip_text, mac_text
 
@@ -264,7 +266,87 @@ class Frames:
     def kind_ping(self, size: int) -> Case:
         p = self.udp(0)
         p = Ether(dst=p.dst, src=p.src) / IP(src=p[IP].src, dst=p[IP].dst) / ICMP() / Raw(self.payload(min(size, 1400)))
-        return self.finish("ping", p, "cpu")
+        return self.finish("ping", p, "echo" if self.s.answer_ping else "cpu")
+
+    def ping(self, size: int, **more: object) -> Ether:
+        """Make an echo request; `more` goes to IP."""
+        p = self.udp(0)
+        ip = IP(src=p[IP].src, dst=p[IP].dst, **more)
+        return Ether(dst=p.dst, src=p.src) / ip / ICMP(id=self.random.getrandbits(16)) / Raw(self.payload(size))
+
+    def kind_ping_bad_checksum(self, size: int) -> Case:
+        frame = bytearray(bytes(self.ping(max(size, 1))))
+        frame[self.random.randrange(36, len(frame))] ^= 1 << self.random.randrange(8)
+        return self.finish("ping_bad_checksum", bytes(frame), "drop_udp_checksum" if self.s.answer_ping else "cpu")
+
+    def kind_ping_options(self, size: int) -> Case:
+        return self.finish("ping_options", self.ping(size, options=self.options()), "cpu")
+
+    def kind_ping_vlan(self, size: int) -> Case:
+        p = self.ping(size)
+        p = Ether(dst=p.dst, src=p.src) / Dot1Q(vlan=self.random.randrange(4095)) / p[IP]
+        taken = "echo" if self.s.answer_ping else "cpu"
+        return self.finish("ping_vlan", p, taken if self.s.accept_vlan else "drop_vlan")
+
+    def kind_ping_from_nobody(self, size: int) -> Case:
+        """By a group, a broadcast, ourselves, nobody: of these none is answered."""
+        s = self.s
+        whose = [0, s.ip, 0xE0000001, 0xFFFFFFFF, 0xF1234567, s.ip | ~s.netmask & 0xFFFFFFFF]
+        p = self.ping(size)
+        p[IP].src = ip_text(self.random.choice(whose))
+        if p[IP].src == ip_text(whose[-1]) or self.random.random() < 0.2:
+            p.src = "01:00:5e:00:00:07"
+        return self.finish("ping_from_nobody", p, "cpu")
+
+    def kind_ping_everybody(self, size: int) -> Case:
+        p = self.ping(size)
+        p.dst, p[IP].dst = ANY_MAC, "255.255.255.255"
+        return self.finish("ping_everybody", p, "drop_other")
+
+    def kind_ping_reply(self, size: int) -> Case:
+        p = self.ping(size)
+        p[ICMP].type = 0
+        return self.finish("ping_reply", p, "cpu")
+
+    def query(self, group: int, message: Packet) -> Ether:
+        """Make an IGMP query to a group, with the option that routers add."""
+        mac = 0x01005E << 24 | group & 0x7FFFFF
+        ip = IP(src="10.1.2.1", dst=ip_text(group), proto=2, ttl=1, options=[IPOption_Router_Alert()])
+        return Ether(dst=mac_text(mac), src="02:00:00:00:00:01") / ip / message
+
+    def kind_igmp_query(self, size: int) -> Case:
+        p = self.query(0xE0000001, IGMP(type=0x11, mrcode=self.random.randrange(256), gaddr="0.0.0.0"))
+        return self.finish("igmp_query", p, None if self.s.promiscuous or not self.s.igmp else "igmp_queries")
+
+    def kind_igmp_query_v3(self, size: int) -> Case:
+        message = IGMPv3(type=0x11, mrcode=self.random.randrange(256)) / IGMPv3mq(gaddr="0.0.0.0")
+        return self.finish("igmp_query_v3", self.query(0xE0000001, message), None)
+
+    def kind_igmp_query_group(self, size: int) -> Case:
+        s, r = self.s, self.random
+        group = s.group & s.group_mask | r.getrandbits(32) & ~s.group_mask & 0xFFFFFFFF
+        if not in_groups(group, s):
+            group = 0xE1000000 | r.getrandbits(20)
+        p = self.query(group, IGMP(type=0x11, mrcode=10, gaddr=ip_text(group)))
+        ours = "igmp_queries" if s.igmp else "drop_other"
+        return self.finish("igmp_query_group", p, ours if in_groups(group, s) else None)
+
+    def kind_igmp_bad_checksum(self, size: int) -> Case:
+        frame = bytearray(bytes(self.kind_igmp_query(0).frame))
+        frame[self.random.randrange(39, 46)] ^= 1 << self.random.randrange(8)
+        return Case("igmp_bad_checksum", bytes(frame), False, "drop_udp_checksum" if self.s.igmp else None)
+
+    def kind_igmp_report(self, size: int) -> Case:
+        p = self.query(0xE0000001, IGMP(type=0x16, gaddr="239.1.2.3"))
+        return self.finish("igmp_report", p, None)
+
+    def kind_pause(self, size: int) -> Case:
+        frame = bytes.fromhex("0180c2000001 020000000001 8808 0001") + self.random.randbytes(2)
+        return self.finish("pause", frame, "rx_pause")
+
+    def kind_pause_of_a_class(self, size: int) -> Case:
+        frame = bytes.fromhex("0180c2000001 020000000001 8808 0101") + self.random.randbytes(18)
+        return self.finish("pause_of_a_class", frame, None)
 
     def kind_tcp(self, size: int) -> Case:
         p = self.udp(0, ip=self.s.ip)

@@ -39,10 +39,13 @@ class Settings:
     promiscuous: bool = False
     accept_vlan: bool = False
     cpu_ports: bool = False
+    answer_ping: bool = False
+    igmp: bool = False
 
     def registers(self) -> dict[str, int]:
         """Values by names of the register map; the core enabled."""
-        control = 1 | self.accept_vlan << 2 | self.cpu_ports << 4 | self.promiscuous << 8
+        control = 1 | self.accept_vlan << 25 | self.cpu_ports << 27 | self.promiscuous << 8
+        control |= self.answer_ping << 28 | self.igmp << 29
         return {
             "mac_high": self.mac >> 32,
             "mac_low": self.mac & 0xFFFFFFFF,
@@ -62,7 +65,7 @@ class Outcome:
     Attributes
     ----------
     verdict : str
-        ``app``, ``cpu``, or the name of the counter of drops.
+        ``app``, ``cpu``, ``echo``, or the name of the counter.
     payload : bytes
         What the application gets.
     sideband : dict
@@ -74,6 +77,19 @@ class Outcome:
     sideband: dict[str, int] = field(default_factory=dict)
 
 
+def echo_reply(frame: bytes, s: Settings, ttl: int) -> bytes:
+    """Make the reply to an echo request: the request but for addresses, TTL, identification, type and checksums."""
+    at = 18 if frame[12:14] == b"\x81\x00" else 14
+    ip, icmp = bytearray(frame[at : at + 20]), bytearray(frame[at + 20 :])
+    ip[4:8], ip[8], ip[10:12], ip[12:20] = b"\0\0\x40\0", ttl, b"\0\0", ip[16:20] + ip[12:16]
+    ip[10:12] = checksum(bytes(ip)).to_bytes(2, "big")
+    # By RFC 1624: where both 0 and ffff are right, the request decides.
+    total = int.from_bytes(icmp[2:4], "big") + 0x0800
+    icmp[:4] = b"\0\0" + ((total & 0xFFFF) + (total >> 16)).to_bytes(2, "big")
+    assert checksum(bytes(icmp[: int.from_bytes(ip[2:4], "big") - 20])) == 0
+    return frame[6:12] + s.mac.to_bytes(6, "big") + frame[12:at] + bytes(ip) + bytes(icmp)
+
+
 def _pseudo(packet: bytes, udp: bytes) -> bytes:
     return packet[12:20] + struct.pack(">HH", 17, len(udp)) + udp
 
@@ -83,6 +99,11 @@ def _is_broadcast(ip: int, s: Settings) -> bool:
         return True
     hosts = ~s.netmask & 0xFFFFFFFF
     return hosts & 3 == 3 and ip & s.netmask == s.ip & s.netmask and ip & hosts == hosts
+
+
+def is_host(mac: bytes, ip: int, s: Settings) -> bool:
+    """Whether these may be the addresses of one other host."""
+    return not (mac[0] & 1 or ip in (0, s.ip) or ip >> 29 == 7 or _is_broadcast(ip, s))
 
 
 def in_groups(ip: int, s: Settings) -> bool:
@@ -100,7 +121,10 @@ def decide(frame: bytes, bad: bool, s: Settings) -> Outcome:
     low23 = mac & 0x7FFFFF
     grouped = s.group >> 28 == 14 and s.group_mask != 0
     group = grouped and mac >> 23 == 0x01005E << 1 and low23 & s.group_mask == s.group & s.group_mask & 0x7FFFFF
-    if not (own or everybody or group or s.promiscuous):
+    if mac in (0x0180C2000001, s.mac) and frame[12:16] == b"\x88\x08\0\1" and len(frame) >= 18:
+        return Outcome("rx_pause")
+    hosts = s.igmp and mac == 0x01005E000001
+    if not (own or everybody or group or hosts or s.promiscuous):
         return Outcome("drop_mac")
     kind, packet = frame[12:14], frame[14:]
     if kind == b"\x81\x00":
@@ -128,11 +152,18 @@ def decide(frame: bytes, bad: bool, s: Settings) -> Outcome:
     src, dst = struct.unpack(">II", packet[12:20])
     ip_own, ip_all = dst == s.ip, _is_broadcast(dst, s)
     group_match = group and in_groups(dst, s) and low23 == dst & 0x7FFFFF
-    if not ((own and ip_own) or (everybody and ip_all) or group_match or s.promiscuous):
+    asks = s.igmp and packet[9] == 2 and total >= header + 8 and packet[header] == 0x11
+    query = asks and (group_match or (hosts and dst == 0xE0000001))
+    if not (query or (own and ip_own) or (everybody and ip_all) or group_match or s.promiscuous):
         return Outcome("drop_ip")
     (fragment,) = struct.unpack(">H", packet[6:8])
     if fragment & 0x3FFF:
         return Outcome("drop_fragment")
+    echo = s.answer_ping and packet[9] == 1 and packet[header : header + 2] == b"\x08\0" and own and ip_own
+    echo = echo and header == 20 and total >= 28 and is_host(frame[6:12], src, s)
+    if query or echo:
+        bad_sum = checksum(packet[header:total]) != 0
+        return Outcome("drop_udp_checksum" if bad_sum else "igmp_queries" if query else "echo")
     if packet[9] != 17:
         return Outcome("cpu" if own and ip_own else "drop_other")
     udp = packet[header:total]

@@ -14,7 +14,7 @@ from rx_model import Settings, decide
 ROW = 128
 #: Numbers of verdicts in hdl/rtl/rx_pkg.sv.
 VERDICTS = """drop_mac drop_ip drop_port drop_ip_checksum drop_udp_checksum drop_length drop_fragment drop_other drop_vlan
-rx_bad_mac cpu app""".split()
+rx_bad_mac cpu app echo igmp_queries rx_pause""".split()
 
 
 def _rows(data: bytes) -> bytes:
@@ -24,7 +24,7 @@ def _rows(data: bytes) -> bytes:
 
 
 def _settings(count: int, s: Settings) -> bytes:
-    flags = s.promiscuous | s.accept_vlan << 1 | s.cpu_ports << 2
+    flags = s.promiscuous | s.accept_vlan << 1 | s.cpu_ports << 2 | s.answer_ping << 3 | s.igmp << 4
     row = struct.pack("<IIQIIIIHHI", count, 0, s.mac, 0, 0, 0, 0, 0, 0, 0)[:16]
     row += struct.pack("<IIIIHHI", s.ip, s.netmask, s.group, s.group_mask, s.port, s.port_mask, flags)
     return _rows(row.ljust(ROW, b"\0"))

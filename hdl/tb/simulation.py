@@ -10,22 +10,32 @@ A test file holds both the cocotb tests, which are coroutines, and the pytest fu
     def test_packet_fifo(width):
         simulate("packet_fifo", __file__, WIDTH=width)
 
-`ryle.fpga.verilate` says how modules are found and builds kept.
+`ryle.fpga.verilate` says how modules are found and builds kept. The time limit of a test does not count its builds.
+
+In cocotb's benches registers and memories power up with random bits, so that one that needs a reset and has none is found. HDL_SEED repeats a
+run: these bits, and the numbers that the tests draw.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import secrets
 import shutil
 import subprocess
 import sys
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import wraps
 from itertools import count
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
-from ryle.fpga.verilate import BUILD, ROOT, RTL, Built, build, verilator
+from ryle.fpga import verilate
+from ryle.fpga.verilate import BUILD, ROOT, RTL, Built, verilator
+from untimed import untimed
 
 __all__ = [
     "BUILD",
@@ -34,10 +44,12 @@ __all__ = [
     "WIDTHS",
     "Built",
     "build",
+    "changed",
     "parameter",
     "ran",
     "run_native",
     "simulate",
+    "skewed",
     "verilator",
 ]
 
@@ -48,6 +60,27 @@ ran: list[tuple[str, str]] = []
 _runs = count()
 
 
+@wraps(verilate.build)
+def build(*args: Any, **kwargs: Any) -> Built:
+    with untimed():
+        return verilate.build(*args, **kwargs)
+
+
+def power_up(what: str) -> list[str]:
+    """Arguments of a simulation that let it power up with random bits.
+
+    They are the same in every run of a bench, as a flip-flop without a reset is one whatever the traffic is;
+    HDL_POWER_UP (a number) chooses others. Verilator takes seeds from 1 to 2^31 - 1.
+    """
+    seed = int(os.environ.get("HDL_POWER_UP") or zlib.crc32(what.encode()))
+    return ["+verilator+rand+reset+2", f"+verilator+seed+{seed % 0x7FFFFFFF + 1}"]
+
+
+def a_seed() -> int:
+    """HDL_SEED, or any."""
+    return int(os.environ.get("HDL_SEED") or secrets.randbits(31))
+
+
 def simulate(
     top: str,
     test_file: str | Path,
@@ -56,13 +89,14 @@ def simulate(
     also: Sequence[Path | str] = (),
     public: int = 1,
     env: dict[str, str] | None = None,
+    options: Sequence[str] = (),
     **parameters: int,
 ) -> None:
     """Run the cocotb tests of a test file in the module `top`; parameters are tests' too, see `parameter`.
 
     Parameters
     ----------
-    top, also, public, **parameters
+    top, also, public, options, **parameters
         As of `build`.
     test_file : path
         The calling file: ``__file__``.
@@ -76,33 +110,46 @@ def simulate(
     AssertionError
         If a test fails, or none ran; says which, with the end of the log.
     """
+    made = build(top, also=also, public=public, options=options, **parameters)
+    # The runner expects a program of the top's name.
+    link = made.folder / top
+    with suppress(FileExistsError):
+        link.symlink_to("simulation")
+    run_tests(
+        "verilator",
+        top,
+        made.folder,
+        test_file,
+        only,
+        {f"HDL_{k}": str(int(v)) for k, v in parameters.items()} | (env or {}),
+    )
+
+
+def run_tests(simulator: str, top: str, folder: Path, test_file: str | Path, only: str, env: dict[str, str]) -> None:
+    """Run the cocotb tests of a test file in a simulation that has been built in a folder; raises as `simulate`."""
     from cocotb_tools.runner import get_runner
 
-    made = build(top, also=also, public=public, **parameters)
-    runs = made.folder / "runs" / f"{Path(test_file).stem}-{os.getpid()}-{next(_runs)}"
+    runs = folder / "runs" / f"{Path(test_file).stem}-{os.getpid()}-{next(_runs)}"
     runs.mkdir(parents=True)
     results, log = runs / "results.xml", runs / "log.txt"
     for path in (str(Path(__file__).parent), str(Path(test_file).parent)):
         if path not in sys.path:
             sys.path.insert(0, path)  # cocotb hands sys.path on
-    runner = get_runner("verilator")
+    seed = a_seed()
+    runner = get_runner(simulator)
     runner.log.setLevel("CRITICAL")
-    # The runner expects a program of the top's name.
-    link = made.folder / top
-    with suppress(FileExistsError):
-        link.symlink_to("simulation")
-    extra = {f"HDL_{k}": str(int(v)) for k, v in parameters.items()} | (env or {})
     with suppress(SystemExit, RuntimeError):
         runner.test(
             test_module=Path(test_file).stem,
             hdl_toplevel=top,
             hdl_toplevel_lang="verilog",
-            build_dir=made.folder,
+            build_dir=folder,
             test_dir=runs,
             results_xml=str(results),
             test_filter=only or None,
-            seed=os.environ.get("HDL_SEED"),
-            extra_env=extra | {"COCOTB_ANSI_OUTPUT": "0"},
+            seed=seed,
+            plusargs=power_up(f"{top} {sorted(env.items())}") if simulator == "verilator" else [],
+            extra_env=env | {"COCOTB_ANSI_OUTPUT": "0"},
             log_file=log,
         )
     said = log.read_text()[-8000:] if log.exists() else ""
@@ -113,9 +160,40 @@ def simulate(
     skipped = [c.get("name") for c in cases if c.find("skipped") is not None]
     if failed or skipped or not cases:
         what = f"failed: {', '.join(map(str, failed))} skipped: {', '.join(map(str, skipped))}" if cases else "no tests"
-        raise AssertionError(f"{top} {parameters}: {what} ({log}; HDL_SEED repeats a seed):\n{said}")
+        raise AssertionError(f"{top} {env}: {what} ({log}; HDL_SEED={seed} repeats it):\n{said}")
     ran.extend((top, str(c.get("name"))) for c in cases)
     shutil.rmtree(runs)
+
+
+def skewed(ps: int) -> list[str]:
+    """Options for a build in which crossings of clocks take bits late at random: see cdc_bit. 0: none."""
+    return [f"-DCDC_SKEW={ps}", "-Wno-SYNCASYNCNET"] if ps else []
+
+
+def changed(module: str, *texts: str, folder: Path = RTL) -> Path:
+    """Write a module with texts replaced, and return the file: `also` of `simulate` puts it in its place.
+
+    Parameters
+    ----------
+    module : str
+    *texts : str
+        What to replace and by what, in turn.
+    folder : Path
+        Where the module is; hdl/rtl if not said.
+
+    Raises
+    ------
+    AssertionError
+        If a text is not there, or more than once.
+    """
+    made = (folder / f"{module}.sv").read_text()
+    for text, other in zip(texts[::2], texts[1::2], strict=True):
+        assert made.count(text) == 1, f"{module} has no {text!r} to change, or more than one"
+        made = made.replace(text, other)
+    place = BUILD / "changed" / hashlib.sha256(made.encode()).hexdigest()[:12]
+    place.mkdir(parents=True, exist_ok=True)
+    (file := place / f"{module}.sv").write_text(made)
+    return file
 
 
 def parameter(name: str) -> int:
@@ -124,7 +202,7 @@ def parameter(name: str) -> int:
 
 
 def run_native(
-    top: str, *, also: Sequence[Path | str] = (), plusargs: Sequence[str] = (), seconds: float = 600, **parameters: int
+    top: str, *, also: Sequence[Path | str] = (), plusargs: Sequence[str] = (), seconds: float = 900, **parameters: int
 ) -> str:
     """Run a SystemVerilog bench to its ``$finish`` and return what it printed.
 

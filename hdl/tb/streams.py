@@ -8,8 +8,8 @@ A source and a sink for ports PREFIX_tdata, _tkeep, _tvalid, _tready, _tlast and
     assert (await sink.receive()).data == frame
 
 Sidebands (``sideband=("ip", "port")`` for ports PREFIX_ip, PREFIX_port) are driven with every beat of a frame and sampled with
-its first. A sink raises AssertionError in the test if tvalid falls before tready, a waiting beat changes, tkeep is
-not contiguous from byte 0 or not full before tlast.
+its first. A sink raises AssertionError in the test if tvalid falls before tready, a waiting beat changes, a frame's sideband does
+too, tkeep is not contiguous from byte 0 or not full before tlast.
 """
 
 from __future__ import annotations
@@ -201,6 +201,9 @@ class Sink:
         waiting: tuple[Any, ...] | None = None
         taken = bytearray()
         frame = Frame(b"")
+        await edge
+        while int(s.valid.value):  # what stands there at power-up, before the reset, means nothing
+            await edge
         while True:
             await edge
             self.clocks += 1
@@ -216,6 +219,8 @@ class Sink:
                     if not taken:
                         frame = Frame(b"", sideband={n: int(h.value) for n, h in s.sideband.items()})
                         frame.first = self.clocks
+                    for name, value in frame.sideband.items():
+                        assert int(s.sideband[name].value) == value, f"{self._prefix}_{name} changed in a frame"
                     taken += int(now[0]).to_bytes(size, "little")[: self._keep(last)]
                     if last:
                         frame.data, frame.last = bytes(taken), self.clocks
@@ -230,12 +235,13 @@ class Sink:
                 s.ready.value = ready
 
 
-async def start(dut: Any, period_ns: float = 2.56, *, clock: str = "clk", reset: str | None = "rst") -> None:
-    """Start a clock, and hold the synchronous reset, if there is one, for four of them."""
+async def start(dut: Any, period_ns: float = 2.56, *, clock: str = "clk", reset: str | None = "rst") -> Clock:
+    """Start a clock and return it; hold the synchronous reset, if there is one, for four of them."""
     handle = getattr(dut, clock)
-    Clock(handle, round(period_ns * 1000 / 2) * 2, unit="ps").start()
+    (made := Clock(handle, round(period_ns * 1000 / 2) * 2, unit="ps")).start()
     if reset is not None:
         getattr(dut, reset).value = 1
         await ClockCycles(handle, 4)
         getattr(dut, reset).value = 0
         await RisingEdge(handle)
+    return made

@@ -19,7 +19,8 @@ from ryle.fpga.core import MAGIC, Core
 from ryle.fpga.generate import Generate, Stream, beats_in_period, streams_to
 from ryle.fpga.pattern import Pattern
 from ryle.fpga.simulator import Network
-from ryle.fpga.transport import FpgaError, Simulated, opened
+from ryle.fpga.transport import FpgaError, Simulated
+from ryle.fpga.where import opened
 
 MAP = registers.load()
 VERSION = MAGIC << 16 | MAP.version
@@ -58,6 +59,19 @@ def core(bar):
         yield core
 
 
+@pytest.mark.parametrize("status", [1, 3])
+def test_a_clock_that_stands_is_said(bar, status):
+    poke(bar, MAP.find("ryle_version").address, 0xFFFFFFFF)  # what a PCIe bus makes of an error
+    with pytest.raises(FpgaError, match="no core of this register map"):
+        Core(f"map:{bar}")
+    poke(bar, MAP.find("clock_status").address, 0xFFFFFFFF)
+    with pytest.raises(FpgaError, match="no core of this register map"):
+        Core(f"map:{bar}")
+    poke(bar, MAP.find("clock_status").address, status)
+    with pytest.raises(FpgaError, match="the core's clock stands"):
+        Core(f"map:{bar}")
+
+
 def test_addresses_land_in_their_registers(core, bar):
     core.set_addresses(
         mac="02:01:02:03:04:05", ip="10.1.2.3/20", gateway="10.1.0.1", port=7148, multicast="239.2.0.0/16"
@@ -68,7 +82,7 @@ def test_addresses_land_in_their_registers(core, bar):
     core.set_addresses(port=9, port_mask=0xFFF0)
     assert word(bar, 0x30) == 0xFFF00009
     core.enable(promiscuous=True)
-    assert word(bar, 0x2C) == 0x109
+    assert word(bar, 0x2C) == 0x04000101
     status = core.status()
     assert (status.mac, status.ip, status.netmask, status.port) == (
         "02:01:02:03:04:05",
@@ -77,6 +91,82 @@ def test_addresses_land_in_their_registers(core, bar):
         "9/0xfff0",
     )
     assert (status.multicast, status.link, status.enabled) == ("239.2.0.0/255.255.0.0", "down", True)
+
+
+def test_enabling_leaves_what_is_not_given(core, bar):
+    core.write("control", 1 << 27 | 1 << 24)  # cpu_ports, udp_checksum
+    core.enable()
+    assert word(bar, 0x2C) == 1 << 27 | 1 << 26 | 1 << 24 | 1
+    core.enable(promiscuous=True, udp_checksum=False)
+    assert word(bar, 0x2C) == 1 << 27 | 1 << 26 | 1 << 8 | 1
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"mac": "01:00:5e:00:00:01"}, "MAC address of a group"),
+        ({"mac": "ff:ff:ff:ff:ff:ff"}, "MAC address of a group"),
+        ({"mac": "00:00:00:00:00:00"}, "nobody's"),
+        (
+            {"ip": "10.1.16.0/20"},
+            "10.1.16.0 cannot be a station's address: with netmask 255.255.240.0 it is the address of",
+        ),
+        ({"ip": "10.1.31.255/20"}, "it is the broadcast address"),
+        ({"ip": "10.0.0.255"}, "it is the broadcast address"),  # with the netmask that is there
+        ({"ip": "239.1.1.1/24"}, "it is a group"),
+        ({"ip": "127.0.0.1/8"}, "of a range that no host has"),
+        ({"ip": "0.1.2.3/8"}, "of a range that no host has"),
+        ({"netmask": "255.0.255.0"}, "255.0.255.0 is no netmask: its ones come first"),
+        ({"ip": "10.0.0.5/24", "gateway": "10.0.1.1"}, "the gateway 10.0.1.1 is not in the subnet of 10.0.0.5"),
+        ({"ip": "10.0.0.5/24", "gateway": "10.0.0.5"}, "its own gateway"),
+        ({"gateway": "224.0.0.1"}, "224.0.0.1 cannot be a station's gateway"),
+        ({"ip": "10.0.0.5/24", "multicast": "10.0.0.1"}, "no multicast group"),
+    ],
+)
+def test_addresses_that_no_station_has(core, bar, given, says):
+    """Nothing is set then: not what is right beside it either."""
+    core.write("netmask", 0xFFFFFF00)
+    before = bar.read_bytes()
+    with pytest.raises(FpgaError, match=re.escape(says)):
+        core.set_addresses(**({"mac": "02:00:00:00:00:01"} | given))
+    assert bar.read_bytes() == before
+
+
+def test_links_of_two_and_single_hosts_have_no_broadcast(core):
+    core.set_addresses(ip="10.0.0.4/31", gateway="10.0.0.5")
+    core.set_addresses(ip="10.0.0.4/32", gateway="0.0.0.0")
+    assert core.status().netmask == "255.255.255.255"
+
+
+class Entries:
+    """A transport of a core whose ARP table has entries, by the last byte of their addresses."""
+
+    def __init__(self, own, entries):
+        self.words = {MAP.find("ryle_version").address: VERSION, MAP.find("ip").address: ip_number(own)}
+        self.entries = {ip_number(ip) & 0xFF: (ip_number(ip), mac_number(mac)) for ip, mac in entries.items()}
+
+    def read(self, address):
+        if 0 <= (at := address - MAP.memory("arp").address) < MAP.memory("arp").bytes:
+            _, mac = self.entries.get(at // 8, (0, 0))
+            return mac & 0xFFFFFFFF if at % 8 else mac >> 32
+        return self.words.get(address, 0)
+
+    def write(self, address, value):
+        self.words[address] = value
+        if address == MAP.find("arp_command").address and value == 2:
+            number, mac = self.entries.get(self.words[MAP.find("arp_ip").address] & 0xFF, (0, 0))
+            found = {"arp_entry_ip": number, "arp_mac_high": mac >> 32, "arp_mac_low": mac & 0xFFFFFFFF}
+            self.words |= {MAP.find(name).address: word for name, word in found.items()}
+
+    def close(self):
+        pass
+
+
+def test_neighbours_of_a_large_subnet_have_their_own_addresses():
+    """Entries are by the last byte: of 10.1.0.0/20 any of sixteen may be in one."""
+    entries = {"10.1.7.9": "02:00:00:00:07:09", "10.1.15.200": "02:00:00:00:15:c8", "10.1.2.1": "02:00:00:00:00:01"}
+    with Core(Entries("10.1.2.3", entries)) as core:
+        assert core.arp_table() == entries
 
 
 def test_a_field_is_written_without_touching_the_others(core, bar):
@@ -131,7 +221,8 @@ def test_a_core_further_in_a_file_is_found(bar, tmp_path):
     "where, says",
     [
         ("nowhere", "Write sim:SOCKET"),
-        ("tapcp:10.0.0.1", "TAPCP is not supported yet"),
+        ("tapcp::69", "write tapcp:HOST, tapcp:HOST:PORT"),
+        ("tapcp:127.0.0.1:x", "PORT 1 to 65535"),
         ("map:/does/not/exist", "cannot be opened (No such file or directory)"),
         ("sim:/does/not/exist", "`ryle fpga simulate --socket /does/not/exist`"),
         ("map:FILE@here", "here is no offset"),
@@ -247,7 +338,7 @@ class TestCommands:
         result = self.run(bar, "set", "--ip", "10.0.0.5/24", "--mac", "02:00:00:00:00:07", "--enable", "--promiscuous")
         assert result.exit_code == 0, result.output
         assert "02:00:00:00:00:07 10.0.0.5 netmask 255.255.255.0" in result.output
-        assert word(bar, 0x2C) == 0x109
+        assert word(bar, 0x2C) == 0x04000101
         said = self.run(bar, "status").output
         assert "link down · enabled" in said
         assert "tx_packets" in said
@@ -256,14 +347,20 @@ class TestCommands:
         figures = json.loads(self.run(bar, "status", "--json").output)
         assert figures["ip"] == "10.0.0.5"
         assert figures["counters"]["tx_packets"] == 0
+        shown = json.loads(self.run(bar, "set", "--gateway", "10.0.0.1", "--json").output)
+        assert (shown["ip"], shown["gateway"], shown["enabled"]) == ("10.0.0.5", "10.0.0.1", True)
+        assert "no netmask" in str(self.run(bar, "set", "--netmask", "255.0.255.0").exception)
         assert self.run(bar, "set", "--disable").exit_code == 0
-        assert word(bar, 0x2C) == 0x108
+        assert word(bar, 0x2C) == 0x04000100
 
     def test_read_and_write(self, bar):
         assert self.run(bar, "write", "port.port", "0x1bec").exit_code == 0
         said = self.run(bar, "read", "port").output
         assert "port = 7148 (0x1bec)" in said
         assert "mask = 0" in said
+        found = json.loads(self.run(bar, "read", "port", "--json").output)
+        assert found == {"name": "port", "value": 7148, "fields": {"port": 7148, "mask": 0}}
+        assert json.loads(self.run(bar, "read", "port.port", "--json").output)["value"] == 7148
         assert "write 17 or 0x11" in self.run(bar, "write", "port", "many").output
 
     def test_generator(self, bar):
@@ -274,6 +371,10 @@ class TestCommands:
         assert "the core is disabled" in result.output
         assert word(bar, 0xA8) == 1
         assert "as fast as it goes" in self.run(bar, "generator", "rate", "0").output
+        assert json.loads(self.run(bar, "generator", "rate", "0", "--json").output) == {"gbps": None}
+        made = json.loads(self.run(bar, "generator", "start", "--to", "10.0.0.1:7148+3", "--json").output)
+        assert made == {"streams": 3, "length": 8192, "gbps": None, "enabled": False}
+        assert json.loads(self.run(bar, "generator", "stop", "--json").output) == {"sent": 0}
         assert self.run(bar, "generator", "stop").exit_code == 0
         assert word(bar, 0xA8) == 0
         assert (
@@ -284,8 +385,12 @@ class TestCommands:
     def test_registers_and_arp(self, bar):
         said = self.run(bar, "registers").output
         assert all(r.name in said for r in MAP.registers)
+        listed = json.loads(self.run(bar, "registers", "--json").output)["registers"]
+        assert [r["name"] for r in listed] == [r.name for r in MAP.registers]
         poke(bar, 0x1000 + 8 * 9, 0x0200, 0x17, 0)
         poke(bar, 0x14, ip_number("10.0.0.5"))
+        poke(bar, 0x94, ip_number("10.0.0.9"))
+        assert json.loads(self.run(bar, "arp", "show", "--json").output) == {"10.0.0.9": "02:00:00:00:00:17"}
         assert "10.0.0.9        02:00:00:00:00:17" in self.run(bar, "arp", "show").output
         assert self.run(bar, "arp", "set", "10.0.0.8", "02:00:00:00:00:01").exit_code == 0
         assert word(bar, 0x80) == ip_number("10.0.0.8")

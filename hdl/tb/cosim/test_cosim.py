@@ -26,6 +26,14 @@ def test_real_receivers_take_every_packet_and_make_the_right_visibilities(tmp_pa
     assert run(tmp_path, WIDTH, Console(file=said), packets=200, integrations=2), said.getvalue()
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mac", ["cmac", pytest.param("dcmac", marks=pytest.mark.soak)])
+def test_real_receivers_take_what_passes_a_board_s_mac(tmp_path, mac):
+    """Through the board's adapter and the model of its MAC, ARP both ways too: what the adapter does wrong ends the simulation."""
+    said = io.StringIO()
+    assert run(tmp_path, None, Console(file=said), mac=mac, packets=200, integrations=2), said.getvalue()
+
+
 TAP = """
 import json, socket, subprocess, time
 from ryle.fpga.generate import Generate, Stream

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clock-domain crossings between clocks of all ratios."""
+"""Clock-domain crossings between clocks of all ratios, with bits that arrive at random apart; broken ones are found."""
 
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import cocotb
 import pytest
-from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, Timer, ValueChange
+from cocotb.utils import get_sim_time
 
-from simulation import simulate
+from simulation import changed, simulate, skewed
 from streams import start
 
 PERIODS = [(2.56, 2.56), (1.3, 7.7), (7.7, 1.3), (2.56, 2.561), (3.0, 2.0)]
@@ -93,6 +95,7 @@ async def words_arrive_whole_in_order_and_once(dut, periods):
             await RisingEdge(dut.dst_clk)
             if int(dut.dst_valid.value):
                 got.append(int(dut.dst_data.value))
+            assert not got or int(dut.dst_data.value) == got[-1], "a word stays until the next"
 
     cocotb.start_soon(watch())
     while len(sent) < 50:
@@ -110,7 +113,76 @@ async def words_arrive_whole_in_order_and_once(dut, periods):
     assert got == sent
 
 
-@pytest.mark.parametrize("module", ["cdc_events", "cdc_pulse", "cdc_bus"])
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_level_takes_two_or_three_edges(dut):
+    """And the output changes at edges alone, however undecided the first flip-flop is."""
+    if not hasattr(dut, "q"):
+        return
+    dut.d.value = 0
+    await start(dut, 2.56, reset=None)
+    edges, edge_at = 0, 0
+
+    async def count():
+        nonlocal edges, edge_at
+        while True:
+            await RisingEdge(dut.clk)
+            edges, edge_at = edges + 1, get_sim_time("fs")
+
+    cocotb.start_soon(count())
+    await ClockCycles(dut.clk, 4)
+    taken = []
+    for n in range(200):
+        await Timer(10_000 + random.randrange(2560), unit="ps")
+        begun = edges
+        dut.d.value = (n + 1) % 2
+        await ValueChange(dut.q)
+        assert int(dut.q.value) == (n + 1) % 2, "a change that was not there"
+        assert get_sim_time("fs") == edge_at, "the output changed between edges"
+        taken.append(edges - begun)
+    assert set(taken) == {2, 3}, set(taken)
+
+
+ONLY = {"cdc_events": "every_event", "cdc_pulse": "every_spaced", "cdc_bus": "words_arrive", "cdc_bit": "a_level"}
+#: Less than the shortest period of the benches, as hdl/constraints promises.
+SKEW = skewed(1000)
+
+
+def cross(module, also=()):
+    """Run the bench of a crossing with skew between its bits."""
+    if module == "async_packet_fifo":
+        bench = Path(__file__).parents[1] / "packet_fifo" / "test_packet_fifo.py"
+        fifo = {"WIDTH": 128, "DEPTH": 128, "FRAMES": 16, "META": 8, "MAX_BYTES": 700, "DROP_WHEN_FULL": 0}
+        simulate(module, bench, only="frames_come_out", options=SKEW, also=also, **fifo)
+    else:
+        simulate(module, __file__, only=ONLY[module], options=SKEW, also=also)
+
+
+@pytest.mark.parametrize("module", [*ONLY, "async_packet_fifo"])
 def test_crossing(module):
-    only = {"cdc_events": "every_event", "cdc_pulse": "every_spaced", "cdc_bus": "words_arrive"}[module]
-    simulate(module, __file__, only=only)
+    cross(module)
+
+
+BROKEN = {
+    "one flip-flop": ("cdc_bit", "assign q = stage[STAGES-1];", "assign q = stage[0];"),
+    "events counted in binary": (
+        "cdc_events",
+        "count_next ^ (count_next >> 1);", "count_next;", "arrived[b] = ^(gray_dst >> b);", "arrived[b] = gray_dst[b];",
+    ),
+    "frames counted in binary": (
+        "async_packet_fifo",
+        "frame_gray = x ^ (x >> 1);", "frame_gray = x;", "(FB + 1)'(3) << (FB - 1)", "(FB + 1)'(1) << FB",
+    ),
+    "beats counted in binary": (
+        "async_packet_fifo",
+        "beat_gray = x ^ (x >> 1);", "beat_gray = x;", "(AB + 1)'(3) << (AB - 1)", "(AB + 1)'(1) << AB",
+        "beat_binary[i] = ^(g >> i);", "beat_binary[i] = g[i];",
+    ),
+    "a word that changes under way": ("cdc_bus", "if (src_valid && src_ready) held", "if (src_valid) held"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_crossing_is_found(fault):
+    module, *texts = BROKEN[fault]
+    with pytest.raises(AssertionError, match=r"failed: |more than one bit changes"):
+        cross(module, [changed(module, *texts)])

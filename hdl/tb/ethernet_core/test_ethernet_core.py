@@ -11,18 +11,18 @@ import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
 from scapy.layers.inet import ICMP, IP, UDP
-from scapy.layers.l2 import ARP, Ether
+from scapy.layers.l2 import ARP, Dot1Q, Ether
 
-from axil import MEMORIES, AxiLite
+from axil import COUNTERS, MEMORIES, REGISTERS, AxiLite, SlaveError
 from simulation import parameter, simulate
 from slices import Ports, Slice
-from streams import Sink, Source, randomly, start
+from streams import Sink, Source, bursts, randomly, start
 
 HERE = Path(__file__).parent
 OWN_MAC, OWN_IP, GATEWAY = "02:00:00:00:00:01", "10.1.2.3", "10.1.2.1"
 PEER, PEER_MAC, GATEWAY_MAC = "10.1.2.9", "06:11:22:33:44:55", "06:aa:bb:cc:dd:ee"
 PORT = 7148
-ENABLE, CHECKSUM, ANSWER, RESET = 1, 2, 8, 1 << 16
+ENABLE, CHECKSUM, ANSWER, RESET = 1, 1 << 24, 1 << 26, 1 << 16
 
 
 def number(address: str) -> int:
@@ -30,6 +30,19 @@ def number(address: str) -> int:
     if ":" in address:
         return int(address.replace(":", ""), 16)
     return int.from_bytes(bytes(int(p) for p in address.split(".")), "big")
+
+
+async def reset(dut):
+    """Start clocks, the core's of which is returned, and reset."""
+    dut.rst.value, dut.s_axi_aresetn.value = 1, 0
+    dut.ext_ack.value, dut.phy_status.value = 0, 1
+    for clock, period in ((dut.s_axi_aclk, 10.0), (dut.app0_clk, 2.3), (dut.app1_clk, 3.1), (dut.app_rx_clk, 2.2)):
+        await start(dut, period, clock=clock._name, reset=None)
+    clk = await start(dut, 2.56, reset=None)
+    await ClockCycles(dut.s_axi_aclk, 8)
+    dut.rst.value, dut.s_axi_aresetn.value = 0, 1
+    await ClockCycles(dut.s_axi_aclk, 100)  # the ARP table is cleared meanwhile
+    return clk
 
 
 class Bench:
@@ -50,15 +63,11 @@ class Bench:
 
     async def begin(self, control=ENABLE):
         """Reset, and set addresses."""
-        dut = self.dut
-        dut.rst.value, dut.s_axi_aresetn.value = 1, 0
-        dut.ext_ack.value, dut.phy_status.value = 0, 1
-        for clock, period in ((dut.s_axi_aclk, 10.0), (dut.app0_clk, 2.3), (dut.app1_clk, 3.1), (dut.app_rx_clk, 2.2)):
-            await start(dut, period, clock=clock._name, reset=None)
-        await start(dut, 2.56, reset=None)
-        await ClockCycles(dut.s_axi_aclk, 8)
-        dut.rst.value, dut.s_axi_aresetn.value = 0, 1
-        await ClockCycles(dut.s_axi_aclk, 100)  # the ARP table is cleared meanwhile
+        self.clk = await reset(self.dut)
+        await self.configure(control)
+
+    async def configure(self, control=ENABLE):
+        """Set addresses."""
         r = self.registers
         mac = number(OWN_MAC)
         for name, value in {
@@ -237,6 +246,158 @@ async def a_soft_reset_drops_what_waits_and_keeps_settings(dut):
     assert await r.read("ip") == number(OWN_IP)
 
 
+async def unbroken(clock, valid, ready, last):
+    """Fail if tvalid falls inside a frame: what the core sends is whole in it before it begins."""
+    inside = False
+    while True:
+        await RisingEdge(clock)
+        assert int(valid.value) or not inside, f"{valid._name} fell inside a frame"
+        if int(valid.value):
+            inside = not (int(ready.value) and int(last.value))
+
+
+def in_order(got, sent, what):
+    """Fail if something came that was not sent, or twice, or too late."""
+    left = iter(sent)
+    for g in got:
+        assert any(g == s for s in left), f"{what}: {bytes(g[:60]).hex()} ({len(g)} bytes) was not sent, or not now"
+
+
+@cocotb.test(timeout_time=4, timeout_unit="ms")
+@cocotb.parametrize(pause=[0.0, 0.4])
+async def soft_resets_at_any_moment_break_no_frame(dut, pause):
+    """Neither to the MAC nor to the application; nor is the rest of one from them taken for the next."""
+    bench = Bench(dut)
+    await bench.begin()
+    await bench.learn(PEER, PEER_MAC)
+    r = bench.registers
+    bench.network_out.pause, bench.received.pause = randomly(pause, 1), randomly(pause, 2)
+    for app in bench.apps:
+        app.pause = randomly(pause / 2, 3)
+    bench.network_in.pause = bursts(pause, 4)  # also for longer than a reset lasts
+    for stream, clock in (("mac_tx_axis", dut.clk), ("m_axis", dut.app_rx_clk)):
+        signals = [getattr(dut, f"{stream}_{name}") for name in ("tvalid", "tready", "tlast")]
+        cocotb.start_soon(unbroken(clock, *signals))
+    sent = [[], [], []]  # frames of the applications; payloads to be received
+    keep = parameter("WIDTH") // 8
+
+    def payload():
+        return sum(map(len, sent)).to_bytes(4, "big") + random.randbytes(random.choice([1, 60, 20 * keep, 40 * keep]))
+
+    def more():
+        for app in (0, 1):
+            data = payload()
+            bench.send(app, data, PEER, sport=5000 + app)
+            sent[app].append(udp(data, PEER, PEER_MAC, sport=5000 + app))
+        data = payload()
+        bench.network_in.send(udp(data, OWN_IP, OWN_MAC, src=PEER, src_mac=PEER_MAC).ljust(60, b"\0"))
+        sent[2].append(data)
+
+    async def keep_sending():
+        while True:
+            while min(len(s._queue) for s in (*bench.apps, bench.network_in)) < 2:
+                more()
+            await ClockCycles(dut.clk, 8)
+
+    sending = cocotb.start_soon(keep_sending())
+    for n in range(40):
+        await ClockCycles(dut.clk, random.randrange(700))
+        await r.write("control", RESET | ENABLE)
+        if n % 3 == 0:
+            await ClockCycles(dut.clk, random.randrange(700))
+        await r.write("control", ENABLE)
+    sending.cancel()
+
+    async def quiet():
+        for source in (*bench.apps, bench.network_in):
+            await source.idle()
+        came = None
+        while came != (came := (len(bench.network_out.frames), len(bench.received.frames))):
+            await ClockCycles(dut.clk, 2000)
+
+    await quiet()
+    before = [len(s) for s in sent]
+    for _ in range(5):
+        more()
+    await quiet()
+    frames, payloads = [f.data for f in bench.network_out.frames], [f.data for f in bench.received.frames]
+    for app in (0, 1):
+        mine = [f for f in frames if f[34:36] == (5000 + app).to_bytes(2, "big")]
+        in_order(mine, sent[app], f"application {app}")
+        assert mine[-5:] == sent[app][before[app] :], "after the last reset all is as before the first"
+        assert 20 < len(mine) < len(sent[app]), "some are sent, and some lost by resets"
+    assert {f[34:36] for f in frames} == {(5000 + app).to_bytes(2, "big") for app in (0, 1)}
+    in_order(payloads, sent[2], "received")
+    assert payloads[-5:] == sent[2][before[2] :]
+    assert 20 < len(payloads) < len(sent[2])
+    assert await r.read("tx_packets") == len(frames), "a soft reset loses no count of what has left"
+    drops = {name: await r.read(name) for name in COUNTERS if name.startswith(("drop_", "cpu_", "rx_bad"))}
+    assert not any(drops.values()), f"the rest of a frame was taken for a frame: {drops}"
+
+
+@cocotb.test(timeout_time=4, timeout_unit="ms")
+async def a_soft_reset_waits_for_who_holds_a_frame_up(dut):
+    """The MAC or the application not being ready: the frame stays as it is, and the reset follows when it has gone."""
+    bench = Bench(dut)
+    await bench.begin()
+    await bench.learn(PEER, PEER_MAC)
+    held = True
+    bench.network_out.pause = bench.received.pause = lambda: held
+    data = random.randbytes(600)
+    bench.send(0, data, PEER)
+    # More than the ring, and at 1024 bits what is behind it, holds: the reset comes in the middle of one that waits for room.
+    for _ in range(6 if parameter("WIDTH") == 1024 else 5):
+        bench.send(0, bytes(8900), PEER)
+    bench.network_in.send(udp(data, OWN_IP, OWN_MAC, src=PEER, src_mac=PEER_MAC))
+    await ClockCycles(dut.clk, 400000 // parameter("WIDTH"))
+    assert bench.apps[0].waited
+    assert int(dut.mac_tx_axis_tvalid.value) and int(dut.m_axis_tvalid.value)
+    await bench.registers.write("control", RESET | ENABLE)
+    await bench.registers.write("control", ENABLE)  # once asked for is enough
+    bench.send(1, data, PEER)  # not begun before the reset: it waits for the end of it
+    await ClockCycles(dut.clk, 300)
+    assert not int(dut.app_tx_rst.value) and not int(dut.app_rx_rst.value)
+    was_reset = cocotb.start_soon(rising(dut.app_rx_rst))
+    held = False
+    assert await bench.frame() == udp(data, PEER, PEER_MAC)
+    assert (await bench.received.receive()).data == data
+    await was_reset
+    after = [await bench.frame(), await bench.frame()]  # application 0's last packet was not begun before either
+    assert sorted(after) == sorted([udp(data, PEER, PEER_MAC), udp(bytes(8900), PEER, PEER_MAC)])
+
+
+async def rising(signal):
+    await RisingEdge(signal)
+
+
+@cocotb.test(timeout_time=4, timeout_unit="ms")
+async def registers_answer_while_the_macs_clock_stands(dut):
+    """Every one, with an error; clock_status says why. After it all is as it was."""
+    bench = Bench(dut)
+    await bench.begin()
+    await bench.learn(PEER, PEER_MAC)
+    r = bench.registers
+    assert await r.read("clock_status") == 0
+    for _ in range(2):
+        bench.clk.stop()
+        await ClockCycles(dut.s_axi_aclk, 5000)
+        assert await r.read("clock_status") == 1
+        for name, register in REGISTERS.items():
+            if name != "clock_status":
+                for access in (r.read_at(register["address"]), r.write_at(register["address"], 0xFFFFFFFF)):
+                    try:
+                        await access
+                    except SlaveError:
+                        continue
+                    raise AssertionError(f"{name} answers without a clock")
+        bench.clk.start()
+        while await r.read("clock_status"):
+            pass
+        assert await r.read("ip") == number(OWN_IP)
+        bench.send(0, b"as before", PEER)
+        assert await bench.frame() == udp(b"as before", PEER, PEER_MAC)
+
+
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def defect_1_phy_status_and_rates_are_not_tied_to_zero(dut):
     bench = Bench(dut)
@@ -256,6 +417,69 @@ async def defect_1_phy_status_and_rates_are_not_tied_to_zero(dut):
     rate = await r.read("tx_packet_rate")
     assert second / 600 < rate < second / 440, rate
     assert await r.read("tx_byte_rate") == 92 * rate
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def each_flag_of_control_does_its_own_and_no_other(dut):
+    """A frame for each, that passes by its flag alone; with all the others on, and with all the others off."""
+    bench = Bench(dut)
+    await bench.begin()
+    r = bench.registers
+    to_us = {"src": PEER, "src_mac": PEER_MAC}
+    plain = Ether(udp(b"tagged", OWN_IP, OWN_MAC, **to_us))
+    frames = {
+        "promiscuous": udp(b"other MAC", OWN_IP, "02:00:00:00:77:77", **to_us),
+        "accept_vlan": bytes(Ether(dst=OWN_MAC, src=PEER_MAC) / Dot1Q(vlan=7) / plain.payload),
+        "cpu_ports": udp(b"other port", OWN_IP, OWN_MAC, dport=PORT + 1, **to_us),
+        "answer_arp": bytes(Ether(dst=OWN_MAC, src=PEER_MAC) / ARP(op=1, hwsrc=PEER_MAC, psrc=PEER, pdst=OWN_IP)),
+    }
+    bits = {name: 1 << REGISTERS["control"]["fields"][name][0] for name in (*frames, "udp_checksum")}
+    await bench.learn(PEER, PEER_MAC)
+    for name in (*frames, "udp_checksum"):
+        others = sum(bits.values()) - bits[name] - (0 if name == "promiscuous" else bits["promiscuous"])
+        for control in (bits[name], others):
+            await r.write("control", ENABLE | control)
+            await ClockCycles(dut.clk, 20)
+            on = bool(control & bits[name])
+            if name == "udp_checksum":
+                bench.send(0, b"summed", PEER)
+                assert await bench.frame() == udp(b"summed", PEER, PEER_MAC, checksum=on)
+                continue
+            before = [await r.read(n) for n in ("rx_packets", "cpu_rx_frames", "tx_packets")]
+            bench.network_in.send(frames[name].ljust(60, b"\0"))
+            await bench.network_in.idle()
+            await ClockCycles(dut.clk, 200)
+            after = [await r.read(n) for n in ("rx_packets", "cpu_rx_frames", "tx_packets")]
+            came = dict(zip(("app", "cpu", "reply"), (b - a for a, b in zip(before, after, strict=True)), strict=True))
+            want = {"promiscuous": "app", "accept_vlan": "app", "cpu_ports": "cpu", "answer_arp": "reply"}[name]
+            assert came[want] == int(on), f"{name} is {on}: {came}"
+            bench.network_out.frames.clear()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_disabled_core_sends_and_asks_nothing(dut):
+    bench = Bench(dut)
+    await bench.begin(control=0)
+    bench.send(0, b"to somebody unknown", PEER)
+    bench.send(1, b"beyond the gateway", "192.168.7.7")
+    for app in bench.apps:
+        await app.idle()
+    await ClockCycles(dut.clk, 400)
+    assert not bench.network_out.frames
+    assert not int(dut.mac_tx_axis_tvalid.value)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def the_cpus_window_ends_with_its_buffer(dut):
+    bench = Bench(dut)
+    await bench.begin()
+    r, at = bench.registers, MEMORIES["cpu_tx"]["address"]
+    words = {n: random.getrandbits(32) for n in (0, 511)}
+    for n, word in words.items():
+        await r.write_at(at + 4 * n, word)
+    for n in (512, 1023, 1024, 2047):
+        await r.write_at(at + 4 * n, 0)
+    assert {n: await r.read_at(at + 4 * n) for n in words} == words
 
 
 @pytest.mark.parametrize("width", [64, 1024])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The 64-bit counter: both halves of one moment in every cycle, the carry's included."""
+"""The 64-bit counter: both halves of one moment in every cycle, the carries included."""
 
 from __future__ import annotations
 
@@ -52,5 +52,24 @@ async def halves_agree_in_every_cycle(dut: Any) -> None:
     await follow(dut, 0, [random.getrandbits(16) for _ in range(100)])
 
 
+@cocotb.test()
+async def clear_leaves_nothing_at_any_moment(dut: Any) -> None:
+    """With numbers so large that every second one carries; what comes after counts from 0, in both halves."""
+    dut.add.value = dut.clear.value = 0
+    await start(dut)
+    total, coming = 0, [0, 0]
+    for _ in range(3000):
+        add, clear = random.choice([0, random.getrandbits(len(dut.add))]), random.random() < 0.1
+        dut.add.value, dut.clear.value = add, int(clear)
+        await RisingEdge(dut.clk)
+        assert int(dut.total.value) == coming.pop(0)
+        total = 0 if clear else (total + add) % (1 << 64)
+        coming = [0, 0] if clear else [*coming, total]
+
+
 def test_event_counter():
-    simulate("event_counter", __file__)
+    simulate("event_counter", __file__, only="halves_agree", BITS=16)
+
+
+def test_wide_event_counter():
+    simulate("event_counter", __file__, only="clear_leaves", BITS=64)

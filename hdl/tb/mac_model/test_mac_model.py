@@ -87,9 +87,9 @@ async def begin(dut, **settings):
     dut.pause.value = 0
     await put(dut, [])
     source = Source(dut, "s_axis", dut.clk, **settings)
+    await start(dut)  # what is on the line before means nothing
     sink = Sink(dut, "m_axis", dut.clk)
     decoder = Decoder(dut)
-    await start(dut)
     return source, decoder, sink
 
 

@@ -16,7 +16,7 @@ WIRE_LIMIT = 400 * 8192 / (8192 + 42 + 4 + 8 + 12)  # Gb/s of 8192-byte payloads
 SEED = int(os.environ.get("HDL_SEED") or 1)
 
 
-def run(width: int, seconds: float = 600, **plusargs: int) -> dict[str, float]:
+def run(width: int, seconds: float = 900, **plusargs: int) -> dict[str, float]:
     """Run the bench, which compares every received bit itself; returns what it measured."""
     settings = {"seed": SEED} | plusargs
     said = run_native(

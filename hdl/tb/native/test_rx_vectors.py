@@ -15,7 +15,9 @@ from rx_vectors import VERDICTS, of_sizes, write
 from simulation import BUILD, run_native
 
 FOLDER = Path(__file__).parent
-SETTINGS = Settings(group=0xEF010240, group_mask=0xFFFFFFC0, port_mask=0xFFFC, accept_vlan=True)
+SETTINGS = Settings(
+    group=0xEF010240, group_mask=0xFFFFFFC0, port_mask=0xFFFC, accept_vlan=True, answer_ping=True, igmp=True
+)
 
 
 def replay(width: int, sizes: range | list[int], also: range | list[int], seed: int, *plusargs: str) -> dict[str, int]:

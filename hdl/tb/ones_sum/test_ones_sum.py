@@ -13,7 +13,7 @@ from scapy.utils import checksum
 from simulation import parameter, simulate
 from streams import start
 
-LATENCY = 4
+LATENCY = 5
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -7,7 +7,7 @@ import random
 
 import cocotb
 import pytest
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from simulation import parameter, simulate
 from slices import Ports
@@ -18,13 +18,15 @@ MAX_BYTES = 700
 
 
 class Events:
-    """Counts of the writer's events."""
+    """Counts of the writer's events, which mean nothing before a reset."""
 
     def __init__(self, dut, clock):
         self.counts = dict.fromkeys(("stored", "dropped_bad", "dropped_oversize", "dropped_full"), 0)
         cocotb.start_soon(self._run(dut, clock))
 
     async def _run(self, dut, clock):
+        reset = dut.s_rst if hasattr(dut, "s_rst") else dut.rst
+        await FallingEdge(reset)
         while True:
             await RisingEdge(clock)
             for name in self.counts:
@@ -151,6 +153,27 @@ async def full_throughput_and_room_for_what_is_promised(dut):
     assert got[-1].last - got[0].first + 1 == fit * beats, "no idle beat between frames that wait"
     await ClockCycles(sink._clock, 30)
     assert int(dut.almost_full.value) == 0
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def almost_full_is_the_beat_that_leaves_no_room_for_the_longest_frame(dut):
+    source, sink, _ = await begin(dut, periods=(2.0, 2.0))
+    keep = len(dut.s_axis_tdata) // 8
+    sink.pause = lambda: True
+    await ClockCycles(sink._clock, 3)
+    longest = -(-MAX_BYTES // keep)
+    left = parameter("DEPTH") - longest + 1  # one beat waits at the output
+    while left:
+        beats = min(left, longest)
+        source.send(bytes(min(beats * keep, MAX_BYTES)))
+        left -= beats
+    await source.idle()
+    await ClockCycles(sink._clock, 20)
+    assert int(dut.almost_full.value) == 0, "there is room for just one"
+    source.send(bytes(1))
+    await source.idle()
+    await ClockCycles(sink._clock, 20)
+    assert int(dut.almost_full.value) == 1
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -50,6 +50,21 @@ module rx_half #(
     output logic [31:0]        m_axis_dst_ip,
     output logic [15:0]        m_axis_dst_port,
 
+    output logic [WIDTH-1:0]   echo_axis_tdata,
+    output logic [WIDTH/8-1:0] echo_axis_tkeep,
+    output logic               echo_axis_tvalid,
+    input  wire                echo_axis_tready,
+    output logic               echo_axis_tlast,
+
+    output logic               query_valid,
+    output logic [7:0]         query_max,
+    output logic [31:0]        query_group,
+    output logic               pause_valid,
+    output logic [15:0]        pause_quanta,
+    input  wire                igmp_sent,
+    input  wire                igmp_joined,
+    input  wire                tx_held,
+
     output logic [WIDTH-1:0]   arp_axis_tdata,
     output logic [WIDTH/8-1:0] arp_axis_tkeep,
     output logic               arp_axis_tvalid,
@@ -89,7 +104,12 @@ module rx_half #(
     input  wire                ext_ack
 );
 
-  logic enable, accept_vlan, answer_arp, cpu_ports, promiscuous;
+  logic enable, accept_vlan, answer_arp, cpu_ports, answer_ping, igmp, promiscuous, echo_stored, echo_full;
+  /* verilator lint_off UNUSEDSIGNAL */  // of the transmit half
+  logic honour_pause, vlan_insert;
+  logic [7:0] ttl, tos;
+  logic [15:0] vlan_tci;
+  /* verilator lint_on UNUSEDSIGNAL */
   logic [47:0] own_mac;
   logic [31:0] own_ip, gateway, netmask, group, group_mask;
   logic [15:0] port, port_mask;

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent
 MILLISECOND = 20  # cycles, at rx_half's CLOCK_HZ
 OWN = Settings(netmask=0xFFFFFF00)
 GATEWAY = OWN.ip & 0xFFFFFF00 | 0xFE
-ANSWER = 1 << 3
+ANSWER = 1 << 26
 
 
 class Table:
@@ -271,6 +271,71 @@ async def with_answers_off_requests_go_to_the_cpu_alone(dut: Any) -> None:
     assert await look_up(dut, [OWN.ip ^ 0x10]) == [None]
     await ClockCycles(dut.clk, 10 * MILLISECOND)
     assert not sink.frames, "a disabled core asks for nobody"
+    await bench.axi.write("control", 1)
+    await ClockCycles(dut.clk, 10 * MILLISECOND)
+    assert not sink.frames, "nor later"
+
+
+@cocotb.test()
+async def damaged_packets_teach_nothing_and_get_no_reply(dut: Any) -> None:
+    await start(dut)
+    source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "arp_axis", dut.clk)
+    hw, ip = "02:00:00:00:00:31", OWN.ip & 0xFFFFFF00 | 0x31
+    packet = bytes(Ether(src=hw, dst="ff:ff:ff:ff:ff:ff") / ARP(op=1, hwsrc=hw, psrc=ip_text(ip), pdst=ip_text(OWN.ip)))
+    source.send(packet + bytes(18), bad=True)
+    source.send(packet[:41])  # a byte is missing
+    source.send(packet[:12] + b"\x81\0\0\x05" + packet[12:])  # tagged, which is not accepted
+    source.send(packet + bytes(9300))
+    await source.idle()
+    await ClockCycles(dut.clk, 100)
+    assert not sink.frames
+    assert await look_up(dut, [ip]) == [None]
+
+
+@cocotb.test()
+async def without_a_gateway_nobody_is_asked_for(dut: Any) -> None:
+    await start(dut, gateway=0)
+    sink = Sink(dut, "arp_axis", dut.clk)
+    assert await look_up(dut, [0x08080877] * 5) == [None] * 5
+    await ClockCycles(dut.clk, 3 * MILLISECOND)
+    assert not sink.frames, "0.0.0.0 is nobody's address"
+
+
+@cocotb.test()
+async def a_cleared_table_misses_at_once_and_asks_anew(dut: Any) -> None:
+    bench = await start(dut)
+    sink = Sink(dut, "arp_axis", dut.clk)
+    ip = OWN.ip & 0xFFFFFF00 | 0xFE  # the last ones to be cleared
+    missing = ip ^ 2
+    assert await look_up(dut, [missing]) == [None]
+    assert (await sink.receive()).data == asking(OWN, missing)
+    await write_entry(bench, ip, 0x0200000000FE, False)
+    assert await look_up(dut, [ip]) == [0x0200000000FE]
+
+    dut.lookup_ip.value, dut.lookup_valid.value = ip, 1
+    await ClockCycles(dut.clk, 10)
+    assert int(dut.result_hit.value)
+    await bench.axi.write("arp_command", 3)
+    for _ in range(300):  # from the answer on, though its entry is emptied some 250 cycles later
+        await RisingEdge(dut.clk)
+        assert int(dut.result_valid.value) and not int(dut.result_hit.value)
+    dut.lookup_valid.value = 0
+    await ClockCycles(dut.clk, 300)
+    sink.frames.clear()
+    assert await look_up(dut, [missing]) == [None]
+    await ClockCycles(dut.clk, 30)
+    assert [f.data for f in sink.frames] == [asking(OWN, missing)], "no millisecond is waited for after a clear"
+
+
+@cocotb.test()
+async def a_first_word_waits_for_the_second_of_its_own_entry(dut: Any) -> None:
+    bench = await start(dut)
+    one, other = OWN.ip & 0xFFFFFF00 | 0x51, OWN.ip & 0xFFFFFF00 | 0x52
+    for ip, mac in ((one, 0x111122223333), (other, 0x444455556666)):
+        await write_entry(bench, ip, mac, True)
+    await bench.axi.write_at(0x1000 + 8 * (one & 255), 0x7777)
+    await bench.axi.write_at(0x1004 + 8 * (other & 255), 0x88889999)
+    assert await look_up(dut, [one, other]) == [0x111122223333, 0x444488889999]
 
 
 @cocotb.test()

@@ -62,7 +62,7 @@ async def settings_hold_what_is_written_whatever_the_clocks(dut: Any) -> None:
         assert int(dut.phy_control.value) == held["phy_control_high"] << 32 | held["phy_control"]
     if "control" in held:
         assert (int(dut.udp_checksum.value), int(dut.soft_reset.value)) == (
-            held["control"] >> 1 & 1,
+            held["control"] >> 24 & 1,
             held["control"] >> 16 & 1,
         )
 
@@ -72,17 +72,18 @@ async def constants_and_defaults(dut: Any) -> None:
     bench = await Bench(dut).start()
     read = bench.axi.read
     keep = len(dut.s_axis_tkeep)
-    assert await read("core_type") & 0xFF == 6
+    assert await read("core_type") == 0x01010104
     assert await read("buffer_sizes") == 8192 << 16 | 2048
     assert await read("word_lengths") == keep << 16 | keep
     assert await read("arp_size") == 256
     assert await read("ryle_version") == 0x52790001
     assert await read("netmask") == 0xFFFFFF00
     assert await read("port") == 0xFFFF0000
-    assert await read("control") == 0
+    assert await read("control") == 1 << 26 | 1 << 28 | 1 << 29  # ARP, ping and IGMP queries are answered
+    assert (await read("tx_header"), await read("tx_vlan")) == (64, 0)
     for address in range(0x100, 0x200, 4):
         assert await bench.axi.read_at(address) == 0, "no lower half was read before"
-    for address in (0xB4, 0xBC, 0x300, 0x3FC, 0x900, 0xC000, 0xFFFC):
+    for address in (0xB4, 0xBC, 0x30C, 0x3FC, 0x40C, 0x4FC, 0x500, 0x900, 0xC000, 0xFFFC):
         assert await bench.axi.read_at(address) == 0
         await bench.axi.write_at(address, 0xFFFFFFFF)
         assert await bench.axi.read_at(address) == 0
@@ -101,7 +102,8 @@ async def defect_1_phy_status_is_not_tied_to_zero(dut: Any) -> None:
 async def defect_1_counters_are_not_tied_to_zero(dut: Any) -> None:
     """Every counter counts its event, and a reset zeroes every one."""
     bench = await Bench(dut).start()
-    await bench.set(Settings())
+    await bench.set(Settings(answer_ping=True, igmp=True))
+    dut.echo_axis_tready.value = 0
     source = Source(dut, "s_axis", dut.clk)
     stopped = True
     sink = Sink(dut, "m_axis", dut.app_clk, pause=lambda: stopped, sideband=SIDEBAND)
@@ -111,12 +113,16 @@ async def defect_1_counters_are_not_tied_to_zero(dut: Any) -> None:
             case = make.kinds[kind](60)
             source.send(case.frame, bad=case.bad)
     for _ in range(9):
+        source.send(make.kind_ping_options(20).frame)
+    for _ in range(30):
         source.send(make.kind_ping(20).frame)
     for _ in range(300):
         source.send(make.kind_good(300).frame)
     for n, name in enumerate(("tx_overflow", "tx_almost_full", "tx_oversize")):
         await pulse(dut, name, 3, n + 1)  # both applications at once
     await pulse(dut, "tx_no_arp", 1, 4)
+    await pulse(dut, "igmp_sent", 1, 7)
+    await pulse(dut, "tx_held", 1, 8)
     dut.tx_bytes.value = 1500
     await pulse(dut, "tx_packet", 1, 5)
     await bench.settle(source, sink, 1)
@@ -124,7 +130,10 @@ async def defect_1_counters_are_not_tied_to_zero(dut: Any) -> None:
     for name in counters:
         assert counters[name] > 0, name
     exact = {"tx_overflow": 2, "tx_almost_full": 4, "tx_oversize": 6, "tx_no_arp": 4, "tx_packets": 5, "tx_bytes": 7500}
+    exact |= {"igmp_sent": 7, "tx_held": 8, "echo_replies": 16}  # as many as wait
     assert {n: counters[n] for n in exact} == exact
+    await bench.axi.write("counter_reset", 0)
+    assert {n: c for n, c in (await bench.axi.counters()).items() if n in exact} == exact, "only a 1 resets"
     await bench.axi.write("counter_reset", 1)
     assert not any([await bench.axi.read_at(REGISTERS[name]["address"] + 0x100) for name in counters])
     assert not any((await bench.axi.counters()).values())
@@ -198,6 +207,9 @@ async def totals_have_64_bits_and_halves_of_one_moment(dut: Any) -> None:
     dut.tx_packet.value = 0
     await ClockCycles(dut.clk, 10)
     assert await bench.axi.read("tx_bytes") == 65535 * await bench.axi.read("tx_packets")
+    await bench.axi.read_at(REGISTERS["tx_bytes"]["address"])
+    await bench.axi.write("counter_reset", 1)
+    assert await bench.axi.read_at(REGISTERS["tx_bytes"]["address"] + 0x100) == 0, "of a moment before the reset"
 
 
 @cocotb.test()

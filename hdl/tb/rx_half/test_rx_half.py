@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from scapy.layers.inet import IP, UDP
 
 from rx_bench import SIDEBAND, Bench, expected, totals
 from rx_frames import Case, Frames
-from rx_model import MAX_FRAME, Settings
+from rx_model import MAX_FRAME, Settings, echo_reply
 from simulation import WIDTHS, parameter, simulate
 from streams import Sink, Source, bursts, never, randomly
 
@@ -42,7 +43,24 @@ def some_settings(r: random.Random) -> Settings:
         promiscuous=r.random() < 0.25,
         accept_vlan=r.random() < 0.6,
         cpu_ports=r.random() < 0.3,
+        answer_ping=r.random() < 0.6,
+        igmp=r.random() < 0.6,
     )
+
+
+def spoiled(r: random.Random, case: Case) -> Case:
+    """Put a second fault into a frame: the order of decisions matters."""
+    frame, bad = case.frame, case.bad
+    match r.randrange(4):
+        case 0:
+            bad = True
+        case 1:
+            frame = frame[: r.choice([r.randint(1, 80), r.randint(12, 19), r.randint(1, len(frame))])]
+        case 2:
+            frame = bytes.fromhex("020000007777") + frame[6:]
+        case _:
+            frame += bytes(max(0, r.choice([9216, 9217]) - len(frame)))
+    return replace(case, frame=frame, bad=bad, expect=None)
 
 
 async def run(dut: Any, count: int, source_pause: Any, sink_pause: Any) -> None:
@@ -55,9 +73,11 @@ async def run(dut: Any, count: int, source_pause: Any, sink_pause: Any) -> None:
     make = Frames(settings, seed)
     source = Source(dut, "s_axis", dut.clk, pause=source_pause)
     sink = Sink(dut, "m_axis", dut.app_clk, pause=sink_pause, sideband=SIDEBAND)
+    echoes = Sink(dut, "echo_axis", dut.clk)
     kinds = sorted(make.kinds)
     cases = [make.kinds[k](a_size(r)) for k in kinds]  # each kind at least once
     cases += [make.any(a_size(r)) for _ in range(count - len(cases))]
+    cases += [spoiled(r, make.any(a_size(r, 0))) for _ in range(count // 3)]
     r.shuffle(cases)
     outcomes = expected(cases, settings)
     for c in cases:
@@ -70,6 +90,8 @@ async def run(dut: Any, count: int, source_pause: Any, sink_pause: Any) -> None:
         assert got.sideband == o.sideband, k
         assert got.data == o.payload, k
     assert len(sink.frames) == len(wanted)
+    pings = [c.frame for c, o in zip(cases, outcomes, strict=True) if o.verdict == "echo"]
+    assert [f.data for f in echoes.frames] == [echo_reply(p, settings, 64) for p in pings]
     want = totals(cases, outcomes)
     assert {n: counters[n] for n in want} == want
     for_cpu = [c.frame for c, o in zip(cases, outcomes, strict=True) if o.verdict == "cpu"]
@@ -241,6 +263,23 @@ async def lengths_are_checked_to_the_byte(dut: Any) -> None:
     await bench.settle(source, sink, 3)
     assert [f.data for f in sink.frames] == [o.payload for o in outcomes if o.verdict == "app"]
     assert await bench.axi.read("drop_length") == len(cases) - 3 == await bench.axi.read("rx_frames") - 3
+
+
+@cocotb.test()
+async def a_frame_of_more_than_64_kib_is_too_long_however_it_ends(dut: Any) -> None:
+    """Its bytes are not counted anew: that its end looks like a frame does not matter."""
+    bench = await Bench(dut).start()
+    await bench.set(Settings())
+    source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "m_axis", dut.app_clk, sideband=SIDEBAND)
+    make = Frames(bench.settings, random.getrandbits(32))
+    good = make.kind_good(100)
+    for size in (65536, 65536 - len(dut.s_axis_tkeep)):
+        source.send(random.randbytes(size) + good.frame)
+    source.send(good.frame)
+    await bench.settle(source, sink, 1)
+    assert [f.data for f in sink.frames] == [expected([good], bench.settings)[0].payload]
+    counters = await bench.axi.counters()
+    assert (counters["rx_frames"], counters["rx_packets"], counters["drop_length"] + counters["drop_mac"]) == (3, 1, 2)
 
 
 async def overrun(dut: Any) -> tuple[Bench, Source, Sink, list[bytes], dict[str, int]]:

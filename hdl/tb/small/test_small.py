@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small parts of streams: skid buffer, word FIFO, frame meter, resets."""
+"""Small parts of streams: skid buffer, word FIFO, frame meter."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import random
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from simulation import simulate
+from simulation import parameter, simulate
 from streams import pauses, start
 
 
@@ -42,6 +41,39 @@ async def words_keep_their_order_and_wait_unchanged(dut, before, after):
     assert got == sent[: len(got)]
     if before == after == "never":
         assert clocks < 305, "one word a cycle"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_reset_empties_it_and_it_holds_what_it_says(dut):
+    dut.s_valid.value = dut.m_ready.value = 0
+    await start(dut)
+    for _ in range(40):
+        held = []
+        for _ in range(random.choice([1, 2, 3, 40])):
+            dut.s_valid.value, dut.s_data.value = 1, (word := random.getrandbits(32))
+            await RisingEdge(dut.clk)
+            if int(dut.s_ready.value):
+                held.append(word)
+        dut.s_valid.value = 0
+        await ClockCycles(dut.clk, 3)
+        assert len(held) <= parameter("HOLDS")
+        if not int(dut.s_ready.value):
+            assert len(held) == parameter("HOLDS"), "full, and nobody takes a word"
+        dut.rst.value = 1
+        await ClockCycles(dut.clk, random.randint(1, 2))
+        dut.rst.value = 0
+        await ClockCycles(dut.clk, 2)
+        assert not int(dut.m_valid.value), "nothing is left after a reset"
+        dut.s_valid.value, dut.s_data.value = 1, (word := random.getrandbits(32))
+        await RisingEdge(dut.clk)
+        assert int(dut.s_ready.value)
+        dut.s_valid.value, dut.m_ready.value = 0, 1
+        while not int(dut.m_valid.value):
+            await RisingEdge(dut.clk)
+        assert int(dut.m_data.value) == word
+        await ClockCycles(dut.clk, 2)
+        assert not int(dut.m_valid.value)
+        dut.m_ready.value = 0
 
 
 def sent_or(sent, place):
@@ -79,49 +111,10 @@ async def frames_are_measured(dut):
     assert got == lengths
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(app_ns=[0.8, 2.56, 31.0])
-@cocotb.parametrize(pulse=[1, 3, 60])
-async def one_reset_takes_all_clocks_with_it(dut, app_ns, pulse):
-    dut.request.value = 1
-    cocotb.start_soon(start(dut, 2.56, reset=None))
-    Clock(dut.app_clk, round(app_ns * 500) * 2, unit="ps").start()
-    together = most = 0  # cycles of the application's clock in which both sides have been in reset
-
-    async def watch():
-        nonlocal together, most
-        while True:
-            await RisingEdge(dut.app_clk)
-            together = together + 1 if int(dut.app_rst.value) and int(dut.rst.value) else 0
-            most = max(most, together)
-
-    await RisingEdge(dut.clk)
-    await ClockCycles(dut.clk, 4)
-    cocotb.start_soon(watch())
-    for _ in range(5):
-        most = 0
-        dut.request.value = 1
-        await ClockCycles(dut.clk, pulse)
-        dut.request.value = 0
-        await ClockCycles(dut.clk, 2)
-        while int(dut.rst.value):
-            await RisingEdge(dut.clk)
-        assert most >= 4, "both sides were in reset together for four cycles of the application's clock"
-        await ClockCycles(dut.clk, random.randint(0, 5))  # the next one may come before the sides have left this one
-        together = 0
-    await ClockCycles(dut.app_clk, 8)
-    await ClockCycles(dut.clk, 8)
-    assert not int(dut.rst.value) and not int(dut.app_rst.value)
-
-
-@pytest.mark.parametrize("module", ["skid_buffer", "stream_fifo"])
-def test_words(module):
-    simulate(module, __file__, only="words_keep", BITS=32)
+@pytest.mark.parametrize("module, holds", [("skid_buffer", 2), ("stream_fifo", 16)])
+def test_words(module, holds):
+    simulate(module, __file__, only="words_keep|a_reset", env={"HDL_HOLDS": str(holds)}, BITS=32)
 
 
 def test_frame_meter():
     simulate("frame_meter", __file__, only="frames_are", WIDTH=1024)
-
-
-def test_reset_domains():
-    simulate("reset_domains", __file__, only="one_reset", N=1)

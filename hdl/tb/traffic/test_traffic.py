@@ -41,7 +41,7 @@ class Bench:
         await self.bus.write("generator_enable", 0)
 
     async def checked(self):
-        await ClockCycles(self.dut.clk, 8)
+        await ClockCycles(self.dut.clk, 12)
         names = ("packets", "bytes", "lost", "late", "wrong", "short")
         return {n: await self.bus.read(f"checker_{n}") for n in names}
 
@@ -109,6 +109,7 @@ async def digitizer_packets_carry_the_pattern(dut, pause):
         pattern = Pattern(rng.randrange(256), tone_shift, noise_shift, rng.getrandbits(32))
         samples = rng.choice([1, 7, 128, 333, 640])
         streams = random_streams(rng, 3, limit=47)
+        streams[0]["generator_sequence"] |= 0xFFFFFFFF  # over the end of its lower half
         await bench.bus.write("generator_length", samples + DIGITIZER_HEADER)
         await bench.bus.write_fields("generator_format", format=1)
         await bench.bus.write_fields("pattern_tone", step=pattern.tone_step, shift=tone_shift)
@@ -199,6 +200,14 @@ async def registers_hold_what_is_written(dut):
     rng = random.Random(random.getrandbits(32))
     bench = Bench(dut)
     await start(dut)
+    defaults = {
+        "generator_length": 8192, "generator_source_port": 10000, "generator_port": 10000, "generator_beats": 0xFFFFFFFF,
+        "generator_period": 1, "generator_limit": 0, "generator_format": 0, "generator_ip": 0, "pattern_tone": 0x800,
+        "pattern_noise": 0, "pattern_seed": 0, "generator_enable": 0, "checker_enable": 0, "stream_delay": 0, "stream_id": 0,
+        "generator_sequence": 0, "generator_sent": 0,
+    }  # fmt: skip
+    assert {name: await bench.bus.read(name) for name in defaults} == defaults
+    assert await bench.bus.read("generator_streams") & 0xFFFF == 1
     plain = [r for r in MAP.registers if r.where == "ext" and r.access == "rw"]
     assert len(plain) > 15
     # Bits that are no field's are not stored; running and capacity are read only; a whole word if there are no fields.
@@ -236,18 +245,24 @@ async def faults_of_received_packets_are_counted(dut, throttle):
     await bench.bus.write_fields("checker_enable", enable=1, throttle=throttle)
     expected: dict[int, int] = {}
     wanted = dict.fromkeys(("packets", "bytes", "lost", "late", "wrong", "short"), 0)
+    stream = 0
+    for stream in range(4):  # seven bytes are no number: they say nothing of what comes next
+        bench.source.send(rng.randbytes(7), dst_port=stream, length=7)
+        for name, more in (("packets", 1), ("bytes", 7), ("short", 1)):
+            wanted[name] += more
     for _ in range(150):
-        stream = rng.randrange(16)
+        stream = rng.choice([stream, rng.randrange(16)])  # often one behind the other
         fault = rng.choice(["good", "good", "lost", "late", "byte", "cut", "tiny", "length"])
-        number = expected.get(stream, rng.getrandbits(63))
+        ends = [(1 << bits) - rng.randrange(1, 4) for bits in (16, 32, 48)]  # numbers with carries soon
+        number = expected.get(stream, rng.choice([rng.getrandbits(63), *ends]))
         if fault == "lost":
             number += rng.randrange(1, 1 << 40)
         elif fault == "late":
             number -= rng.randrange(1, 1000)
-        data = counter_packet(number, rng.randint(9, 4 * bench.keep))
+        data = counter_packet(number, rng.choice([9, max(9, bench.keep), rng.randint(9, 4 * bench.keep)]))
         length = len(data)
         if fault == "byte":
-            place = rng.randrange(8, len(data))
+            place = rng.choice([8, rng.randrange(8, len(data))])
             data = data[:place] + bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :]
         elif fault == "cut":
             data = data[: rng.randrange(8, len(data))]
@@ -283,6 +298,25 @@ async def faults_of_received_packets_are_counted(dut, throttle):
 
 
 @cocotb.test()
+async def halves_of_a_counter_are_of_one_moment(dut):
+    """The upper one is held when the lower one is read."""
+    bench = Bench(dut)
+    await start(dut)
+    await bench.bus.write_fields("checker_enable", enable=1)
+    lost = MAP.find("checker_lost")
+    for number in (0, 5 << 32):
+        bench.source.send(counter_packet(number, 16), dst_port=0, length=16)
+    await bench.source.idle()
+    await ClockCycles(dut.clk, 20)
+    low = await bench.bus.read_at(lost.address)
+    bench.source.send(counter_packet(9 << 32, 16), dst_port=0, length=16)
+    await bench.source.idle()
+    await ClockCycles(dut.clk, 20)
+    assert await bench.bus.read_at(lost.high) << 32 | low == (5 << 32) - 1
+    assert await bench.bus.read("checker_lost") == (9 << 32) - 2
+
+
+@cocotb.test()
 async def no_clock_is_idle_between_packets(dut):
     """8192-byte payloads leave back to back; so do payloads of one beat."""
     bench = Bench(dut)
@@ -294,6 +328,72 @@ async def no_clock_is_idle_between_packets(dut):
         assert got[-1].last - got[0].first + 1 == 6 * -(-length // bench.keep)
         await bench.stopped()
         await RisingEdge(dut.clk)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(count=[1, 2, 3, 16], shared=[0, 1])
+async def numbers_go_up_in_every_clock(dut, count, shared):
+    """Packets of one beat, one a clock: every number is the next of its stream, over carries, and is there to be read."""
+    rng = random.Random(random.getrandbits(32))
+    bench = Bench(dut)
+    await start(dut)
+    await bench.bus.write("generator_length", 8)
+    await bench.bus.write_fields("generator_format", format=0, shared=shared)
+    streams = random_streams(rng, count)
+    for s in streams:
+        ones = rng.choice([16, 17, 32, 48, 63, 64])
+        s["generator_sequence"] = (s["generator_sequence"] | (1 << ones) - 1) - rng.randrange(4)
+    await bench.streams(streams)
+    number = [s["generator_sequence"] for s in streams]
+    rounds = 20 if count < 3 else 4
+    for _ in range(2):  # the second run begins where the first ended
+        await bench.run(rounds)
+        got = [await bench.sink.receive() for _ in range(rounds * count)]
+        assert got[-1].last - got[0].first + 1 == rounds * count
+        for n, packet in enumerate(got):
+            place = 0 if shared else n % count
+            assert packet.data == counter_packet(number[place] % 2**64, 8)
+            number[place] += 1
+        await bench.stopped()
+    for s in range(count):
+        await bench.bus.write("generator_select", s)
+        assert await bench.bus.read("generator_sequence") == number[s] % 2**64
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def it_runs_until_the_last_beat_is_taken(dut):
+    """`running` covers what waits in the stages, and a new start that comes meanwhile cuts no packet."""
+    bench = Bench(dut, held := Held())
+    await start(dut)
+    await bench.bus.write("generator_length", length := 5 * bench.keep)
+    for _ in range(4):
+        held.on = False
+        await bench.run(0)
+        await ClockCycles(dut.clk, random.randint(30, 60))
+        held.on = True
+        await ClockCycles(dut.clk, 30)
+        await bench.bus.write("generator_enable", 0)
+        await bench.bus.write("generator_limit", 1)
+        await ClockCycles(dut.clk, 30)
+        assert await bench.bus.read("generator_enable") == 2
+        await bench.bus.write("generator_enable", 1)
+        held.on = False
+        await bench.stopped()
+        assert not await bench.bus.read("generator_enable") & 2
+        assert await bench.bus.read("generator_sent") == 1
+    assert [f.data for f in bench.sink.frames] == [counter_packet(n, length) for n in range(len(bench.sink.frames))]
+    assert len(bench.sink.frames) > 12
+    await bench.bus.write("generator_select", 0)
+    assert await bench.bus.read("generator_sequence") == len(bench.sink.frames)
+
+
+class Held:
+    """A pause that is switched on and off."""
+
+    on = False
+
+    def __call__(self):
+        return self.on
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -62,7 +62,8 @@ async def begin(dut, *, pause=never, sink_pause=never, checksum=0, app_period=3.
     """Reset, set registers, and give application's source and the MAC's sink."""
     dut.enable.value, dut.udp_checksum.value = 1, checksum
     dut.own_mac.value, dut.own_ip.value = number(OWN_MAC), number(OWN_IP)
-    dut.cpu_send.value = dut.cpu_write.value = dut.arp_axis_tvalid.value = 0
+    dut.ttl.value, dut.tos.value = 64, 0
+    dut.cpu_send.value = dut.cpu_write.value = dut.host_axis_tvalid.value = 0
     dut.cpu_address.value = 0
     dut.app_rst.value = dut.rst.value = 1
     sideband = ("dst_ip", "dst_port", "src_port")
@@ -194,12 +195,15 @@ async def oversize_and_bad_packets_are_dropped_whole_and_counted(dut):
 async def while_disabled_packets_vanish(dut):
     source, sink = await begin(dut)
     dut.enable.value = 0
+    counter = Counter(dut.clk, dut.no_mac)
     send(source, b"old" * 100, "10.1.2.4")
+    send(source, b"nobody" * 10, MISSING)
     await source.idle()
     await ClockCycles(dut.clk, 400)
     dut.enable.value = 1
     send(source, b"new", "10.1.2.4")
     assert (await sink.receive()).data[42:] == b"new"
+    assert counter.count == 0, "what is thrown away is no packet without a MAC address"
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

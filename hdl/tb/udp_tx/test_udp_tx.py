@@ -35,6 +35,8 @@ class Bench:
         self.sink = Sink(dut, "m_axis", dut.clk, pause=after)
         dut.enable.value, dut.udp_checksum.value = 1, 1
         dut.own_mac.value, dut.own_ip.value = 0x020000000001, 0x0A010203
+        self.ttl, self.tos = random.getrandbits(8), random.getrandbits(8)
+        dut.ttl.value, dut.tos.value = self.ttl, self.tos
         await start(dut)
         cocotb.start_soon(self._table())
 
@@ -55,10 +57,10 @@ class Bench:
         self.source.send(payload, length=len(payload), dst_ip=ip, src_port=sport, dst_port=dport, sum=total)
 
     @staticmethod
-    def frame(payload, ip, sport=1, dport=2):
+    def frame(payload, ip, sport=1, dport=2, ttl=64, tos=0):
         mac = f"06:00:{ip >> 24:02x}:{ip >> 16 & 255:02x}:{ip >> 8 & 255:02x}:{ip & 255:02x}"
-        layers = IP(src="10.1.2.3", dst=dotted(ip), id=0, flags="DF", ttl=64) / UDP(sport=sport, dport=dport)
-        return bytes(Ether(dst=mac, src="02:00:00:00:00:01") / layers / payload)
+        head = IP(src="10.1.2.3", dst=dotted(ip), id=0, flags="DF", ttl=ttl, tos=tos)
+        return bytes(Ether(dst=mac, src="02:00:00:00:00:01") / head / UDP(sport=sport, dport=dport) / payload)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -75,13 +77,29 @@ async def hits_leave_and_misses_vanish_in_any_order(dut, after):
         sport, dport = rng.getrandbits(16), rng.getrandbits(16)
         bench.send(payload, ip, sport, dport)
         if ip & 1:
-            want.append(bench.frame(payload, ip, sport, dport))
+            want.append(bench.frame(payload, ip, sport, dport, bench.ttl, bench.tos))
         else:
             misses += 1
     for n, frame in enumerate(want):
         assert (await bench.sink.receive()).data == frame, n
     await ClockCycles(dut.clk, 60)
     assert not bench.sink.frames and bench.missed == misses and bench.asked == 200
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def ttl_and_type_of_service_change_between_packets(dut):
+    """Whatever the moment, the header and its checksum have the same ones."""
+    bench = Bench()
+    await bench.begin(dut)
+    for _ in range(60):
+        bench.send(random.randbytes(random.randrange(1, 300)), 0x0A010209)
+    headers = set()
+    for _ in range(60):
+        dut.ttl.value, dut.tos.value = random.getrandbits(8), random.getrandbits(8)
+        header = (await bench.sink.receive()).data[14:34]
+        assert checksum(header) == 0, header.hex()
+        headers.add((header[1], header[8]))
+    assert len(headers) > 5
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -8,11 +8,12 @@ import time
 from dataclasses import dataclass, field
 
 from ryle.fpga import registers
-from ryle.fpga.addresses import ip_number, ip_text, mac_number, mac_text, parsed
+from ryle.fpga.addresses import check_station, ip_number, ip_text, mac_number, mac_text, parsed, station_mac
 from ryle.fpga.generate import Generate, beats_in_period
 from ryle.fpga.pattern import COUNTER_HEADER, DIGITIZER_HEADER
 from ryle.fpga.registers import Register, RegisterMap
-from ryle.fpga.transport import FpgaError, Transport, opened
+from ryle.fpga.transport import FpgaError, Transport
+from ryle.fpga.where import opened
 
 _ARP_WRITE, _ARP_READ, _ARP_CLEAR = 1, 2, 3
 
@@ -33,6 +34,15 @@ class Status:
     gateway: str
     port: str
     multicast: str
+    ttl: int
+    dscp: int
+    #: ID:PRIORITY, or none.
+    vlan: str
+    #: Whether pause frames are honoured, pings answered.
+    pause: bool
+    answer_ping: bool
+    #: joined, not joined, or off.
+    igmp: str
     #: Counters and rates by name, in the register map's order.
     counters: dict[str, int] = field(default_factory=dict)
     generator: dict[str, int] = field(default_factory=dict)
@@ -45,7 +55,7 @@ class Core:
     Parameters
     ----------
     where : str or Transport
-        As `ryle.fpga.transport` describes.
+        As `ryle.fpga.where` describes.
     check : bool
         See whether it is Ryle's core.
 
@@ -59,13 +69,27 @@ class Core:
         self.map = registers.load() if map is None else map
         self.transport = opened(where) if isinstance(where, str) else where
         if check:
-            version = self.transport.read(self.map.find("ryle_version").address)
+            try:
+                version = self.transport.read(self.map.find("ryle_version").address)
+            except FpgaError:
+                self._see_clock()
+                raise
             if version >> 16 != MAGIC or version & 0xFFFF != self.map.version:
+                self._see_clock()
                 self.transport.close()
                 raise FpgaError(
                     f"no core of this register map is there: ryle_version reads {version:#010x}, not "
                     f"{MAGIC << 16 | self.map.version:#010x}. Is the FPGA loaded, and the offset right?"
                 )
+
+    def _see_clock(self) -> None:
+        """Raise FpgaError if registers do not answer because the core's clock stands; an error may read as all ones."""
+        if self.transport.read(self.map.find("clock_status").address) & ~2 == 1:
+            self.transport.close()
+            raise FpgaError(
+                "the core's clock stands: clock_status.stopped is 1, and no other register answers. The MAC makes that "
+                "clock: is its reference clock there, and are its transceivers out of reset?"
+            )
 
     def __enter__(self) -> Core:
         return self
@@ -125,35 +149,58 @@ class Core:
         port_mask: int | None = None,
         multicast: str | None = None,
     ) -> None:
-        """Set what is given. `ip` may carry the prefix (10.0.0.5/24), `multicast` too (239.1.2.0/24)."""
+        """Set what is given. `ip` may carry the prefix (10.0.0.5/24), `multicast` too (239.1.2.0/24).
+
+        Raises
+        ------
+        FpgaError
+            If they are no addresses of a host, or do not fit together or with those that stay; nothing is set then.
+        """
         if ip is not None and "/" in ip:
             interface = parsed(ipaddress.IPv4Interface, ip, "an address, such as 10.0.0.5/24")
             ip, netmask = str(interface.ip), netmask or str(interface.netmask)
-        if mac is not None:
-            number = mac_number(mac)
-            self.write("mac_high", number >> 32)
-            self.write("mac_low", number & 0xFFFFFFFF)
-        for name, value in (("ip", ip), ("netmask", netmask), ("gateway", gateway)):
-            if value is not None:
-                self.write(name, ip_number(value))
+        station = {
+            name: ip_number(value)
+            for name, value in (("ip", ip), ("netmask", netmask), ("gateway", gateway))
+            if value is not None
+        }
+        if station:
+            check_station(**{name: self.read(name) for name in ("ip", "netmask", "gateway")} | station)
+        own_mac = None if mac is None else station_mac(mac)
+        groups = None
+        if multicast is not None:
+            groups = parsed(ipaddress.IPv4Network, multicast, "a group or groups, such as 239.1.2.3 or 239.1.2.0/24")
+            if not groups.is_multicast:
+                raise FpgaError(f"{multicast} is no multicast group: those begin with 224 to 239")
+        if own_mac is not None:
+            self.write("mac_high", own_mac >> 32)
+            self.write("mac_low", own_mac & 0xFFFFFFFF)
+        for name, number in station.items():
+            self.write(name, number)
         if port is not None:
             self.write("port.port", port)
             self.write("port.mask", 0xFFFF if port_mask is None else port_mask)
         elif port_mask is not None:
             self.write("port.mask", port_mask)
-        if multicast is not None:
-            groups = parsed(ipaddress.IPv4Network, multicast, "a group or groups, such as 239.1.2.3 or 239.1.2.0/24")
-            if not groups.is_multicast:
-                raise FpgaError(f"{multicast} is no multicast group: those begin with 224 to 239")
+        if groups is not None:
             self.write("multicast_ip", int(groups.network_address))
             self.write("multicast_mask", int(groups.netmask))
 
-    def enable(self, *, promiscuous: bool = False, udp_checksum: bool = False, accept_vlan: bool = False) -> None:
-        """Send and receive, and answer ARP."""
-        fields = {"enable": 1, "answer_arp": 1, "promiscuous": promiscuous, "udp_checksum": udp_checksum}
-        fields["accept_vlan"] = accept_vlan
-        control = self.map.find("control")
-        self.write("control", sum(int(on) << control.field(name).low for name, on in fields.items()))
+    def enable(
+        self,
+        *,
+        promiscuous: bool | None = None,
+        udp_checksum: bool | None = None,
+        accept_vlan: bool | None = None,
+    ) -> None:
+        """Send and receive, and answer ARP. What is not given, and all else in ``control``, stays as it is."""
+        fields = {"promiscuous": promiscuous, "udp_checksum": udp_checksum, "accept_vlan": accept_vlan}
+        control, value = self.map.find("control"), self.read("control")
+        for name, on in (fields | {"enable": True, "answer_arp": True}).items():
+            if on is not None:
+                part = control.field(name)
+                value = value & ~part.mask | int(on) << part.low
+        self.write("control", value)
 
     # -- ARP ----------------------------------------------------------------------------------------------------------
 
@@ -178,14 +225,15 @@ class Core:
         self._arp(_ARP_CLEAR)
 
     def arp_table(self) -> dict[str, str]:
-        """Give the MAC address of each of the own subnet's neighbours that is known."""
-        table = self.map.memory("arp")
-        network = self.read("ip") & 0xFFFFFF00
+        """Give the MAC address of each neighbour that is known; entries are by the last byte of their addresses."""
+        table, own = self.map.memory("arp"), self.read("ip")
         found = {}
         for n in range(table.bytes // 8):
             high, low = (self.transport.read(table.address + 8 * n + 4 * w) for w in range(2))
             if number := (high & 0xFFFF) << 32 | low:
-                found[ip_text(network | n)] = mac_text(number)
+                self.write("arp_ip", own & ~0xFF | n)
+                self._arp(_ARP_READ)
+                found[ip_text(self.read("arp_entry_ip"))] = mac_text(number)
         return found
 
     def resolve(self, ip: str, seconds: float = 5.0) -> str:
@@ -254,6 +302,7 @@ class Core:
         faults = {"link": 1, "local fault": 2, "remote fault": 4}
         says = [name for name, bit in faults.items() if phy & bit and bit > 1]
         link = "up" if phy & 1 else ", ".join(says) or "down"
+        header, tag = self.read("tx_header"), self.read("tx_vlan")
         mask = self.read("multicast_mask")
         group = ip_text(self.read("multicast_ip"))
         counters = {r.name: self.read(r.name) for r in self.map.registers if r.counter or r.name.endswith("_rate")}
@@ -269,6 +318,12 @@ class Core:
             if port >> 16 == 0
             else str(port & 0xFFFF) + ("" if port >> 16 == 0xFFFF else f"/{port >> 16:#x}"),
             multicast=f"{group}/{ip_text(mask)}" if mask else "none",
+            ttl=header & 0xFF,
+            dscp=header >> 10 & 0x3F,
+            vlan=f"{tag & 0xFFF}:{tag >> 13 & 7}" if tag >> 16 & 1 else "none",
+            pause=bool(control >> 30 & 1),
+            answer_ping=bool(control >> 28 & 1),
+            igmp=("joined" if self.read("igmp_status.joined") else "not joined") if control >> 29 & 1 else "off",
             counters=counters,
         )
         made.generator = {n: self.read(f"generator_{n}") for n in ("enable", "sent", "length", "beats", "period")}

@@ -26,7 +26,7 @@ from rich.console import Console
 from ryle.config import load
 from ryle.fpga.generate import Generate, Stream
 from ryle.fpga.pattern import DIGITIZER_HEADER, Pattern, digitizer_packet
-from ryle.fpga.simulator import Network, SimulatedFpga
+from ryle.fpga.simulator import Network, SimulatedFpga, width_of
 from ryle.fpga.transport import FpgaError
 from ryle.receive.pcap import PcapFile
 from ryle.send.pacing import LocalQueues
@@ -48,25 +48,36 @@ class Outcome:
     figures: str
 
 
-def run(output: Path, width: int, console: Console, *, packets: int = 4000, integrations: int = 8) -> bool:
+def run(
+    output: Path,
+    width: int | None,
+    console: Console,
+    *,
+    mac: str = "model",
+    packets: int = 4000,
+    integrations: int = 8,
+) -> bool:
     """Show it, and say whether all is as it was sent.
 
     Parameters
     ----------
     output : Path
         Directory for captures and visibilities; made if it is not there.
-    width : int
-        Bits of a beat of the simulated core.
+    width : int or None
+        Bits of a beat of the simulated core, or what the MAC needs.
+    mac : str
+        What stands between core and line: a name of `ryle.fpga.simulator.MACS`.
     packets : int
         Counted packets.
     integrations : int
         Integrations of 64 heaps to correlate.
     """
+    width = width_of(mac, width)
     output.mkdir(parents=True, exist_ok=True)
     outcomes: list[Outcome] = []
     for step in (
-        capture_counter(output, width, packets, console),
-        correlate_digitizer(output, width, integrations, console),
+        capture_counter(output, width, mac, packets, console),
+        correlate_digitizer(output, width, mac, integrations, console),
     ):
         for outcome in step:
             outcomes.append(outcome)
@@ -83,11 +94,11 @@ def _connected(fpga: SimulatedFpga) -> None:
         core.reset_counters()
 
 
-def capture_counter(output: Path, width: int, packets: int, console: Console) -> Iterable[Outcome]:
+def capture_counter(output: Path, width: int, mac: str, packets: int, console: Console) -> Iterable[Outcome]:
     """Let `ryle capture` check counted packets of two streams, byte by byte."""
     port, figures = free_ports(2), output / "capture.jsonl"
-    console.print(f"[dim]counted packets: simulated FPGA, {width} bits → UDP → ryle capture --verify[/]")
-    with SimulatedFpga(Network(udp="127.0.0.1"), width=width, quiet=True) as fpga:
+    console.print(f"[dim]counted packets: simulated FPGA, {width} bits, MAC {mac} → UDP → ryle capture --verify[/]")
+    with SimulatedFpga(Network(udp="127.0.0.1"), width=width, mac=mac, quiet=True) as fpga:
         _connected(fpga)
         command = ["capture", "counter_8192", "--at", f"127.0.0.1:{port}+2", "--verify", "--payload", "ramp"]
         command += ["--warm-up", "0", "--idle", "3", "--json", str(figures), "--name", f"fpga-demo-{port}"]
@@ -113,7 +124,7 @@ def capture_counter(output: Path, width: int, packets: int, console: Console) ->
     )
 
 
-def correlate_digitizer(output: Path, width: int, integrations: int, console: Console) -> Iterable[Outcome]:
+def correlate_digitizer(output: Path, width: int, mac: str, integrations: int, console: Console) -> Iterable[Outcome]:
     """Let `ryle run` correlate digitizer packets, and compare samples and visibilities."""
     heaps = 64 * integrations
     ports = free_ports(3), free_ports(2), free_ports(1)
@@ -127,9 +138,9 @@ def correlate_digitizer(output: Path, width: int, integrations: int, console: Co
         for n, delay in enumerate(DELAYS)
     ]
     length = _HEAP + DIGITIZER_HEADER
-    console.print(f"[dim]digitizer packets: simulated FPGA, {width} bits → UDP → ryle run[/]")
+    console.print(f"[dim]digitizer packets: simulated FPGA, {width} bits, MAC {mac} → UDP → ryle run[/]")
     sent_file = output / "fpga.pcap"
-    with SimulatedFpga(Network(pcap=sent_file, udp="127.0.0.1"), width=width, quiet=True) as fpga:
+    with SimulatedFpga(Network(pcap=sent_file, udp="127.0.0.1"), width=width, mac=mac, quiet=True) as fpga:
         _connected(fpga)
         command = [sys.executable, "-m", "ryle", "run", str(file), "--no-simulate", "--overwrite"]
         command += ["--output", str(output)]

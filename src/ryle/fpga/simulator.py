@@ -14,6 +14,39 @@ from ryle.fpga.verilate import ROOT, build
 #: Clocks that make a second for the core's rates: a simulation is some thousand times slower than an FPGA.
 CLOCK_HZ = 250_000
 
+#: What stands between core and line: mac_model, or a board's adapter with the model of that board's MAC, by the number
+#: that hdl/sim/sim_mac.sv has for it, and the bits of a beat that it needs.
+MACS: dict[str, tuple[int, int | None]] = {"model": (0, None), "cmac": (1, 512), "dcmac": (2, 1024)}
+
+
+def width_of(mac: str, width: int | None) -> int:
+    """Bits of a beat of the core in front of a MAC.
+
+    Parameters
+    ----------
+    mac : str
+        A name of `MACS`.
+    width : int or None
+        What was asked for, if anything.
+
+    Raises
+    ------
+    FpgaError
+        If there is no such MAC, it cannot have that width, or no core can.
+    """
+    if mac not in MACS:
+        raise FpgaError(f"there is no MAC {mac}: {', '.join(MACS)}")
+    needs = MACS[mac][1]
+    if width is None:
+        return needs or 1024
+    if width not in (64, 128, 256, 512, 1024):
+        raise FpgaError(f"beats cannot have {width} bits: 64, 128, 256, 512 or 1024")
+    if needs not in (None, width):
+        raise FpgaError(
+            f"beats of the MAC {mac} have {needs} bits, not {width}: leave the width out, or use the MAC model"
+        )
+    return width
+
 
 @dataclass(frozen=True)
 class Network:
@@ -45,22 +78,26 @@ class Network:
         return [*found, "--loopback"] if self.loopback else found
 
 
-def program(width: int = 1024, clock_hz: int = CLOCK_HZ) -> Path:
+def program(width: int | None = None, clock_hz: int = CLOCK_HZ, mac: str = "model") -> Path:
     """Build the simulation (half a minute, once) and say where its program is.
 
     Raises
     ------
     BuildError
         If Verilator is not there, or fails.
+    FpgaError
+        As `width_of`.
     """
-    sim = ROOT / "hdl" / "sim"
+    sim, adapters = ROOT / "hdl" / "sim", ROOT / "hdl" / "vendor" / "common"
+    width = width_of(mac, width)
     made = build(
         "ethernet_core_sim",
-        also=[sim],
+        also=[sim, adapters],
         main=sim / "main.cpp",
         options=["-CFLAGS", f"-DCLOCK_HZ={clock_hz}"],
         WIDTH=width,
         CLOCK_HZ=clock_hz,
+        MAC=MACS[mac][0],
     )
     return made.program
 
@@ -72,8 +109,10 @@ class SimulatedFpga:
     ----------
     network : Network
         Where its frames go.
-    width : int
-        Bits of a beat: 64, 128, 256, 512 or 1024.
+    width : int, optional
+        Bits of a beat: 64, 128, 256, 512 or 1024, or what the MAC needs.
+    mac : str
+        A name of `MACS`.
     socket : path, optional
         Where its registers are reached; a temporary one if absent.
     quiet : bool
@@ -84,13 +123,14 @@ class SimulatedFpga:
         self,
         network: Network,
         *,
-        width: int = 1024,
+        width: int | None = None,
+        mac: str = "model",
         socket: Path | None = None,
         quiet: bool = False,
         clock_hz: int = CLOCK_HZ,
     ) -> None:
         arguments = network.arguments()
-        executable = program(width, clock_hz)
+        executable = program(width, clock_hz, mac)
         self._folder = tempfile.TemporaryDirectory(prefix="ryle-fpga-") if socket is None else None
         self.socket = Path(self._folder.name) / "registers" if self._folder else Path(str(socket))
         self.process = subprocess.Popen(

@@ -1,13 +1,4 @@
-"""Ways to a core's registers: 32-bit words at byte addresses.
-
-============================  ===================================================================================
-``sim:PATH``                  a simulated FPGA (`ryle fpga simulate`), by the Unix socket that it listens on
-``map:FILE``, ``map:FILE@N``  a file that can be mapped, from byte N on: a PCIe BAR
-                              (``map:/sys/bus/pci/devices/0000:41:00.0/resource0``), ``/dev/mem``, a plain file
-============================  ===================================================================================
-
-TAPCP (CASPER's protocol over UDP to the processor on the board) fits in here, and is not there yet.
-"""
+"""What leads to a core's registers, 32-bit words at byte addresses; `ryle.fpga.where` opens it."""
 
 from __future__ import annotations
 
@@ -34,30 +25,6 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Let go of it."""
-
-
-def opened(where: str) -> Transport:
-    """Open the transport that `where` describes.
-
-    Raises
-    ------
-    FpgaError
-        If it is of no known kind, or cannot be opened; says what to do.
-    """
-    kind, _, rest = where.partition(":")
-    if kind == "sim" and rest:
-        return Simulated(Path(rest))
-    if kind == "map" and rest:
-        path, _, offset = rest.partition("@")
-        try:
-            return Mapped(Path(path), int(offset, 0) if offset else 0)
-        except ValueError:
-            raise FpgaError(f"{where}: {offset} is no offset in bytes; write map:FILE@0x10000") from None
-    if kind == "tapcp":
-        raise FpgaError("TAPCP is not supported yet: use map:FILE on the host of the board, or sim:SOCKET")
-    raise FpgaError(
-        f"where is {where!r}? Write sim:SOCKET of a simulated FPGA, or map:FILE of a PCIe BAR (map:FILE@OFFSET)"
-    )
 
 
 class Simulated:

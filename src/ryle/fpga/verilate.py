@@ -19,11 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-RTL = ROOT / "hdl" / "rtl"
-BUILD = ROOT / "build" / "hdl"
+_OURS = ROOT / "hdl" / "rtl"
+#: The core's source, and what is made of it. Mutation runs (hdl/tb/mutate.py) name a copy of it by these variables.
+RTL = Path(os.environ.get("RYLE_HDL_RTL", _OURS))
+BUILD = Path(os.environ.get("RYLE_HDL_BUILD", ROOT / "build" / "hdl"))
+#: Seconds that Verilator, or the compiler behind it, may take: much, since a busy machine is no fault.
+_PATIENCE = 3600
 
-#: Warnings that would say nothing here: ports and bits that an instance does not use.
-_QUIET = ("-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY", "-Wno-DECLFILENAME")
+#: Warnings that would say nothing here: ports and bits that an instance does not use, and the initial values of
+#: flip-flops that no reset may reach (crossings of clocks).
+_QUIET = ("-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY", "-Wno-DECLFILENAME", "-Wno-PROCASSINIT")
 
 
 class BuildError(RuntimeError):
@@ -74,7 +79,12 @@ def _digest(path: Path) -> str:
 
 
 def _run(command: Sequence[str], env: dict[str, str], what: str) -> None:
-    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        done = subprocess.run(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=_PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"{what} took more than {_PATIENCE} s: {' '.join(command)}") from None
     if done.returncode:
         raise BuildError(f"{what} failed:\n{' '.join(command)}\n{done.stdout[-6000:]}")
 
@@ -132,6 +142,7 @@ def build(
     folders = [RTL, *(Path(a) for a in also if Path(a).is_dir())]
     files = sorted(RTL.glob("*_pkg.sv")) + [Path(a) for a in also if not Path(a).is_dir()]
     command = ["verilator", "--prefix", "Vtop", "-o", "simulation", "--top-module", top, "-Wall", *_QUIET]
+    command += [] if RTL == _OURS else ["-Wno-fatal"]  # a mutant may be ugly
     command += ["--timescale-override", "1ns/1ps", "--assert", "--x-assign", "unique", "--x-initial", "unique"]
     command += [f"-G{name}={int(value)}" for name, value in sorted(parameters.items())]
     command += [part for f in folders for part in ("-y", str(f))] + ["--Mdir", "@", *options]

@@ -50,11 +50,14 @@ def show(core: Core, *, interval: float | None, json: bool, everything: bool, co
 def picture(core: Core, status: Status, everything: bool = False) -> Group:
     """Draw a status."""
     up = status.link == "up"
+    member = "" if status.multicast == "none" else f" ({status.igmp})"
     head = Text.assemble(
         "link ", (status.link, "bold green" if up else "bold red"), " · ",
         ("enabled" if status.enabled else "disabled", "bold" if status.enabled else "bold yellow"),
         f" · {status.mac} · {status.ip} netmask {status.netmask} gateway {status.gateway}"
-        f" · port {status.port} · multicast {status.multicast}",
+        f" · port {status.port} · multicast {status.multicast}{member} · TTL {status.ttl} DSCP {status.dscp}"
+        f" VLAN {status.vlan} · pause {'honoured' if status.pause else 'refused'}"
+        f" · pings {'answered' if status.answer_ping else 'to the processor'}",
     )  # fmt: skip
     c = status.counters
     rates = (
