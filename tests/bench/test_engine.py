@@ -3,7 +3,8 @@
 import pytest
 
 from ryle.bench.engine import Correlator, bench_engine, free_run
-from ryle.bench.null_operation import receiver as start_receiver
+from ryle.bench.engine_search import CASES, bench_search
+from ryle.bench.one_engine import OneEngine, receiver
 from ryle.config import parse
 
 
@@ -34,17 +35,39 @@ def test_two_at_the_same_time(tmp_path, steady):
     steady(body)
 
 
-@pytest.mark.parametrize("engine", ["f", "x"])
-@pytest.mark.parametrize("null", [False, True])
-def test_all_is_received_slowly(engine, null, steady):
+@pytest.mark.parametrize(
+    "kind, work, copies",
+    [
+        ("x", "counted", 1),
+        ("f", "nothing", 1),
+        ("x", "nothing", 1),
+        *((*each, 1) for each in CASES.values()),
+        ("f", "whole", 2),
+    ],
+)
+def test_all_is_received_slowly(kind, work, copies, steady):
     def body():
-        receiver = start_receiver(engine, null)
+        receives = receiver(OneEngine(kind, work), copies)
         try:
             for _ in range(2):
-                trial = receiver.trial(0.02, 0.5)
-                assert trial.sent > 100 and trial.lost == 0
+                trial = receives.trial(0.02, 0.5)
+                assert trial.sent > 100 * copies and trial.lost == 0
+                assert trial.offered == pytest.approx(0.02, rel=0.1)
         finally:
-            receiver.close()
+            receives.close()
+
+    steady(body)
+
+
+def test_two_engines_that_are_searched(tmp_path, steady):
+    """What is found is a rate without loss, with an interval around it, or the rate that was asked for at most."""
+
+    def body():
+        file = tmp_path / "search.json"
+        (row,) = bench_search(file, copies=(2,), only="capture", seconds=0.3, confirm=0.5, most=0.2)
+        assert row.value == pytest.approx(0.2, rel=0.05) and row.more["limit"] == "nothing: --most"
+        assert row.more["low"] > 0.15 and row.more["confirmed"] == pytest.approx(0.5, rel=0.2)
+        assert '"copies": 2' in file.read_text()
 
     steady(body)
 

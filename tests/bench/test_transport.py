@@ -11,11 +11,12 @@ import pytest
 from emulation import EmulatedGpu
 from ryle.bench import transport
 from ryle.bench.bandwidth import host_and_gpus, host_memory
-from ryle.bench.held import losses
+from ryle.bench.held import losses, whereabouts
 from ryle.bench.lossless import Trial, highest_lossless, taken_seconds, used_seconds
 from ryle.bench.transport import TransportOptions, bench_transport
 from ryle.bench.transport_link import WAYS, Link
 from ryle.engines.capture import To
+from ryle.stream.account import Account
 from ryle.wire.description import Format
 
 
@@ -175,3 +176,13 @@ def test_losses_by_the_second():
         "losses": [(3.5, 4, 0.3), (7.5, 1, 0.01)],
     }
     assert losses(seen[:1], 0.0, 1.0) == {"watched": 0}
+
+
+def test_each_packet_is_counted_somewhere():
+    """Of 100 that are sent 60 are placed; trains have up to 7 packets, so that 3 messages explain 21 at most."""
+    before = Account("a", "packets", 8, 5, 1, 1, 1, 0, 6, 1, 2, 9).as_dict()
+    after = Account("a", "packets", 71, 65, 3, 1, 1, 1, 99, 34, 5, 23).as_dict()
+    came = {"placed": 60, "ring_full": 14, "late": 2, "duplicate": 0, "malformed": 0, "foreign": 1}
+    assert whereabouts(100, before, after, 7) == came | {"unseen": 23, "kernel_drops": 3, "uncounted": 2}
+    assert whereabouts(98, before, after, 7)["uncounted"] == 0
+    assert whereabouts(70, before, after, 7)["uncounted"] == -7

@@ -242,7 +242,8 @@ def processes(text: str, o: Observation, seconds: float, keep: int, console: Con
         behind = time.time() - sent
         flushed = to_disk([f for d in directories for f in _files(d)])
     accounts = [c.status["account"] for c in catchers]
-    lost = {k: sum(a.get(k) or 0 for a in accounts) for k in ("missing", "late", "malformed", "kernel_drops")}
+    classes = ("missing", "late", "malformed", "kernel_drops", "ring_full")
+    lost = {k: sum(a.get(k) or 0 for a in accounts) for k in classes}
     lost = {k: n for k, n in lost.items() if n}
     done = min(c.status.get("integrations", 0) for c in catchers)
     rate = _gigabits(o) / o.integration_time

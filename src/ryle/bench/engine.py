@@ -25,7 +25,7 @@ from rich.console import Console
 from ryle.bench.results import Columns, Row, host, save, table
 from ryle.bench.traffic import stolen_seconds
 
-_LOSSES = ("missing", "late", "duplicate", "malformed", "kernel_drops")
+_LOSSES = ("missing", "late", "duplicate", "malformed", "kernel_drops", "ring_full")
 _GRACE = 300.0  # s that processes have to start and end
 
 FILE = """

@@ -31,7 +31,7 @@ from ryle.send.sending import Sending
 
 _SETTLE = 3.0  # s after which what is sent arrives everywhere; engines say so twice a second
 _STEPS = 1.25  # from a rate to the next
-_LOSSES = ("missing", "late", "duplicate", "malformed", "kernel_drops")
+_LOSSES = ("missing", "late", "duplicate", "malformed", "kernel_drops", "ring_full")
 
 _FILE = """
 observation = {{name = "fed", sync_time = "2026-03-20T20:00:00Z"}}

@@ -1,4 +1,4 @@
-"""What is seen while a rate is held for long: memory, losses second by second, and processor time taken away."""
+"""What is seen while a rate is held for long: memory, where packets are counted, losses by the second, stolen time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ from ryle.bench.lossless import taken_seconds
 _STOLEN = 0.02  # seconds of processor time in a second that may cost packets
 _LATER = 3  # seconds after which a packet that did not come is counted at the latest: its block is closed then
 _TOLD = 20  # seconds with losses that are listed
+_CLASSES = ("placed", "ring_full", "late", "duplicate", "malformed", "foreign")  # of what came
 
 
 class Memory:
@@ -81,6 +82,32 @@ class Seconds:
     def _look(self) -> None:
         while not self._stop.wait(1.0):
             self.seen.append((time.monotonic(), self._missing(), taken_seconds()[0]))
+
+
+def whereabouts(sent: int, before: Mapping[str, Any], after: Mapping[str, Any], train: int) -> dict[str, int]:
+    """Say where each packet of a run is counted.
+
+    Parameters
+    ----------
+    sent : int
+        Packets.
+    before, after : mapping
+        `Account.as_dict` of who receives, before the first packet came and after the last did.
+    train : int
+        Packets that a message, which the kernel drops and counts as one, has at most.
+
+    Returns
+    -------
+    dict
+        What came, by class. Then ``unseen``, sent and not come; ``kernel_drops``, messages; ``uncounted``, those of the
+        unseen that these cannot have held: they were lost before the socket, and nobody counted them. Negative numbers
+        say that more came than was sent.
+    """
+    found = {name: int(after[name] or 0) - int(before[name] or 0) for name in (*_CLASSES, "kernel_drops")}
+    drops = found.pop("kernel_drops")
+    unseen = sent - sum(found.values())
+    uncounted = unseen if unseen < 0 else max(0, unseen - drops * train)
+    return found | {"unseen": unseen, "kernel_drops": drops, "uncounted": uncounted}
 
 
 def losses(seen: Sequence[tuple[float, int, float]], began: float, seconds: float) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The highest rate at which nothing is lost, found in spite of losses by chance.
 
 Packets are lost at any rate, and senders fall behind, while the host takes processor time away (the steal counter of
-``/proc/stat``) or other programs use it. A trial that was disturbed so and did not go well is repeated; one with losses
-that nothing disturbed, once. Only losses in two undisturbed trials, or in all of several, count against a rate.
+``/proc/stat``) or other programs use it. Each trial is made where the capacity is as likely above as below, given all
+trials so far (`ryle.bench.belief`, the model); the rate that comes out has been confirmed by a longer trial, and an
+interval says where the capacity is.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ryle.bench.belief import DISTURBED, UNDISTURBED, Belief
+
 _STOLEN = 0.02  # seconds of processor time that a trial may lose and still be called undisturbed
 _OTHERS = 0.1  # share of a core that other programs may use
 _KEPT_UP = 0.97  # share of the rate asked for that a sender must reach
 _BEHIND = 0.1  # seconds that the last packets may need
 _KEPT_BACK = 0.02  # share of a trial's packets that may wait in buffers at its end
-_TRIES = 4  # disturbed trials at one rate, at most
-_FASTER = 1.5
-_LOWER = 0.95  # after a confirmation that failed
-_CONFIRMATIONS = 6
+_TRIALS = 40
+_FASTER = 1.5  # than the fastest without loss
+_LOWER = 0.98  # after a confirmation that failed undisturbed, at most
+_CONFIRMATIONS = 8
+_SLOWEST = 64  # of the first rate, the part below which nobody looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,9 @@ class Search:
         Seconds for which it was confirmed; 0 if it was not.
     limit : str
         What kept it from being higher: "receiver", "sender", or "asked for" where the search stopped.
+    interval : tuple of (float, float)
+        In which the capacity is with a probability of 95 %; its upper end means nothing if the receiver was not the
+        limit.
     trials : list of Trial
         All that was tried.
     """
@@ -85,6 +92,7 @@ class Search:
     rate: float = 0.0
     confirmed: float = 0.0
     limit: str = "receiver"
+    interval: tuple[float, float] = (0.0, 0.0)
     trials: list[Trial] = field(default_factory=list)
 
 
@@ -113,55 +121,44 @@ def highest_lossless(
     say : callable
         Is told each trial and what it means.
     """
-    found = Search()
+    found, least = Search(), start / _SLOWEST
+    belief = Belief(least, _FASTER * most)
 
-    def good(rate: float, length: float) -> Trial | None:
-        """Give the fastest trial without loss; None if there is none."""
-        best: Trial | None = None
-        undisturbed = 0
-        for _ in range(_TRIES):
-            trial = run(rate, length)
-            found.trials.append(trial)
-            undisturbed += not trial.disturbed
-            if trial.lossless and (best is None or trial.offered > best.offered):
-                best = trial
-            enough = (trial.lossless and (trial.kept_up or not trial.disturbed)) or undisturbed == 2
-            say(trial, "lossless" if trial.lossless and enough else "losses" if enough else "again")
-            if enough:
+    def attempt(rate: float, length: float) -> Trial:
+        trial = run(rate, length)
+        found.trials.append(trial)
+        chance = 1 - (1 - (DISTURBED if trial.disturbed else UNDISTURBED)) ** max(1.0, length / seconds)
+        belief.learn(max(least, trial.offered), trial.lossless, chance)
+        return trial
+
+    fastest = slow = 0.0
+    while len(found.trials) < _TRIALS:
+        low, middle, high = (belief.quantile(share) for share in (0.025, 0.5, 0.975))
+        if high < least * (1 + resolution) or (fastest and high < low * (1 + resolution)):
+            break
+        trial = attempt(min(middle, _FASTER * fastest if fastest else start, most), seconds)
+        say(trial, "lossless" if trial.lossless else "disturbed" if trial.disturbed else "losses")
+        if trial.lossless:
+            fastest = max(fastest, trial.offered)
+            slow += not trial.kept_up
+            if not trial.kept_up and (slow > 1 or not trial.disturbed):
+                found.limit = "sender"
                 break
-        return best
-
-    low, high, rate = 0.0, 0.0, start
-    while not high:
-        trial = good(rate, seconds)
-        if trial is None:
-            high = rate
-        elif not trial.kept_up:
-            low, found.limit = trial.offered, "sender"
+            if trial.kept_up and trial.asked >= most:
+                found.limit = "asked for"
+                break
+    rate = belief.quantile(0.05) if found.limit == "receiver" else min(most, fastest)
+    for _ in range(_CONFIRMATIONS if fastest else 0):
+        trial = attempt(rate, confirm)
+        sent = trial.kept_up or found.limit == "sender"
+        say(trial, "confirmed" if trial.lossless and sent else "not confirmed")
+        if trial.lossless and sent:
+            found.rate, found.confirmed = min(rate, trial.offered), trial.seconds
             break
-        elif rate >= most:
-            low, found.limit = rate, "asked for"
-            break
-        else:
-            low, rate = rate, min(most, rate * _FASTER)
-    while high and not low and high > start / 64:
-        if good(high / 2, seconds) is not None:
-            low = high / 2
-        else:
-            high /= 2
-    while low and high > low * (1 + resolution):
-        rate = (low * high) ** 0.5
-        if good(rate, seconds) is not None:
-            low = rate
-        else:
-            high = rate
-    for _ in range(_CONFIRMATIONS if low else 0):
-        trial = good(low, confirm)
-        if trial is not None:
-            found.rate, found.confirmed = min(low, trial.offered), trial.seconds
-            break
-        low *= _LOWER
-        found.limit = "receiver"
+        if not trial.lossless:
+            found.limit = "receiver"
+            rate = min(rate if trial.disturbed else _LOWER * rate, belief.quantile(0.05))
+    found.interval = belief.quantile(0.025), belief.quantile(0.975)
     return found
 
 

@@ -27,7 +27,7 @@ from rich.console import Console
 from ryle.array.delays import LinearDelayModel
 from ryle.bench.engine import free_run
 from ryle.bench.harness import Child, say, serve
-from ryle.bench.held import Memory, Seconds, losses
+from ryle.bench.held import Memory, Seconds, losses, whereabouts
 from ryle.bench.lossless import Trial, highest_lossless
 from ryle.bench.receiver import Receiver
 from ryle.bench.results import Row, host, save
@@ -42,6 +42,7 @@ from ryle.stream.engine import Engine
 PACKET = 8192  #: samples, and bytes
 SOURCES = 8  #: streams to a port
 _LONG = 120  # seconds: nobody waits for another try of these
+_MESSAGE = 65507  # bytes of a UDP message over IPv4, which a train of packets shares
 
 _FILE = """
 observation = {{name = "fed", sync_time = "2026-03-20T20:00:00Z"}}
@@ -170,7 +171,7 @@ def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, co
         child = Child("ryle.bench.network_engine", "child", json.dumps(asked))
         o = observation(asked)
         format = SampleMap(o, range(asked["antennas"])).plan.format
-        receiver = Receiver(child, format, range(asked["port"], asked["port"] + ports), SOURCES, threads, send)
+        receiver = Receiver([child], format, [range(asked["port"], asked["port"] + ports)], SOURCES, threads, send)
         try:
 
             def tell(found: Trial, verdict: str) -> None:
@@ -185,11 +186,13 @@ def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, co
             )
             held = None
             for share in (asked["share"], *(each for each in (0.9, 0.8, 0.7) if each < asked["share"])):
+                before = receiver.figures()[0]["account"]
                 with Memory(child.pid, seconds) as memory:
                     held = receiver.trial(share * found.rate, seconds)
                 tell(held, f"held at {share} of the rate found")
-                receiver.child.ask("figures")
-                figures = receiver.child.answer()
+                figures = receiver.figures()[0]
+                counted = whereabouts(held.sent, before, figures["account"], _MESSAGE // PACKET)
+                console.print(str(counted))
                 console.print(str(losses(figures["seconds"], receiver.began[1], held.seconds)))
                 if held.lost == 0 or seconds > _LONG:
                     break
@@ -211,6 +214,7 @@ def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, co
             "sent": held.sent,
             "threads": threads,
             "account": figures["account"],
+            "counted": counted,
             "integrations": figures["integrations"],
             "nsamples_mean": float(samples.mean()),
             "stolen": held.stolen,

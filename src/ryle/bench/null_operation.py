@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,23 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 
 from ryle.array.delays import Delays
-from ryle.bench.engine import Correlator, free_run
-from ryle.bench.harness import Answers, Child, ratios, say, serve, take_turns
+from ryle.bench.harness import ratios, take_turns
 from ryle.bench.lossless import Search, highest_lossless
+from ryle.bench.one_engine import Kind, OneEngine, receiver
 from ryle.bench.receiver import Receiver
 from ryle.bench.results import Row, host, save
-from ryle.channelize import ChannelizerConfig, Layout, Spectra, registry
+from ryle.channelize import ChannelizerConfig, Layout, Spectra
 from ryle.channelize.channelizer import prepared_output
 from ryle.chunk import Integration, PacketChunk, SampleChunk, SampleWindow, SpectraChunk
-from ryle.config import Observation, changed, example, load, parse
-from ryle.correlate import BACKENDS
 from ryle.correlate.cpu import CpuCorrelator
-from ryle.engines.capture import Capture, CaptureOptions
-from ryle.engines.f import f_engine
-from ryle.engines.x import x_engine
-from ryle.receive.packets import packet_map
-from ryle.receive.receiving import make_source
-from ryle.receive.samples import SampleMap
 
 _WARM_UP = 0.5  # s at a tenth of a Gb/s, for memory and caches
 
@@ -85,77 +75,13 @@ class NullCorrelator(CpuCorrelator):
         return found
 
 
-def observation(engine: str, port: int) -> Observation:
-    """Make the observation whose packets an engine of its kind receives at a port."""
-    if engine == "f":
-        text = Correlator(antennas=4, rate=100e6, channels=4096, taps=8, integration=1.0).text(
-            [port, port + 8, port + 16]
-        )
-        return changed(parse(text, "null"), network={"receive_buffer": 64 << 20})
-    network = {"spectra": f"127.0.0.1:{port}", "visibilities": f"127.0.0.1:{port + 16}", "receive_buffer": 64 << 20}
-    return changed(load(example("paper128")), network=network)
+def _receiver(kind: Kind, null: bool) -> Receiver:
+    return receiver(OneEngine(kind, "nothing" if null else "counted"))
 
 
-def main_of_child(engine: str, null: bool, port: int) -> None:
-    """Be an engine without an operation, or a capture of its packets, until standard input ends."""
-    o = observation(engine, port)
-    answers, end = (_engine if null else _capture)(o, engine)
-    say({"ready": True})
-    serve(answers)
-    end()
-
-
-def _engine(o: Observation, kind: str) -> tuple[Answers, Callable[[], None]]:
-    registry.BACKENDS["cpu"] = "ryle.bench.null_operation:NullChannelizer"
-    BACKENDS["cpu"] = "ryle.bench.null_operation:NullCorrelator"
-    engine = f_engine(o, 0)[0] if kind == "f" else x_engine(o, 0)
-    engine.start()
-
-    def figures(asked: dict[str, Any]) -> dict[str, Any]:
-        return {"placed": engine.entrances[0].account().placed}
-
-    def end() -> None:
-        engine.drain()
-        engine.wait(20.0)
-        engine.close()
-
-    return {"figures": figures}, end
-
-
-def _capture(o: Observation, kind: str) -> tuple[Answers, Callable[[], None]]:
-    if kind == "f":
-        plan, to = SampleMap(o, range(4), waits=False).plan, o.digitizer_endpoints(range(4))
-    else:
-        plan, to = packet_map(o, [0]).plan, [o.spectra_endpoint(0)]
-    engine: Any = kind
-    capture = Capture(plan, CaptureOptions(warm_up=0.0), lambda sink: make_source(o, engine, sink, to), ())
-    waiting = threading.Event()
-    capture.state = lambda state: waiting.set() if state == "waiting" else None
-    thread = threading.Thread(target=capture.run, args=(None,), name="capture")
-    thread.start()
-    while not waiting.wait(0.1):
-        if not thread.is_alive():
-            raise RuntimeError("the capture ended before it waited for packets; see above")
-
-    def end() -> None:
-        capture.stop()
-        thread.join()
-
-    return {"figures": lambda asked: {"placed": capture.metrics.values()["account"]["placed"]}}, end
-
-
-def receiver(engine: str, null: bool) -> Receiver:
-    """Start an engine, or a capture, and a sender to it."""
-    port = free_run(24, 23000)
-    child = Child("ryle.bench.null_operation", "child", engine, str(int(null)), str(port))
-    o = observation(engine, port)
-    format = (SampleMap(o, range(4), waits=False) if engine == "f" else packet_map(o, [0])).plan.format
-    return Receiver(child, format, [port], 8 if engine == "f" else 16)
-
-
-def highest(engine: str, null: bool, seconds: float, start: float, most: float, tell: Callable[[str], None]) -> Search:
+def highest(engine: Kind, null: bool, seconds: float, start: float, most: float, tell: Callable[[str], None]) -> Search:
     """Search the highest rate without loss, of an engine without an operation or of a capture."""
-    receives = receiver(engine, null)
+    receives = _receiver(engine, null)
     name = f"{engine.upper()}-engine without operation" if null else f"capture of {engine.upper()}'s packets"
     try:
         receives.trial(0.1, _WARM_UP)
@@ -174,7 +100,7 @@ def highest(engine: str, null: bool, seconds: float, start: float, most: float, 
 
 
 def rows(
-    engines: Sequence[str], seconds: float, rounds: int, start: float, most: float, tell: Callable[[str], None]
+    engines: Sequence[Kind], seconds: float, rounds: int, start: float, most: float, tell: Callable[[str], None]
 ) -> list[Row]:
     """Measure both engines against captures, in turns."""
     found = []
@@ -203,9 +129,6 @@ def rows(
 
 def main() -> None:
     """Measure, as the command line asks."""
-    if sys.argv[1:2] == ["child"]:
-        main_of_child(sys.argv[2], sys.argv[3] == "1", int(sys.argv[4]))
-        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)

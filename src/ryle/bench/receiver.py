@@ -1,9 +1,10 @@
-"""A process that receives, and a sender to it on the same machine: what is lost at a rate."""
+"""Processes that receive, and a sender to each on the same machine: what is lost at a rate."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from ryle.bench.harness import Child
 from ryle.bench.lossless import Trial, taken_seconds, used_seconds
@@ -16,46 +17,82 @@ _QUIET = 0.3  # s after which what was sent has been received or lost
 
 
 class Receiver:
-    """A child that receives, and a sender to it.
+    """Children that receive, and a sender to each of them.
 
     Parameters
     ----------
-    child : Child
-        Says when it is ready; its "figures" say how many packets it has ``placed``.
+    children : sequence of Child
+        Each says when it is ready; its "figures" say how many packets it has ``placed``.
     format : Format
         Of the packets.
-    ports : sequence of int
-        Where they are sent to, of this machine.
+    ports : sequence of sequence of int
+        Where packets for each child are sent to, of this machine.
     sources : int
         Streams to each port.
     threads, cores : int, sequence of int
-        That send.
+        That send, to each child.
     """
 
     def __init__(
         self,
-        child: Child,
+        children: Sequence[Child],
         format: Format,
-        ports: Sequence[int],
+        ports: Sequence[Sequence[int]],
         sources: int,
         threads: int = 1,
         cores: Sequence[int] = (),
     ) -> None:
-        self.child = child
-        child.answer()
-        self._to = [Endpoint(host="127.0.0.1", port=port) for port in ports]
+        self.children = children
+        for child in children:
+            child.answer()
+        self._to = [[Endpoint(host="127.0.0.1", port=port) for port in each] for each in ports]
         self._format, self._sources, self._threads, self._cores = format, sources, threads, cores
         self._start = 0
         #: First time stamp of the last trial, and when it was to be sent, on the clock that never steps.
         self.began = 0, 0.0
 
     def trial(self, gbps: float, seconds: float) -> Trial:
-        """Send at a rate for some seconds; count what was not placed."""
+        """Send to each child at a rate for some seconds; count what was not placed.
+
+        Returns
+        -------
+        Trial
+            Packets of all children; the rate offered is the lowest.
+        """
         before = self.placed()
         before_it = self._disturbed()
-        sender = Sender(
+        senders = [self._sender(to, gbps, seconds) for to in self._to]
+        self.began = self._start, time.monotonic()
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join()
+        done = [sender.progress() for sender in senders]
+        stolen, others = (now - then for now, then in zip(self._disturbed(), before_it, strict=True))
+        placed, ended = self.placed(), time.monotonic()
+        last = ended
+        while time.monotonic() - last < _QUIET:
+            time.sleep(_QUIET / 10)
+            if (now := self.placed()) != placed:
+                placed, last = now, time.monotonic()
+        per_stream = max(-(-d.packets // (self._sources * len(to))) for d, to in zip(done, self._to, strict=True))
+        self._start += per_stream * self._format.timestamp.step  # no jump, which would be a clock set anew
+        sent = sum(d.packets for d in done)
+        return Trial(
+            asked=gbps,
+            offered=min(d.bytes * 8e-9 / max(d.seconds, 1e-9) for d in done),
+            seconds=max(d.seconds for d in done),
+            sent=sent,
+            lost=sent - (placed - before),
+            stolen=stolen,
+            others=others,
+            behind=last - ended,
+        )
+
+    def _sender(self, to: list[Endpoint], gbps: float, seconds: float) -> Sender:
+        return Sender(
             Sending(
-                to=self._to,
+                to=to,
                 format=self._format,
                 sources=self._sources,
                 gbps=gbps,
@@ -65,40 +102,23 @@ class Receiver:
                 cores=self._cores,
             )
         )
-        self.began = self._start, time.monotonic()
-        sender.start()
-        sender.join()
-        done = sender.progress()
-        stolen, others = (now - then for now, then in zip(self._disturbed(), before_it, strict=True))
-        placed, ended = self.placed(), time.monotonic()
-        last = ended
-        while time.monotonic() - last < _QUIET:
-            time.sleep(_QUIET / 10)
-            if (now := self.placed()) != placed:
-                placed, last = now, time.monotonic()
-        per_stream = -(-done.packets // (self._sources * len(self._to)))
-        self._start += per_stream * self._format.timestamp.step  # no jump, which would be a clock set anew
-        return Trial(
-            asked=gbps,
-            offered=done.bytes * 8e-9 / max(done.seconds, 1e-9),
-            seconds=done.seconds,
-            sent=done.packets,
-            lost=done.packets - (placed - before),
-            stolen=stolen,
-            others=others,
-            behind=last - ended,
-        )
 
     def _disturbed(self) -> tuple[float, float]:
-        """Processor time that the host took away, and that others than the two processes used, s."""
+        """Processor time that the host took away, and that others than these processes used, s."""
         stolen, others = taken_seconds()
-        return stolen, others - used_seconds(self.child.pid)
+        return stolen, others - sum(used_seconds(child.pid) for child in self.children)
 
     def placed(self) -> int:
-        """Ask how many packets have been placed."""
-        self.child.ask("figures")
-        return int(self.child.answer()["placed"] or 0)
+        """Ask how many packets have been placed, by all children."""
+        return sum(int(figures["placed"] or 0) for figures in self.figures())
+
+    def figures(self) -> list[dict[str, Any]]:
+        """Ask for all that the children say of themselves."""
+        for child in self.children:
+            child.ask("figures")
+        return [child.answer() for child in self.children]
 
     def close(self) -> None:
-        """End the child."""
-        self.child.close()
+        """End the children."""
+        for child in self.children:
+            child.close()

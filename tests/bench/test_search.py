@@ -1,0 +1,79 @@
+"""The search for the highest rate without loss, against sinks whose capacity is known."""
+
+import numpy as np
+import pytest
+
+from ryle.bench.belief import Belief
+from ryle.bench.lossless import Trial, highest_lossless
+
+PACKET = 8192
+
+
+class TokenBucket:
+    """A sink that takes packets at a rate, with a buffer before it, in a time of its own.
+
+    Packets come evenly; `jitter` varies the capacity from trial to trial, `chance` loses a packet in so many trials of
+    2 s, `steal` is how often a host takes the processor away, which then loses packets in four of five.
+    """
+
+    def __init__(self, gbps, rng, *, depth=8 << 20, jitter=0.0, chance=0.0, steal=0.0):
+        self.rate, self.depth, self.rng = gbps * 1e9 / 8, depth, rng
+        self.jitter, self.chance, self.steal = jitter, chance, steal
+
+    def trial(self, gbps, seconds):
+        stolen = self.rng.random() < self.steal
+        offered = gbps * self.rng.normal(1, 0.002) * (0.9 if stolen else 1.0)
+        takes = self.rate * np.exp(self.rng.normal(0, self.jitter))
+        came = offered * 1e9 / 8 * seconds
+        waiting = max(0.0, came - takes * seconds)
+        lost = max(0.0, waiting - self.depth) // PACKET
+        lost += self.rng.random() < self.chance * seconds / 2
+        lost += stolen and self.rng.random() < 0.8
+        behind = min(waiting, self.depth) / takes
+        return Trial(gbps, offered, seconds, int(came // PACKET), int(lost), 0.5 if stolen else 0.0, behind=behind)
+
+
+def searches(rng, count, **sink):
+    found = []
+    for _ in range(count):
+        capacity = float(np.exp(rng.uniform(np.log(0.5), np.log(90))))
+        bucket = TokenBucket(capacity, rng, **sink)
+        search = highest_lossless(bucket.trial, 4.0, seconds=20.0, confirm=40.0, resolution=0.03)
+        found.append((search.rate / capacity, search.interval[0] / capacity, search.interval[1] / capacity, search))
+    return found
+
+
+def test_capacity_of_a_token_bucket_is_found_within_3_percent(rng):
+    for ratio, low, high, search in searches(rng, 40):
+        assert 0.97 < ratio < 1.01  # a buffer lets a little more through for a while
+        assert 0.96 < low <= 1.005 and 0.995 <= high < 1.05
+        assert search.limit == "receiver" and search.confirmed == 40.0
+        assert len(search.trials) < 30
+
+
+def test_losses_by_chance_and_stolen_time_make_it_less_sure_not_wrong(rng):
+    # In trials of 20 s something is lost by chance in one of ten, another one of ten is disturbed.
+    found = searches(rng, 100, chance=0.01, steal=0.1, jitter=0.005)
+    ratios = np.array([ratio for ratio, *_ in found])
+    assert 0.96 < np.median(ratios) < 1.0
+    assert np.quantile(ratios, 0.1) > 0.8
+    assert ratios.max() < 1.02
+    held = [low <= 1 <= high for _, low, high, _ in found]
+    assert np.mean(held) > 0.85
+    assert np.median([high / low for _, low, high, _ in found]) < 1.08
+
+
+def test_a_loss_while_the_machine_was_disturbed_says_little():
+    def after(*trials):
+        belief = Belief(1.0, 100.0)
+        for rate, lossless, chance in trials:
+            belief.learn(rate, lossless, chance)
+        return belief.quantile(0.5)
+
+    before = after()
+    assert before == pytest.approx(10.0, rel=0.01)
+    assert after((10.0, False, 0.05)) < 4.0
+    assert after((10.0, False, 0.9)) > 8.5
+    # Without loss it says the same, disturbed or not; and two rates with opposite outcomes enclose the capacity.
+    assert after((10.0, True, 0.9)) == pytest.approx(after((10.0, True, 0.05)), rel=0.1)
+    assert 10.0 < after((10.0, True, 0.05), (11.0, False, 0.05)) < 12.0
