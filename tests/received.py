@@ -76,7 +76,7 @@ class Receiving:
         c, account = self.entrance.assembler.counts(), self.entrance.account()
         assert account.balanced() and c.malformed == sum(c.faults.values())
         assert c.received == c.datagrams + c.ring_full
-        classes = "datagrams", "placed", "late", "duplicate", "malformed", "foreign", "expected", "missing"
+        classes = "datagrams", "placed", "late", "duplicate", "malformed", "foreign", "expected", "missing", "ring_full"
         assert [getattr(account, name) for name in classes] == [getattr(c, name) for name in classes]
         return c
 

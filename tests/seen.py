@@ -45,7 +45,7 @@ def glances_of(o, directory: Path, order=None, chosen=(), tamper=lambda chunk: c
     path = directory / "seen.uvh5"
     steps = fx_steps(o, ring, AsRead(o.levels), lambda: UVH5Writer(path, metadata(o), overwrite=True), [])
     maker = GlanceMaker(o, 0, o.fengine.channels)
-    maker._watch({"products": list(chosen)})
+    maker._audience.watch({"products": list(chosen)})
     steps[-1].publish = lambda number, pieces: found.append(maker.glance(number, pieces))
     with Engine([], [ReadSamples(chunks(), [ring]), *steps]) as engine:
         engine.start()

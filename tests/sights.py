@@ -16,6 +16,7 @@ ACCOUNT = {
     "expected": 1000,
     "missing": 10,
     "kernel_drops": None,
+    "ring_full": 7,
 }
 KINDS = {
     "received": ("counter", "packets", "digitizer packets that were placed"),
@@ -33,6 +34,13 @@ KINDS = {
     "late_blocks": ("counter", "blocks", "of integrations that were given already"),
     "early_blocks": ("counter", "blocks", "before the first whole integration"),
     "saturated": ("gauge", "", "share of spectra's values that saturated"),
+    "cpu": ("counter", "ms", "processor time that it has used"),
+    "cores": ("gauge", "", "that it may run on"),
+    "memory": ("gauge", "B", "that it has in use"),
+    "gpu_busy": ("gauge", "%", "time lately in which a kernel ran"),
+    "gpu_power": ("gauge", "W", "that each draws"),
+    "gpu_memory": ("gauge", "B", "in use on each"),
+    "gpu_memory_size": ("gauge", "B", "that each has"),
     "late_controls": ("counter", "", "changes refused as the time for them had passed"),
 }
 
@@ -51,6 +59,13 @@ def engine(role="f", index=0, **values):
         "inputs": ["A 1 x", "A 1 y"],
         "input_rms": [10.0, None],
         "late_controls": 0,
+        "cpu": 61_500,
+        "cores": 4,
+        "memory": 3 << 30,
+        "gpu_busy": {"1": 37.0},
+        "gpu_power": {"1": 212.5},
+        "gpu_memory": {"1": 12e9},
+        "gpu_memory_size": {"1": 80e9},
         "gains_set": 4,
         "delays_set": 0,
         "late_blocks": 0,

@@ -10,7 +10,20 @@ SOURCE = Path(__file__).parents[1] / "src"
 ORDER = (
     *("version", "problems", "toml_file", "chunk", "wire", "config", "array"),
     *("stream", "receive", "send", "store", "gpu", "channelize", "correlate"),
-    *("simulate", "products", "fpga", "monitor", "engines", "watch", "serve", "bench", "cli", "__main__"),
+    *(
+        "simulate",
+        "products",
+        "fpga",
+        "monitor",
+        "engines",
+        "plan",
+        "watch",
+        "serve",
+        "bench",
+        "doctor",
+        "cli",
+        "__main__",
+    ),
 )
 
 

@@ -34,7 +34,7 @@ class Worker {
     // Take packets from now on: what came before, while everything else was made, is dropped. Before `run`, by `start`.
     virtual void open() {}
     virtual void run() = 0;
-    // Packets that the kernel dropped before this thread could have them; -1 if that cannot be seen.
+    // Messages that the kernel dropped before this thread could have them, a train as one; -1 if that cannot be seen.
     virtual std::int64_t kernel_drops() { return -1; }
     // Packets that came before `open`, as far as that can be seen.
     virtual std::int64_t discarded() { return 0; }

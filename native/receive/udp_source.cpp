@@ -102,7 +102,8 @@ class UdpWorker : public Worker {
             while (std::chrono::steady_clock::now() < end && drain(socket)) continue;
     }
 
-    // The count that SO_RXQ_OVFL sends along with packets, read without waiting for the next packet.
+    // The count that SO_RXQ_OVFL sends along with packets, read without waiting for the next packet. A train
+    // counts once.
     std::int64_t kernel_drops() override {
         const std::lock_guard lock(mutex_);
         for (Socket& socket : sockets_) {

@@ -254,6 +254,8 @@ CASES = [
     ("fpga status", 1, ["--at"]),
     ("fpga status --at nowhere", 1, ["nowhere"]),
     ("fpga simulate --width 3", 2, ["--width 3", "64"]),
+    ("fpga simulate --mac tri", 2, ["--mac tri", "model, cmac, dcmac"]),
+    ("fpga demo --mac cmac --width 1024", 2, ["--width 1024", "512 bits"]),
     ("bench cpu --runs 0", 2, ["--runs", "1"]),
     ("bench channelize --seconds nan", 2, ["--seconds", "ryle bench --help"]),
 ]

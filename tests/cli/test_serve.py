@@ -171,3 +171,24 @@ def test_requests_that_are_too_long_are_not_read():
     ):
         to.sendall(b"PUT /api/sight HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n\r\n")
         assert b" 413 " in to.recv(4096)
+
+
+def test_a_recorded_session_is_served(tmp_path, directory):
+    """What one recorded, another shows; a session cannot be steered."""
+    session = tmp_path / "night.session"
+    with StatusPage("f0", kinds=KINDS) as page, serving("--record", str(session)) as (process, where):
+        page.keep("observation.toml", TEXT.encode())
+        page.publish({"role": "f", "index": 0, "state": "running", "received": 77})
+        until = time.monotonic() + 30
+        while not json.loads(get(f"{where}/api/sight"))["engines"] and time.monotonic() < until:
+            time.sleep(0.1)
+        time.sleep(1.0)  # a look after that, at the least
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    with serving("--replay", str(session), "--speed", "1000") as (_, where):
+        until = time.monotonic() + 30
+        while not (engines := json.loads(get(f"{where}/api/sight"))["engines"]) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert engines[0]["name"] == "f0" and engines[0]["values"]["received"] == 77
+    found = subprocess.run(command("--replay", str(session), "--control"), capture_output=True, text=True, timeout=60)
+    assert found.returncode == 2 and "leave --record" in found.stderr

@@ -178,6 +178,20 @@ MISTAKES = [  # check, file, (old, new), key, part of the remedy
         "fengine.receive.copies",
         "decoded",
     ),
+    (
+        "_history",
+        PACKETS,
+        ('packets = "paper_psa128"', 'packets = "paper_psa128"\nhistory = "1 s"'),
+        "fengine.history",
+        "others' F-engines",
+    ),
+    (
+        "_history",
+        ON_GPU.replace('"host-table"', "0"),
+        ("heap = 64", 'heap = 64\nhistory = "1 s"'),
+        "fengine.history",
+        'receive.copies = "host-table" or 2',
+    ),
     ("_one_backend", FX, ('backend = "cpu"', "gpus = [0]"), "fx.gpus", 'set fx.backend = "cuda"'),
     ("_one_backend", FX, ('backend = "cpu"', 'backend = "cpu"\ngpus = [1]'), "fx.gpus", 'fx.backend is "cpu"'),
     (

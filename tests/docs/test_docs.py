@@ -13,6 +13,8 @@ import pytest
 
 import fresh
 from ryle.config import example, example_names, load
+from ryle.plan.hardware import read_hardware
+from ryle.plan.placement import place, written
 from ryle.wire.build import build
 from ryle.wire.description import Format
 from ryle.wire.packets import Parser
@@ -161,12 +163,28 @@ def test_packet_format_shown_is_valid(tmp_path):
     np.testing.assert_array_equal(parser.decode([packet], integers=True)[0], samples)
 
 
+PLAN_PAGE = "docs/howto/plan.md"
+
+
+def test_hardware_and_placement_shown_are_what_is_read_and_written(tmp_path):
+    hardware, engine = [b for _, kind, b in _FENCE.findall((ROOT / PLAN_PAGE).read_text()) if kind == "toml"]
+    (file := tmp_path / "ours.toml").write_text(hardware)
+    ours = read_hardware(file)
+    o = load(example("meerkat_extension"))
+    made = tomllib.loads(written(o, place(o, ours), ours.servers["h200"]))["engines"][0]
+    (shown,) = tomllib.loads(engine)["engines"]
+    assert shown.keys() == made.keys()
+    assert shown["receives"][0] == made["receives"][0] and shown["sends"][0] == made["sends"][0]
+    assert ours.servers["ours"].price == 15000 and ours.gpus["h200"].price == 30000
+    assert place(o, ours, "ours", ["rack1", "rack2"]).hosts[0].name == "rack1"
+
+
 def _toml_blocks():
     return [
         (i, b)
         for i, p in zip(IDS, PAGES, strict=True)
         for _, kind, b in _FENCE.findall(p.read_text())
-        if kind == "toml" and i != FORMAT_PAGE
+        if kind == "toml" and i not in (FORMAT_PAGE, PLAN_PAGE)
     ]
 
 

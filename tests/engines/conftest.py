@@ -12,7 +12,7 @@ import pytest
 from faulty_link import FaultyLink, kernel_drops
 from ports import free_ports
 from ryle.array.delays import DelaySchedule, evaluate_inputs, window_centres
-from ryle.array.observed import phase_tracker
+from ryle.array.observed import phase_centre, phase_tracker
 from ryle.channelize import Heaps
 from ryle.chunk import SampleChunk, joined
 from ryle.config import changed, parse
@@ -299,7 +299,7 @@ def coarse_delays():
         o = observation
         schedules = [DelaySchedule() for _ in range(o.n_inputs)]
         centres = window_centres(0, spectra, o.fengine.channels, o.fengine.taps, not o.digitizer.complex)
-        phase_tracker(o).load(schedules, 0, int(centres[-1]) + 1)
+        phase_tracker(o, phase_centre(o)).load(schedules, 0, int(centres[-1]) + 1)
         return evaluate_inputs(schedules, centres).coarse
 
     return find

@@ -109,6 +109,25 @@ def test_what_does_not_fit_is_refused_with_what_makes_it_smaller(observe, monkey
         budget.afford(one, one.engines)
 
 
+@pytest.mark.parametrize("fx", [False, True])
+def test_samples_that_are_kept_take_memory(observe, monkeypatch, fx):
+    o = observe(sends="rows", sub=64)
+    o = changed(o, fx={}) if fx else o
+    kept = changed(o, fengine={"history": 0.5})
+    engine, kind = (fx_engine(kept, lambda: None)[0], "FX") if fx else (f_engine(kept, 0)[0], "F-engine")
+    with engine:
+        _, received = rings(engine)
+    (ring,) = (m for m in budget.memory(kept) if m.name.startswith(f"{kind} receive ring"))
+    (before,) = (m for m in budget.memory(o) if m.name.startswith(f"{kind} receive ring"))
+    assert ring.bytes == received
+    held = 0.5 * float(o.sample_rate) * o.n_inputs  # of 8 bits
+    assert held <= ring.bytes - before.bytes < 1.1 * held
+    monkeypatch.setattr(budget, "available", lambda: sum(m.bytes * m.count for m in budget.memory(kept)) - 1)
+    with pytest.raises(ConfigError, match=r'fengine\.history = "500 ms"(?s:.*)receive ring(?s:.*)Lower it'):
+        budget.afford(kept, kept.engines)
+    budget.afford(o, o.engines)
+
+
 def test_commands_refuse_before_anything_starts(observation_text, tmp_path):
     """Ten seconds of skew, of many inputs and channels: more than any machine has."""
     text = observation_text(

@@ -24,7 +24,7 @@ def gpu(monkeypatch):
     """A GPU that does everything as late as it may."""
     started()
     made = DeferredGpu(fresh.seed())
-    monkeypatch.setattr(gpus, "open_gpu", lambda: made)
+    monkeypatch.setattr(gpus, "open_gpu", lambda number: made)
     for module in (cuda, correlate_cuda):
         monkeypatch.setattr(module, "open_gpu", EmulatedGpu)
     return made

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fresh
+from ryle.array.tracking import PhaseTracker
 from ryle.channelize import Blocks
 from ryle.config import changed
 from ryle.engines.f import FEngine
@@ -38,7 +39,7 @@ def test_astrometry_is_ready_before_samples_come(observe, monkeypatch):
     endless = changed(observe(), observation={"duration": None}, simulate={"replay": "20 ms"})
     assert endless.end_sample is None
     engine = FEngine(endless, range(3), Blocks())
-    monkeypatch.setattr(type(engine._steering._tracker), "load", lambda *_: pytest.fail("delays were not there"))
+    monkeypatch.setattr(PhaseTracker, "load", lambda *_: pytest.fail("delays were not there"))
     for chunk in VoltageSimulator(observe(duration=0.2)).chunks():
         list(engine.push(chunk))
     list(engine.flush())

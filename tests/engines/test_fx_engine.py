@@ -16,6 +16,7 @@ from ryle.engines import gpus
 from ryle.engines.fx_engine import fx_engine
 from ryle.send.digitizer import DigitizerSender
 from ryle.simulate import VoltageSimulator
+from ryle.store.chunk_file import ChunkFile
 
 
 class Kept:
@@ -42,7 +43,7 @@ class Kept:
 
 
 @pytest.mark.parametrize(("backend", "numbers"), [("cpu", []), ("cuda", []), ("cuda", [1, 0])])
-def test_sums_of_what_was_sent(observe, monkeypatch, steady, backend, numbers):
+def test_sums_of_what_was_sent(observe, monkeypatch, steady, tmp_path, backend, numbers):
     first = DeferredGpu(fresh.seed())
     made = [first, DeferredGpu(fresh.seed(), beside=first)]
     monkeypatch.setattr(gpus, "open_gpu", lambda number=0: made[number])
@@ -56,10 +57,12 @@ def test_sums_of_what_was_sent(observe, monkeypatch, steady, backend, numbers):
 
     def body():
         kept, told = Kept(), []
-        engine, write = fx_engine(o, lambda: kept)
+        engine, write = fx_engine(o, lambda: kept, output=tmp_path)
+        trigger = engine.metrics.controls["trigger"]
         write.written = lambda number, integration: told.append((number, integration.first_spectrum))
         with engine:
             engine.start()
+            asked = trigger.set({"sample": 0, "samples": 100 * 512})
             with DigitizerSender(o) as sender:
                 sender.send(chunk)
             deadline = time.monotonic() + 60
@@ -68,6 +71,15 @@ def test_sums_of_what_was_sent(observe, monkeypatch, steady, backend, numbers):
             engine.drain()
             assert engine.wait(120)
             figures = engine.metrics.values()
+        written = list(ChunkFile(asked["file"]))
+        if not trigger.get()["lost"]:  # at full speed a disk may be too slow
+            assert [c.timestamp for c in written] == list(range(0, asked["end"], asked["end"] // len(written)))
+        for c in written:
+            at = slice(c.timestamp // 512, c.timestamp // 512 + c.present.shape[1])
+            there = chunk.data[:, at].shape[1]
+            np.testing.assert_array_equal(c.data[:, :there], chunk.data[:, at])
+            assert c.present[:, :there].all() and not c.present[:, there:].any()
+        assert written and trigger.get()["state"] == "done"
         assert figures["account"]["missing"] == 0 and figures["integrations"] == len(wanted) == len(kept.found) > 3
         assert figures["position"] * float(o.sample_rate) == (wanted[-1].first_spectrum + 192) * o.step
         assert figures["saturated"] >= 0 and min(figures["input_rms"]) > 1 and kept.closed

@@ -55,7 +55,7 @@ def test_averages_are_exact(o, monkeypatch, kind, most, parts):
     random = rng()
     pieces = pieces_of(o, random, kind=kind)
     maker = GlanceMaker(o, 0, 48)
-    maker._watch({"products": [5, 2]})
+    maker._audience.watch({"products": [5, 2]})
     glance = Glance.from_bytes(maker.glance(9, pieces).to_bytes())
     assert (glance.number, glance.first_spectrum, glance.integration) == (
         9,
@@ -173,14 +173,14 @@ def test_nothing_is_made_unless_somebody_watches(o, monkeypatch, capsys):
 def test_what_is_no_choice_is_refused(o, value):
     maker = GlanceMaker(o, 0, 48)
     with pytest.raises(ValueError, match=r"watch|products"):
-        maker._watch(value)
-    assert maker._until < 0
+        maker._audience.watch(value)
+    assert not maker._audience.there
 
 
 def test_it_lies_beside_the_page(o, tmp_path, monkeypatch):
     monkeypatch.setenv("RYLE_STATUS_DIR", str(tmp_path))
     maker = GlanceMaker(o, 0, 48)
-    maker._watch({"products": []})
+    maker._audience.watch({"products": []})
     with StatusPage("catcher0") as page:
         maker.keep = page.keep
         maker.publish(1, [replace(p, first_spectrum=0) for p in pieces_of(o, rng())])

@@ -39,7 +39,7 @@ def gpu(request, monkeypatch):
         pytest.skip(f"needs an NVIDIA GPU: {problem}")
     made = DeferredGpu(fresh.seed()) if request.param == "late" else open_gpu()
     single = EmulatedGpu if request.param == "late" else lambda: made
-    monkeypatch.setattr(gpus, "open_gpu", lambda: made)
+    monkeypatch.setattr(gpus, "open_gpu", lambda number: made)
     monkeypatch.setattr(cuda, "open_gpu", single)
     monkeypatch.setattr(correlate_cuda, "open_gpu", single)
     return made
@@ -194,12 +194,12 @@ def test_a_gpu_that_is_lost_costs_no_integration_that_was_written(gpu, case, tmp
 
 def test_engines_take_gpus_in_turn(observe, observation_text, monkeypatch):
     opened = []
-    monkeypatch.setattr(gpus, "open_gpu", lambda *numbers: opened.append(numbers))
+    monkeypatch.setattr(gpus, "open_gpu", lambda number: opened.append(number))
     o = changed(observe(antennas=2), fengine={"backend": "cuda", "gpus": [2, 5]}, xengine={"backend": "cuda"})
     for index in range(3):
         gpus.gpus_for(o, "f", index)
     gpus.gpus_for(o, "x", 1)
-    assert opened == [(2,), (5,), (2,), ()]
+    assert opened == [2, 5, 2, 0]
     assert gpus.gpus_for(changed(o, fengine={"backend": "cpu", "gpus": []}), "f") == []
     for key, told in (({"gpus": [1]}, "fengine.backend is .cpu."), ({"gpus": [-1], "backend": "cuda"}, "gpus")):
         with pytest.raises(ConfigError, match=told):

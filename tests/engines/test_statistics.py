@@ -89,8 +89,8 @@ def test_totals_come_over(observe, here, rng):
     collect, counts = collected(o, packets)
     assert counts.placed == count and counts.foreign == counts.malformed == 0
     wanted = np.concatenate((more[2], b))
-    np.testing.assert_array_equal(collect._counts, wanted[:, : -len(NUMBERS)])
-    np.testing.assert_array_equal(collect._numbers, wanted[:, -len(NUMBERS) :])
+    np.testing.assert_array_equal(collect._totals[0], wanted[:, : -len(NUMBERS)])
+    np.testing.assert_array_equal(collect._totals[1], wanted[:, -len(NUMBERS) :])
 
 
 def test_packets_are_as_described(observe, here, rng):
@@ -115,16 +115,16 @@ def recorded(observation, path, totals):
     """Let a catcher receive totals of some antennas; give what is in its file's group /Ryle."""
     visibilities = Endpoint(host="127.0.0.1", port=free_ports(2))
     observation = changed(observation, network={"visibilities": visibilities})
-    with UVH5Writer(path, metadata(observation)) as writer:
-        engine, record = catcher_engine(observation, writer, lambda *_: None, None)
-        with engine:
-            engine.start()
-            count, end = sent(observation, observation.statistics, totals), time.monotonic() + 20
-            while engine.entrances[1].account().placed < count and time.monotonic() < end:
-                time.sleep(0.02)
-            engine.drain()
-            engine.wait()
-            record()
+    engine, write, record = catcher_engine(observation, lambda: UVH5Writer(path, metadata(observation)), None)
+    with engine:
+        write.open()
+        engine.start()
+        count, end = sent(observation, observation.statistics, totals), time.monotonic() + 20
+        while engine.entrances[1].account().placed < count and time.monotonic() < end:
+            time.sleep(0.02)
+        engine.drain()
+        engine.wait()
+        record()
     with h5py.File(path) as file:
         return {name: value[()] for name, value in file["Ryle"].items()}
 

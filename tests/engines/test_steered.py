@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ryle.array.delays import window_centres
 from ryle.config import changed
 from ryle.engines.steered import SteeringControls
 from ryle.engines.steering import Steering
@@ -128,3 +129,105 @@ def test_requests_come_as_they_were_sent(rng):
     np.testing.assert_array_equal(found["a"], sent["a"])
     np.testing.assert_array_equal(found["b"], sent["b"])
     assert found["b"].dtype == np.int64 and found["c"] == float(np.float32(0.1)) and found["d"] == "ü"
+
+
+def test_a_phase_centre_holds_from_an_integration_on(steered):
+    """Of the X-engines: the first that begins at the time asked for, or later."""
+    o, steering, m = steered
+    batch(o, steering, 0)
+    unit = o.integration_spectra * o.step
+    answer = m.controls["phase_centre"].set({"ra": 100.5, "dec": -31, "sample": 3 * unit + 1})
+    assert answer == {"sample": 4 * unit}
+    towards = Steering(changed(o, phase_centre={"ra": 100.5, "dec": -31.0}), range(1, 3))
+    old, size = Steering(o, range(1, 3)), window_shape(o).batch
+    for number in range(1, 4 * o.integration_spectra // size + 2):
+        wanted = towards if number * size >= 4 * o.integration_spectra else old
+        np.testing.assert_array_equal(batch(o, steering, number)[0], batch(o, wanted, number)[0])
+    assert m.controls["phase_centre"].set({"ra": None, "dec": None})["sample"] % unit == 0
+    assert m.values()["phase_centres_set"] == 2
+    for value, why in [
+        (None, "give ra and dec"),
+        ({"ra": 5}, "give ra and dec"),
+        ({"ra": 5, "dec": 5, "name": "x"}, "give ra and dec"),
+        ({"ra": 5, "dec": 91}, "give degrees"),
+        ({"ra": float("nan"), "dec": 9}, "give degrees"),
+        ({"ra": True, "dec": 9}, "give degrees"),
+        ({"ra": None, "dec": 9}, "give degrees"),
+        ({"ra": "5", "dec": 9}, "give degrees"),
+        ({"ra": 5, "dec": 9, "sample": 0.5}, "sample is 0.5"),
+        ({"ra": 5, "dec": 9, "sample": 0}, "late: sample 0 has passed"),
+    ]:
+        with pytest.raises(ValueError, match=why):
+            m.controls["phase_centre"].set(value)
+    assert m.values()["phase_centres_set"] == 2 and m.values()["late_controls"] == 1
+
+
+def test_gains_are_read_as_they_will_be(steered, rng):
+    o, steering, m = steered
+    read = m.controls["read_gains"].set
+    batch(o, steering, 0)
+    found = read({})
+    np.testing.assert_array_equal(found["gains"], o.gains[2:6])
+    assert found["sample"] == 0
+    new = (rng.normal(size=o.fengine.channels) + 1j).astype(np.complex64)
+    told = m.controls["gains"].set({"gains": new[np.newaxis], "inputs": [4]})
+    found = read({"inputs": [5, 4]})
+    np.testing.assert_array_equal(found["gains"], [o.gains[5], new])
+    assert found["sample"] == told["sample"] > 0
+    for value in ({"inputs": [1]}, {"gains": 1}, 5, {"inputs": []}):
+        with pytest.raises(ValueError, match="input"):
+            read(value)
+
+
+def test_polynomials_are_followed(steered, rng):
+    """From the block of 64 spectra on that was promised, wherever in the polynomial that is; then in a straight line."""
+    o, steering, m = steered
+    size, rate = window_shape(o).batch, float(o.sample_rate)
+    batch(o, steering, 0)
+    polynomials = m.controls["polynomials"].set
+    delay = np.array([[1e-6, 2e-8, -3e-7, 1e-7], [-2e-6, 0, 5e-8, 0]])
+    start, seconds = size * o.step // 3, 0.5
+    answer = polynomials(
+        {
+            "delay": delay,
+            "phase": [0.5, -1.0],
+            "seconds": seconds,
+            "inputs": [3, 5],
+            "sample": size * o.step,
+            "start": start,
+        }
+    )
+    assert answer == {"sample": size * o.step}
+    geometry = Steering(o, range(1, 3))
+    for number in (1, 2, 5, 40, 400):
+        found, first = steering.delays(number * size), number * size
+        wanted = geometry.delays(first)
+        centres = window_centres(first, size, o.fengine.channels, o.fengine.taps)
+        t = (centres - start) / rate
+        for row, i in enumerate((1, 3)):
+            seen = (found.coarse[i] + found.fine[i]) / rate
+            if t[-1] < seconds:
+                error = 1e-3 / (2 * np.pi * o.sky_frequencies.max())
+                np.testing.assert_allclose(seen, np.polyval(delay[row, ::-1], t), rtol=0, atol=1.01 * error)
+                np.testing.assert_allclose(found.phase[i], 0.5 - t, rtol=0, atol=1.01e-3)
+            else:
+                assert np.abs(np.diff(seen, 2)).max() < 1e-15
+        np.testing.assert_array_equal(found.fine[[0, 2]], wanted.fine[[0, 2]])
+    assert m.values()["delays_set"] == 1
+    for value, why in [
+        ({"seconds": 1.0}, "give delay"),
+        ({"delay": [1e-9]}, "seconds is None"),
+        ({"delay": [], "seconds": 1}, "delay must be finite"),
+        ({"delay": [[1e-9], [1e-9]], "seconds": 1}, "each of 4 inputs"),
+        ({"delay": ["x"], "seconds": 1}, "coefficients of each"),
+        ({"delay": [float("nan")], "seconds": 1}, "finite"),
+        ({"delay": [1e-9], "seconds": -1}, "positive time"),
+        ({"delay": [1e-9], "seconds": "1"}, "seconds is '1'"),
+        ({"delay": [0, 1e-4], "seconds": 1}, r"beyond fengine\.max_delay"),
+        ({"delay": [0], "phase": [0, 0, 1e9], "seconds": 3.1}, "straight lines"),
+        ({"delay": [0], "seconds": 1, "sample": 0}, "late"),
+        ({"delay": [0], "seconds": 1, "models": 0}, "no models"),
+    ]:
+        with pytest.raises(ValueError, match=why):
+            polynomials(value)
+    assert m.values()["delays_set"] == 1

@@ -2,7 +2,7 @@
 
 import gc
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 import numpy as np
 import pytest
@@ -13,7 +13,8 @@ import fresh
 from emulation import EmulatedGpu
 from emulation.deferred import DeferredGpu
 from feeding import Given, blocks_of, run, through
-from ryle.array.delays import LinearDelayModel, window_centres
+from ryle.array.delays import Delays, LinearDelayModel, window_centres
+from ryle.array.observed import phase_centre, phase_tracker
 from ryle.channelize import Blocks, cuda
 from ryle.channelize.reference import ReferenceChannelizer
 from ryle.chunk import SampleChunk, SpectraChunk, parts_from_rows, valid_words
@@ -39,7 +40,7 @@ def gpus_of_tests(request, monkeypatch):
         pytest.skip(f"needs an NVIDIA GPU: {problem}")
 
     made = []
-    monkeypatch.setattr(gpus, "open_gpu", lambda: made[0])
+    monkeypatch.setattr(gpus, "open_gpu", lambda number: made[0])
     for module in (cuda, correlate_cuda):
         monkeypatch.setattr(module, "open_gpu", EmulatedGpu if request.param == "late" else lambda: made[0])
 
@@ -227,7 +228,8 @@ def test_geometry_holds_until_what_others_set_begins(observe):
     o = observe(antennas=2)
     geometry, steering = Steering(o, range(2)), Steering(o, range(2))
     rate, batch = float(o.sample_rate), window_shape(o).batch
-    far = 10 * steering._loaded[1] // o.step // batch * batch
+    (tracking,) = steering._tracking.values()
+    far = 10 * tracking.loaded[1] // o.step // batch * batch
     told = [
         steering.set_delay(1, LinearDelayModel(0, rate, d, 1e-9), sample=far * o.step + extra)
         for d, extra in ((2e-9, 0), (1e-9, 64 * o.step - 1))
@@ -274,7 +276,85 @@ def test_many_delays_are_forgotten_when_they_have_passed(observe):
     for i in range(1, 1000):
         steering.set_delay(i % 4, LinearDelayModel(i * o.step, float(o.sample_rate), 1e-8))
         steering.delays(i // 64 * 64)
-    assert max(len(schedule.models) for schedule in steering._schedules) < 100
+    assert max(len(schedule.models) for p in steering._shared.periods for schedule in p.schedules) < 100
+
+
+def elsewhere(o, ra=200.0):
+    return changed(o, phase_centre={"ra": ra, "dec": -31.0, "name": "elsewhere"})
+
+
+def assert_delays(got, wanted, spectra=slice(None), inputs=slice(None)):
+    for name in ("coarse", "fine", "phase"):
+        np.testing.assert_array_equal(
+            getattr(got, name)[inputs, spectra], getattr(wanted, name)[inputs, spectra], err_msg=name
+        )
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_another_phase_centre_from_a_spectrum_on(observe, far):
+    """To the last bit as if it had always been tracked, in the middle of a batch too, and before it nothing changes."""
+    o = changed(observe(antennas=3), fengine={"batch": 4 * BATCH, "max_delay": 1e-5})
+    batch, wanted = window_shape(o).batch, elsewhere(o)
+    assert batch == 4 * BATCH
+    old, new, whole = Steering(o, range(3)), Steering(wanted, range(3)), Steering(o, range(3))
+    parts = [whole.part(range(1)), whole.part(range(1, 3))]
+    rate = float(o.sample_rate)
+    whole.set_delay(3, LinearDelayModel(0, rate, 1e-7))  # until then
+    change = (10_000 if far else 3) * batch + 128
+    assert whole.set_phase_centre(phase_centre(wanted), change - 63) == change
+    for first in (0, batch, change - 128, change - 128 + batch, change - 128 + 7 * batch):
+        before, after = old.delays(first), new.delays(first)
+        assert (before.phase != after.phase).any()
+        cut = min(max(change - first, 0), batch)
+        for part, inputs in zip(parts, (slice(0, 2), slice(2, 6)), strict=True):
+            room = Delays.zero(inputs.stop - inputs.start, batch) if inputs.start else None
+            got = part.delays(first, room)
+            assert room is None or got is room
+            for i in range(inputs.start, inputs.stop):
+                if i != 3:
+                    assert_delays(got, Delays(*(a[inputs] for a in astuple(before))), slice(cut), i - inputs.start)
+                elif cut:
+                    np.testing.assert_allclose(got.fine[1, :cut] + got.coarse[1, :cut], 1e-7 * rate)
+            assert_delays(got, Delays(*(a[inputs] for a in astuple(after))), slice(cut, None))
+    assert len(whole._shared.periods) == 1  # what has passed for all is forgotten
+    np.testing.assert_allclose(whole.now(), (after.coarse[:, -1] + after.fine[:, -1]) / rate, rtol=1e-12)
+
+
+def test_phase_centres_are_queued_and_replaced_by_their_times(observe):
+    """As models are: what was queued for the time of another, or later, is dropped. Units are kept."""
+    o = changed(observe(antennas=2), fengine={"batch": BATCH, "max_delay": 1e-5})
+    s, rate = Steering(o, range(2)), float(o.sample_rate)
+    directions = {ra: phase_centre(elsewhere(o, ra)) for ra in (200.0, 210.0, 220.0)}
+    assert s.set_phase_centre(directions[200.0], 300, 192) == 384
+    assert s.set_phase_centre(directions[210.0], 900, 192) == 960
+    assert s.set_delay(1, LinearDelayModel(0, rate, 2e-7), sample=640 * o.step) == 640 * o.step
+    assert s.set_phase_centre(directions[220.0], 800) == 832
+    wanted = {ra: Steering(elsewhere(o, ra), range(2)) for ra in directions}
+    for first in range(0, 1152, BATCH):
+        got = s.delays(first)
+        for ra, begin, end in ((200.0, 384, 832), (220.0, 832, 1152)):
+            if begin <= first < end:
+                ours = [0, 2, 3] if 640 <= first < 832 else slice(None)
+                assert_delays(got, wanted[ra].delays(first), inputs=ours)
+        if 640 <= first < 832:
+            np.testing.assert_allclose(got.fine[1] + got.coarse[1], 2e-7 * rate)
+    assert s.set_phase_centre(None, 0) == 1152  # as soon as it can
+    got = s.delays(1152)
+    assert (np.ptp(got.phase, axis=1) == 0).all() and (np.ptp(wanted[220.0].delays(1152).phase, axis=1) > 0).any()
+
+
+def test_a_phase_centre_beyond_the_reach_of_delays_is_refused(observe):
+    o = changed(observe(antennas=2), fengine={"max_delay": 1e-5})
+    near, far = sorted(
+        (o, elsewhere(o)), key=lambda o: phase_tracker(o, phase_centre(o)).check_max_delay(0, o.end_sample)
+    )
+    least = phase_tracker(near, phase_centre(near)).check_max_delay(0, near.end_sample)
+    narrow = changed(near, fengine={"max_delay": least + 2e-9})
+    s = Steering(narrow, range(2))
+    with pytest.raises(ValueError, match="exceeds max_delay"):
+        s.set_phase_centre(phase_centre(far), 1000)
+    assert_delays(s.delays(1024), Steering(near, range(2)).delays(1024))
+    assert s.set_phase_centre(phase_centre(near), 0) == 1024 + len(s.delays(0).fine[0])
 
 
 def test_gains_at_a_batch_are_those_of_the_reference(observe):

@@ -2,6 +2,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import cuda.core
 import pytest
@@ -9,7 +10,7 @@ from cuda.bindings import driver, nvrtc
 
 import ryle.gpu
 from ryle.gpu import GpuUnavailable, compile, gpu_problem, open_gpu
-from ryle.gpu.power import EnergyMeter
+from ryle.gpu.power import EnergyMeter, LoadMeter
 
 OK = driver.CUresult.CUDA_SUCCESS
 
@@ -138,6 +139,37 @@ def test_a_meter_reads_the_counter(computer, monkeypatch):
         assert meter.available
         assert meter.sm_clock() == 1.98e9
     assert meter.joules == 3.5
+
+
+def test_a_meter_of_load_reads_what_there_is(computer, monkeypatch):
+    from cuda.bindings import nvml
+
+    now, asked = [100.0], []
+
+    def power(device):
+        asked.append(device)
+        return 212_500  # mW
+
+    monkeypatch.setattr("ryle.gpu.power.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(nvml, "init_v2", lambda: None)
+    monkeypatch.setattr(driver, "cuDeviceGetPCIBusId", lambda length, device: (OK, b"0000:1b:00.0\0\0\0"))
+    monkeypatch.setattr(nvml, "device_get_handle_by_pci_bus_id_v2", {"0000:1b:00.0": 42}.__getitem__)
+    monkeypatch.setattr(nvml, "device_get_utilization_rates", {42: SimpleNamespace(gpu=37, memory=3)}.__getitem__)
+    monkeypatch.setattr(nvml, "device_get_power_usage", power)
+    memory = {42: SimpleNamespace(used=12 << 30, total=80 << 30, free=68 << 30)}
+    monkeypatch.setattr(nvml, "device_get_memory_info_v2", memory.__getitem__)
+    meter = LoadMeter()
+    assert meter.read() == {"busy": 37.0, "power": 212.5, "memory": 12 << 30, "memory_size": 80 << 30}
+    assert meter.read() and len(asked) == 1  # a moment later
+    now[0] += 1
+    monkeypatch.setattr(nvml, "device_get_utilization_rates", {}.__getitem__)  # as of a part of a GPU (MIG)
+    assert meter.read() == {"power": 212.5, "memory": 12 << 30, "memory_size": 80 << 30} and len(asked) == 2
+
+
+def test_a_meter_of_load_without_a_library_tells_nothing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", None)
+    monkeypatch.delattr("cuda.bindings.nvml", raising=False)
+    assert LoadMeter().read() == {}
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,9 @@ def test_a_view_is_the_same_memory(gpu, rng):
     np.testing.assert_array_equal(array.view(10, np.uint8).get(), host.ravel()[:10])
     view.fill(3)
     assert np.all(array.get() == 3)
-    with pytest.raises(ValueError, match=r"needs 52 bytes; the array of shape \(6, 8\) and type uint8 has 48"):
+    with pytest.raises(
+        ValueError, match=r"needs 52 bytes from 0 on; the array of shape \(6, 8\) and type uint8 has 48"
+    ):
         array.view(13, np.float32)
 
 
@@ -578,3 +580,20 @@ def test_energy_and_clock(gpu):
     elapsed = time.perf_counter() - begin
     assert 5 < meter.joules < 3000 * (elapsed + 0.2)  # an idle card takes some tens of watts, none takes 3 kW
     assert 1e8 < clock < 4e9
+
+
+def test_load(gpu):
+    from ryle.gpu.power import LoadMeter
+
+    meter = LoadMeter()
+    if not meter.read():
+        pytest.skip("the management library tells nothing here")
+    spin, held = kernel(gpu, "spin"), gpu.empty((1 << 28,), np.uint8)
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < 1.5:
+        spin.launch(gpu.multiprocessors, 32, cycles=np.int64(50_000_000))
+        gpu.default_stream.synchronize()
+    load = meter.read()
+    assert held.shape == (1 << 28,) and (1 << 28) <= load["memory"] <= load["memory_size"]
+    assert "power" not in load or 5 < load["power"] < 3000
+    assert "busy" not in load or 50 < load["busy"] <= 100

@@ -188,12 +188,14 @@ def test_errors_of_sources_are_those_that_they_have(tmp_path, synthetic, rng):
     sky = [synthetic.Source(4e-4, -7e-4, (1.0, 0, 0, 0))]
     path = synthetic.observe(tmp_path / "sky.uvh5", meta, positions, sky, integrations=2)
     (where,) = synthetic.sky_coordinates(meta.phase_centre, sky)
-    flux, offset = [], []
+    flux, offset, more = [], [], 0
     for _ in range(40):
         found = find_sources(make_image(noisy(path, synthetic, rng, 0.5), pixels=64))
-        (source,) = found.sources
+        source = min(found.sources, key=lambda s: s.position.separation(where).rad)
+        more += len(found.sources) - 1  # peaks of noise
         flux.append((source.flux / synthetic.SCALE - 1) / (source.error / synthetic.SCALE))
         offset.append(float(source.position.separation(where).rad) / source.position_error)
+    assert more <= 2
     assert 0.6 < np.std(flux) < 1.6 and abs(np.mean(flux)) < 0.6
     assert 0.5 < np.sqrt(np.mean(np.square(offset))) < 1.6
 

@@ -20,6 +20,7 @@ from heap_formats import ALONE
 from ports import free_ports
 from ryle.config.tables import Endpoint
 from ryle.receive.assembly import Assembler, Plan, grid
+from ryle.receive.entrance import Entrance
 from ryle.receive.packet_ring import RingSource
 from ryle.receive.replay import PcapSource
 from ryle.receive.sources import Discard, SyntheticSource
@@ -138,6 +139,33 @@ def test_packets_that_the_kernel_drops_are_counted():
             s.sendmsg([bytes(7 * 8200)], train, 0, ("127.0.0.1", port))
         wait(lambda: sink.packets + source.kernel_drops == 420)
     assert 0 < source.kernel_drops < 420 and source.kernel_drops == source.reports()[0].kernel_drops
+
+
+def test_a_train_that_the_kernel_drops_counts_once():
+    port, sink = free_ports(1), Discard()
+    source = UdpSource(sink, [endpoint(port)], buffer=4096)
+    with socket.socket(type=socket.SOCK_DGRAM) as s, source:
+        for _ in range(200):
+            train = [(socket.IPPROTO_UDP, UDP_SEGMENT, struct.pack("=H", 8200))]
+            s.sendmsg([bytes(7 * 8200)], train, 0, ("127.0.0.1", port))
+        wait(lambda: sink.packets + 7 * source.kernel_drops == 1400)
+    assert source.kernel_drops > 0
+
+
+@pytest.mark.parametrize("segments", [False, True])
+def test_what_comes_to_an_engine_that_is_too_slow_is_in_its_account(data, segments):
+    """Its reader holds every chunk: sockets lose nothing, and each packet is placed or found the ring full."""
+    port = free_ports(1)
+    assembler = Assembler(plan(chunks=4, window=64, skew=64))
+    entrance = Entrance("slow", assembler, UdpSource(assembler, [endpoint(port)]))
+    entrance.start()
+    send(data, [port], segments)
+    wait(lambda: assembler.counts().received == data[:, :, 0].size)
+    account = entrance.account()
+    assert account.datagrams + account.ring_full == 160 and account.datagrams == account.placed == 4 * 4 * 8
+    assert account.kernel_drops == 0 and account.balanced()
+    entrance.close()
+    assert entrance.account().missing == entrance.account().ring_full == 32
 
 
 def test_what_comes_before_the_start_is_dropped():

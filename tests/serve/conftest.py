@@ -14,32 +14,17 @@ import uvicorn
 from fake_engines import fake_engines
 from ports import free_ports
 from ryle.serve.app import application
-
-
-class Given:
-    """Has the methods of a watcher; sees what it is given."""
-
-    observation = None
-
-    def __init__(self, sight):
-        self._sight = sight
-
-    def sight(self):
-        return self._sight
-
-    def wait(self, after, timeout):
-        return self._sight if self._sight.time != after else None
-
-    def choose(self, products):
-        pass
-
-    def history(self):
-        return [self._sight]
+from steered_runs import runs
+from watched import Watched
 
 
 @contextmanager
-def _served(sight):
-    server = uvicorn.Server(uvicorn.Config(application(Given(sight)), port=0, log_level="warning"))
+def _served_watcher(watcher, add=lambda app: None):
+    """Serve what a watcher sees, and what is added to the application, as `ryle serve` does; give the port."""
+    app = application(watcher)
+    add(app)
+    config = uvicorn.Config(app, port=0, log_level="warning", ws="websockets-sansio", ws_max_size=4096)
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -50,6 +35,10 @@ def _served(sight):
     finally:
         server.should_exit = True
         thread.join()
+
+
+def _served(sight):
+    return _served_watcher(Watched(sight))
 
 
 @contextmanager
@@ -93,13 +82,13 @@ def running_prometheus():
 
 
 @pytest.fixture
-def given():
-    return Given
+def served():
+    return _served
 
 
 @pytest.fixture
-def served():
-    return _served
+def served_watcher():
+    return _served_watcher
 
 
 @pytest.fixture
@@ -107,3 +96,8 @@ def engines(tmp_path, monkeypatch):
     monkeypatch.setenv("RYLE_STATUS_DIR", str(tmp_path))
     with fake_engines() as make:
         yield make
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    return runs(tmp_path, monkeypatch)

@@ -12,17 +12,20 @@ from hypothesis import given as examples
 from hypothesis import strategies as st
 
 from glances import glance_of, noise
-from ryle.serve.app import SECURITY, application, is_known, plain
+from ryle.serve.app import SECURITY, application, is_known
+from ryle.serve.pages import POLICY, static_files
+from ryle.serve.plain import plain
 from ryle.watch.sight import Sight
 from sights import ACCOUNT, alarm, engine, look
+from watched import Watched
 
 
 @pytest.fixture
-def ask(given):
+def ask():
     """Give a function that asks an application of a look."""
 
     def client(sight, names=(), host="127.0.0.1:8080"):
-        app = application(given(sight), names)
+        app = application(Watched(sight), names)
         return TestClient(app, base_url=f"http://{host}", raise_server_exceptions=True)
 
     return client
@@ -61,7 +64,32 @@ def test_browsers_are_told_to_keep_off(ask, path):
     assert "access-control-allow-origin" not in answer.headers
 
 
-@pytest.mark.parametrize("path", ["/docs", "/redoc", "/docs/oauth2-redirect", "/", "/../etc/passwd", "/api/sight/x"])
+@pytest.mark.parametrize("path", ["/", "/docs", *(f"/static/{name}" for name in sorted(static_files()))])
+def test_pages_load_what_is_here_and_nothing_else(ask, path):
+    answer = ask(look()).get(path)
+    assert answer.status_code == 200
+    wanted = SECURITY | {"content-security-policy": POLICY}
+    assert {name: answer.headers.get(name) for name in wanted} == wanted
+    if not path.startswith("/static/uplot"):
+        assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", "") and "https://" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/redoc",
+        "/docs/oauth2-redirect",
+        "/../etc/passwd",
+        "/api/sight/x",
+        "/static/",
+        "/static/..%2fapp.py",
+        "/static/%2e%2e/app.py",
+        "/static/..%5capp.py",
+        "/static//etc/passwd",
+        "/static/app.js%00",
+        "/static/__init__.py",
+    ],
+)
 def test_nothing_else_is_there(ask, path):
     assert ask(look()).get(path).status_code == 404
 
@@ -147,3 +175,16 @@ def test_many_ask_at_the_same_time_and_one_does_not_read(served):
         with ThreadPoolExecutor(10) as pool:
             assert len(set(pool.map(fetch, range(40)))) == 1
         stalled.close()
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1.evil.example:8080"]
+)
+def test_pages_from_elsewhere_change_nothing(ask, origin):
+    answer = ask(look()).put("/api/control/gains", json={}, headers={"origin": origin})
+    assert answer.status_code == 403
+
+
+def test_its_own_page_is_let_through(ask):
+    answer = ask(look()).put("/api/control/gains", json={}, headers={"origin": "http://127.0.0.1:8080"})
+    assert answer.status_code == 404  # nobody steers here

@@ -95,6 +95,42 @@ def test_gains_and_delays(engines, rng):
     talk(Sight(0.0), conversation)
 
 
+def test_gains_are_read(engines):
+    a = engines(0, range(0, 20), 1000)
+    a.o.gains[3] *= np.arange(1, a.o.fengine.channels + 1)  # the demo's are the same on all channels
+
+    async def conversation(client):
+        reply, _ = await client.request("gain", STREAM, "2")
+        assert [complex(aiokatcp.decode(str, r)) for r in reply] == [a.o.gains[2, 0]]
+        reply, _ = await client.request("gain", STREAM, "3")
+        found = np.array([complex(aiokatcp.decode(str, r)) for r in reply])
+        np.testing.assert_array_equal(found.astype(np.complex64), a.o.gains[3])
+        assert "no input 'nobody'" in await refused(client, "gain", STREAM, "nobody")
+
+    talk(Sight(0.0), conversation)
+
+
+def test_capture_start_and_stop(engines, tmp_path):
+    """Of the file: what is so already is done, and changes nothing."""
+    a, catcher = engines(0, range(0, 20), 1000), engines.catcher(0, tmp_path, 700)
+    sync = 1774036800
+
+    async def conversation(client):
+        await client.request("capture-start", "baseline-correlation-products")
+        assert not catcher.asked
+        await client.request("capture-stop", "baseline-correlation-products")
+        assert catcher.asked == [{"write": False}]
+        _, (reading,) = await client.request("sensor-value", "steady-state-timestamp")
+        assert reading.arguments[4] == b"700"
+        await client.request("capture-stop", "baseline-correlation-products")
+        await client.request("capture-start", "baseline-correlation-products", float(sync + 2))
+        assert catcher.asked[1:] == [{"write": True, "sample": 2 * int(a.o.sample_rate)}]
+        await client.request("capture-stop", "baseline-correlation-products", float(sync + 3))
+        assert "late" in await refused(client, "capture-start", "baseline-correlation-products", float(sync))
+
+    talk(Sight(0.0), conversation)
+
+
 def test_sensors():
     """Of inputs, as far as they are known; the state follows the alarms."""
     inputs = (

@@ -44,7 +44,7 @@ def test_every_count_of_an_account_and_nothing_of_those_that_nobody_knows():
     assert told == {kind: ACCOUNT[kind] for kind in CLASSES if ACCOUNT[kind] is not None}
     assert "kernel_drops" not in told
     assert value(look(), "ryle_account_expected_total", unit="packets", engine="f0", role="f", index="0") == 1000
-    assert value(look(), "ryle_account_arrived_total", observation="night 3") == 1017
+    assert value(look(), "ryle_account_arrived_total", observation="night 3") == 1017 + 7
 
 
 def test_figures_come_by_what_engines_say_of_them():
@@ -59,6 +59,15 @@ def test_figures_come_by_what_engines_say_of_them():
         "taken": 3,
         "free": 10,
     }
+
+
+def test_what_an_engine_uses():
+    found = look()
+    assert value(found, "ryle_cpu_seconds_total", engine="f0") == 61.5
+    assert value(found, "ryle_cores") == 4 and value(found, "ryle_memory_bytes") == 3 << 30
+    assert value(found, "ryle_gpu_busy_ratio", part="1") == 0.37
+    assert value(found, "ryle_gpu_power_watts", part="1") == 212.5
+    assert value(found, "ryle_gpu_memory_bytes") / value(found, "ryle_gpu_memory_size_bytes") == 0.15
 
 
 def test_a_figure_that_is_new_needs_no_line_of_code():
@@ -203,7 +212,7 @@ def test_the_page_on_metrics_lists_them_all():
     page = (Path(__file__).parents[2] / "docs" / "howto" / "metrics.md").read_text()
     listed = re.findall(r"^\| `(ryle_\w+)` \|", page, re.MULTILINE)
     joined = {"input_rms", "input_clipped", "input_saturated", "input_placed", "input_present", "input_delay"}
-    words = {"account", "inputs", "source", "file", "writes", "advice"}  # no numbers
+    words = {"account", "inputs", "source", "file", "directory", "writes", "advice"}  # no numbers
     known = {named(*figure)[0] for figure in figures() if figure[0] not in joined | words}
     assert len(listed) == len(set(listed))
     assert set(listed) == known | set(TOLD)

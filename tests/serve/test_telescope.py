@@ -8,8 +8,9 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from ryle.config import example, load
+from ryle.serve.asking import SteeringError
 from ryle.serve.control import add_to
-from ryle.serve.telescope import SteeringError, Telescope
+from ryle.serve.telescope import Telescope
 
 
 def test_each_engine_gets_its_inputs_share_from_one_sample_on(engines, rng):
@@ -74,6 +75,89 @@ def test_what_cannot_be(engines):
         assert not a.asked
 
 
+def test_polynomials_of_each_input_or_of_all(engines, rng):
+    a, b = engines(0, range(0, 4), 1000), engines(1, range(4, 20), 3000)
+    delay = rng.normal(size=(2, 4)) * 1e-9
+    with Telescope() as telescope:
+        telescope.set_polynomials(delay, 60.0, inputs=[5, 1], sample=9000, start=17)
+        for engine, i, row in ((a, 1, 1), (b, 5, 0)):
+            key, value = engine.asked[-1]
+            assert key == "polynomials"
+            assert (value["inputs"], value["seconds"], value["start"], value["sample"]) == ([i], 60.0, 17, 9000)
+            np.testing.assert_array_equal(value["delay"], delay[[row]])
+            np.testing.assert_array_equal(value["phase"], [[0.0]])
+        telescope.set_polynomials([1e-9, 0.0, 1e-12], 5.0, [0.5])
+        assert a.asked[-1][1]["delay"].shape == (4, 3) and b.asked[-1][1]["phase"].shape == (16, 1)
+        for bad, why in ((np.ones((3, 2)), "each input, or of all"), ("x", "coefficients"), ([np.nan], "finite")):
+            with pytest.raises(SteeringError, match=why):
+                telescope.set_polynomials(bad, 5.0)
+        assert len(a.asked) == 2
+
+
+def test_a_phase_centre_is_set_for_all_from_one_integration_on(engines, tmp_path):
+    a, b = engines(0, range(0, 4), 1000), engines(1, range(4, 20), 3000)
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "demo.uvh5").touch()
+    catchers = [engines.catcher(n, files, 500) for n in range(2)]
+    unit, rate = a.o.integration_spectra * a.o.step, int(a.o.sample_rate)
+    with Telescope() as telescope:
+        change = telescope.set_phase_centre(187.5, 12.25, "3C 273")
+        assert change.sample == -(-(3000 + rate) // unit) * unit
+        assert change.engines == dict.fromkeys(["f0", "f1", "catcher0", "catcher1"], change.sample)
+        for engine in (a, b):
+            assert engine.asked == [("phase_centre", {"ra": 187.5, "dec": 12.25, "sample": change.sample})]
+        centre = {"ra": 187.5, "dec": 12.25, "name": "3C 273"}
+        for catcher in catchers:  # the name that is free for all
+            assert catcher.asked == [{"phase_centre": centre, "name": "demo-2", "sample": change.sample}]
+        assert telescope.set_phase_centre(1.0, 2.0, sample=4 * unit, file="mine").sample == 4 * unit
+        assert catchers[1].asked[-1]["name"] == "mine"
+        a.next = 10 * unit
+        a.publish()
+        with pytest.raises(SteeringError, match="late: sample 5 has passed; changes can be made from sample"):
+            telescope.set_phase_centre(1.0, 2.0, sample=5)
+        assert len(a.asked) == len(catchers[0].asked) == 2
+
+
+def test_scans_are_the_catchers_alone(engines, tmp_path):
+    """One is asked as it is; it knows best when, and of what name."""
+    catcher = engines.catcher(0, tmp_path, 700)
+    with Telescope() as telescope:
+        assert telescope.writes()
+        change = telescope.set_scan(False)
+        assert (change.sample, change.said["catcher0"]["file"]) == (700, "") and not telescope.writes()
+        telescope.set_scan(True, "again", 4.0, 9000)
+        assert catcher.asked == [{"write": False}, {"write": True, "name": "again", "integration": 4.0, "sample": 9000}]
+        assert telescope.writes()
+        with pytest.raises(SteeringError, match="takes phase_centre: its F-engines are not there"):
+            telescope.set_phase_centre(1.0, 2.0)
+        with pytest.raises(SteeringError, match="takes gains"):
+            telescope.set_gains(1.0)
+
+
+def test_a_part_of_the_array_does_not_turn_alone(engines, tmp_path):
+    a, catcher = engines(0, range(0, 12), 1000), engines.catcher(0, tmp_path, 700)
+    with Telescope() as telescope:
+        with pytest.raises(SteeringError, match=r"inputs 12, 13.* are of no engine that runs on this machine"):
+            telescope.set_phase_centre(1.0, 2.0)
+        assert not a.asked and not catcher.asked
+
+
+def test_without_a_catcher_nothing_is_written(engines):
+    engines(0, range(0, 20), 1000)
+    with Telescope() as telescope:
+        for ask in (telescope.set_scan, telescope.writes, lambda: telescope.set_phase_centre(1.0, 2.0)):
+            with pytest.raises(SteeringError, match="takes scan: its catcher is not there"):
+                ask()
+
+
+def test_gains_are_read_from_whoever_has_the_inputs(engines):
+    a, _ = engines(0, range(0, 4), 1000), engines(1, range(4, 20), 3000)
+    with Telescope() as telescope:
+        np.testing.assert_array_equal(telescope.gains([7, "1"]), a.o.gains[[7, 1]])
+        np.testing.assert_array_equal(telescope.gains(), a.o.gains)
+
+
 TOKEN = "x" * 43
 
 
@@ -107,6 +191,36 @@ def test_over_http(http):
     np.testing.assert_array_equal(engine.asked[-1][1]["models"], [[1e-9, 1e-12, 0, 0]])
 
 
+def test_scans_over_http(http, engines, tmp_path):
+    engine, client = http
+    catcher = engines.catcher(0, tmp_path, 700)
+    found = client.get(
+        "/api/control/gains", params={"input": ["3", client.get("/api/control/inputs").json()["inputs"][0]]}
+    )
+    np.testing.assert_array_equal(np.array(found.json()["re"]), engine.o.gains[[3, 0]].real)
+    assert client.get("/api/control/gains").status_code == 422
+    bent = {"delay": [1e-9, 0, 1e-12], "seconds": 4.0, "inputs": [2]}
+    assert client.put("/api/control/polynomials", json=bent).json()["sample"] == 1000
+    np.testing.assert_array_equal(engine.asked[-1][1]["delay"], [bent["delay"]])
+    for wrong in ({"delay": []}, {"seconds": 0}, {"delay": [[]]}, {"phase": "x"}):
+        assert client.put("/api/control/polynomials", json=bent | wrong).status_code == 422
+    answer = client.put("/api/control/scan", json={"write": False, "sample": 5000}).json()
+    assert (answer["sample"], answer["file"], answer["engines"]) == (5000, "", {"catcher0": 5000})
+    unit = engine.o.integration_spectra * engine.o.step
+    centre = {"ra": 187.5, "dec": -12.5, "name": "a", "file": "on-a", "sample": 3 * unit}
+    answer = client.put("/api/control/phase-centre", json=centre).json()
+    assert answer["engines"] == {"f0": 3 * unit, "catcher0": 3 * unit}
+    assert catcher.asked[-1]["phase_centre"] == {"ra": 187.5, "dec": -12.5, "name": "a"}
+    answer = client.put("/api/control/scan", json={"write": True, "integration": 2.5, "file": "x"}).json()
+    assert answer["integration"] == 2.5 and answer["file"] == f"{tmp_path}/x.uvh5"
+    for path, body in [
+        ("scan", {"write": 3}), ("scan", {"integration": 0}), ("scan", {"inputs": [1]}), ("scan", {"file": "a" * 101}),
+        ("phase-centre", {"ra": 1}), ("phase-centre", {"ra": 1, "dec": 91}), ("phase-centre", {"ra": "x", "dec": 1}),
+    ]:  # fmt: skip
+        assert client.put(f"/api/control/{path}", json=body).status_code == 422, body
+    assert client.put("/api/control/scan", json={"sample": 5}).status_code == 409
+
+
 def test_http_without_the_token_changes_nothing(http):
     engine, client = http
     gains = {"gains": {"re": 1.0}}
@@ -114,7 +228,9 @@ def test_http_without_the_token_changes_nothing(http):
         headers = {} if header is None else {"Authorization": header.encode("latin-1")}
         if header is None:
             client.headers.pop("Authorization")
-        for method, path in (("PUT", "gains"), ("PUT", "delays"), ("GET", "inputs")):
+        for method, path in (
+            ("PUT", "gains"), ("PUT", "delays"), ("GET", "inputs"), ("GET", "gains"), ("PUT", "scan"), ("PUT", "phase-centre"),
+        ):  # fmt: skip
             assert client.request(method, f"/api/control/{path}", json=gains, headers=headers).status_code == 401
             # What is sent is not read before.
             assert client.request(method, f"/api/control/{path}", content=b"{", headers=headers).status_code == 401

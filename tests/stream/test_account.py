@@ -6,7 +6,7 @@ import pytest
 
 from ryle.stream.account import Account
 
-WHOLE = Account("f", "packets", 21, 10, 1, 2, 3, 5, 12, 2, 0)
+WHOLE = Account("f", "packets", 21, 10, 1, 2, 3, 5, 12, 2, 0, 1)
 
 
 def test_balance():
@@ -22,6 +22,7 @@ def test_unknown_is_not_zero():
     assert not replace(partly, foreign=12).balanced()
     total = WHOLE + partly
     assert (total.late, total.duplicate, total.malformed, total.datagrams) == (None, None, 6, 42)
+    assert total.ring_full == 2 and (WHOLE + replace(WHOLE, ring_full=None)).ring_full is None
 
 
 def test_sum_and_json():

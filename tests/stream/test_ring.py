@@ -165,3 +165,34 @@ def test_without_readers_nothing_is_held():
     for n in range(5):
         put(r, n)
     assert r.free == 1
+
+
+def test_who_looks_on_asks_for_nothing():
+    """An assembler takes whoever asks for somebody who has done with all that he was given."""
+
+    class Asked(Ring):
+        by = ()
+
+        def _fetch(self, timeout):
+            self.by = {*self.by, threading.current_thread().name}
+            super()._fetch(timeout)
+
+    r = Asked("test", lambda: Block(np.zeros(4, np.int64)), 3)
+    got = {"asks": [], "looks on": []}
+
+    def read(reader, name):
+        for block in reader:
+            got[name].append(block.start)
+            block.release()
+
+    readers = {"asks": r.reader(), "looks on": r.reader(asks=False)}
+    threads = [threading.Thread(target=read, args=(reader, name), name=name) for name, reader in readers.items()]
+    for thread in threads:
+        thread.start()
+    for n in range(20):
+        put(r, n)
+        time.sleep(0.005)
+    r.close()
+    for thread in threads:
+        thread.join(20)
+    assert got == {"asks": list(range(20)), "looks on": list(range(20))} and r.by == {"asks"}

@@ -12,6 +12,7 @@ import pytest
 
 from ports import free_ports
 from ryle.config import load
+from ryle.watch.codes import rms
 from ryle.watch.fringes import inputs_of_products
 from ryle.watch.watcher import Watcher
 
@@ -62,6 +63,12 @@ def test_what_is_seen_is_what_is_written(run):
     assert told and abs(np.median([i.rms for i in told]) - 30 * (1 + 60 / 400) ** 0.5) < 3
     middle = told[len(told) // 2]
     assert middle.present["ring"] == middle.present["F"] == 1.0 and middle.clipped == 0.0
+    # Of ADC values, some packets of 4096 a second of each input.
+    h = max((s.histograms for s in sights if s.histograms is not None), key=lambda h: int(h.in_all.sum()))
+    assert h.lately.shape == (6, 1025) and h.lately.sum(axis=1).min() >= 8 * 4096
+    assert np.abs(rms(h) - 30 * (1 + 60 / 400) ** 0.5).max() < 4
+    assert (h.in_all >= h.lately).all() and h.in_all.sum() > h.lately.sum()
+    assert {i.codes for i in told} | {None} == {None, ""}  # None until enough have come
     assert not any(s.alarms for s in sights), [a for s in sights for a in s.alarms]
 
     assert len(glances) >= 3 and any(g.chosen.tolist() == [0, 1] for g in glances.values())

@@ -1,11 +1,13 @@
 """Sessions: what was recorded is what is shown, at any speed, also of files that were cut."""
 
+import json
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
+from adc_values import gaussian, histograms_of
 from fresh import rng
 from glances import glance_of, noise
 from ryle.products.glance import Glance
@@ -54,6 +56,26 @@ def test_what_was_recorded_is_read(session):
     assert len(read) == len(sights) and all(same(a, b) for a, b in zip(read, sights, strict=True))
     assert read[3].glance is read[4].glance and read[4].glance is not read[5].glance
     assert len({id(sight.text) for sight in read}) == 1
+
+
+def test_histograms_are_kept_too_each_second(tmp_path):
+    random, path = rng(), tmp_path / "session"
+    made = [histograms_of([gaussian(random, 30, 100) for _ in range(4)], position=n) for n in range(6)]
+    with record(path, glances=1.0) as recorder:
+        for n in range(13):
+            some = None if n == 0 else made[(n - 1) // 2]
+            recorder.add(replace(a_sight(1e9 + n / 2, n), histograms=some))
+    read = [s.histograms for s in looks(path)]
+    assert read[0] is None and [h.position for h in read[1:]] == [n // 2 for n in range(12)]
+    np.testing.assert_array_equal(read[5].lately, made[2].lately)
+    np.testing.assert_array_equal(read[5].in_all, made[2].in_all)
+    assert read[5] is read[6]
+    # Looks of earlier versions say nothing of them.
+    with Recorder(tmp_path / "old") as recorder:
+        look = json.dumps({k: v for k, v in asdict(a_sight(1e9, 0)).items() if k != "histograms"} | {"glance": False})
+        recorder._write(b"s", look.encode())
+    (old,) = looks(tmp_path / "old")
+    assert old.histograms is None and old.integrations == 0
 
 
 def test_a_session_that_was_cut_is_read_up_to_there(session, tmp_path):

@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from adc_values import gaussian, histograms_of
 from fresh import rng
 from glances import glance_of, index, noise
+from ryle.watch.baseline import Baseline, of_antennas
+from ryle.watch.inputs import TOO_HIGH, TOO_LOW, input_rows, ordered
 from ryle.watch.sight import STAGES, Alarm, EngineSight, InputSight, Sight
 from ryle.watch.terminal import Monitor
 from ryle.watch.terminal_draw import DARK, LOST, bar, curves, loss_rows, percent, short
-from ryle.watch.terminal_inputs import TOO_HIGH, TOO_LOW, input_rows, ordered
+from ryle.watch.terminal_levels import levels
 from ryle.watch.terminal_once import Health, as_json, health
-from ryle.watch.terminal_spectra import Baseline, of_antennas
-from ryle.watch.terminal_text import losses, overview
+from ryle.watch.terminal_text import _cores, losses, overview
 
 NOW = 1_700_000_000.0  # 22:13:20 UTC
 
@@ -83,7 +85,7 @@ def panes(source, size=(200, 60)):
 
     async def steps(app, pilot):
         found = {}
-        for key in "123456":
+        for key in "1234567":
             await pilot.press(key)
             await pilot.pause(0.05)
             found[key] = screen(app)
@@ -142,9 +144,11 @@ def random_sight(random, antennas, when=NOW):
         for p in range(2)
     )
     glance = glance_of(noise(random, antennas, 2, 24, 20)) if 0 < antennas < 10 else None
+    values = [gaussian(random, random.uniform(1, 400), 200) for _ in inputs]
     return Sight(
         when, "night", "ARRAY", "text", "/data/night.uvh5", int(random.integers(1, 999)), 12.25, 60.0,
         engines=engines, inputs=inputs, disk_free=2.5e12, log=("f0: hello", "x0: error: no room"), glance=glance,
+        histograms=histograms_of(values) if antennas else None,
     )  # fmt: skip
 
 
@@ -171,6 +175,24 @@ def test_the_overview_says_the_numbers():
     assert "75%" in line  # of the ring's blocks two of eight are free
     for name in ("missing", "late", "duplicate", "malformed", "foreign", "kernel_drops"):
         assert f" {engine.account[name]}" in line
+
+
+def test_what_engines_use_is_told():
+    gpus = {"gpu_busy": {"1": 37.0}, "gpu_power": {"1": 212.5, "2": 70.0}, "gpu_memory": {"1": 12e9, "2": None},
+            "gpu_memory_size": {"1": 80e9}}  # fmt: skip
+    busy = an_engine("f", 0, cores=2, memory=3.2e9, rates={"cpu": 1950.0}, **gpus)
+    idle = an_engine("x", 0, cores=2, memory=1e6, rates={"cpu": 650.0})
+    gone = an_engine("x", 1, rates={"cpu": 650.0}, about={"alive": False}, **gpus)
+    wide = plain(overview(Sight(NOW, "o", engines=(busy, idle, gone)), 200, DARK), 200)
+    lines = [line for line in wide.splitlines() if "engine" in line]
+    assert "1.95" in lines[1] and "3.2GB" in lines[1] and "0.65" in lines[2] and "1MB" in lines[2]
+    assert "0.65" not in lines[3]
+    assert "GPU 1 of F-engine 0: 37 % busy · 212 W · 12GB of 80GB in use" in wide
+    assert "GPU 2 of F-engine 0: ? % busy · 70 W · ?B of ?B in use" in wide and wide.count("GPU") == 2
+    styles = [span.style for span in _cores(busy, DARK).spans] + [_cores(busy, DARK).style, _cores(idle, DARK).style]
+    assert styles == [DARK.warning, ""]
+    narrow = plain(overview(Sight(NOW, "o", engines=(busy, idle, gone)), 80, DARK), 80)
+    assert "1.95" in narrow and "0.65" in narrow and all(len(line) <= 80 for line in narrow.splitlines())
 
 
 def test_what_nobody_knows_is_a_question_mark():
@@ -213,7 +235,7 @@ def test_hostile_text_is_shown_as_question_marks():
     sight = Sight(
         NOW, evil, evil, "", evil, 0, None, None, (engine,), (InputSight(0, evil, evil),),
         (Alarm("dead", evil, "error", evil, evil, NOW - 5), Alarm("loss", evil, "warning", evil, evil, NOW - 9, NOW - 1)),
-        None, (f"f0: {evil}",),
+        None, (f"f0: {evil}",), histograms=histograms_of([range(-100, 100)]),
     )  # fmt: skip
     found = panes(Source(sight))
     for text in found.values():
@@ -226,10 +248,46 @@ def test_figures_of_other_types_harm_no_pane():
     for value in ("x", [], {}, None, float("nan"), float("inf"), -1, 10**400, True, [[[]]]):
         engine = an_engine(
             account={"missing": value, "unit": value}, ring={"free": value, "open": value}, ring_full=value,
-            position=value, interval=value, rates={"bytes": 0.0},
+            position=value, interval=value, rates={"bytes": 0.0, "cpu": value}, cores=value, memory=value,
+            gpu_busy=value, gpu_power={"0": value}, gpu_memory={"1": value},
         )  # fmt: skip
         sight = Sight(NOW, "o", engines=(engine,), inputs=(InputSight(0, "A", "x"),))
         assert "F-engine 0" in plain(overview(sight, 80, DARK)) and "into" in plain(losses(sight, 80, DARK))
+
+
+def test_levels_of_an_input_are_drawn():
+    random = rng()
+    values = [gaussian(random, rms, 50_000) for rms in (40.0, 350.0, 40.0)]
+    values[2] = values[2][values[2] != 12]
+    inputs = tuple(
+        InputSight(n, "A", p, 40.0, -19.1, present={}, codes=said)
+        for n, (p, said) in enumerate((("x", ""), ("y", ""), ("z", "1 code missing")))
+    )
+    source = Source(Sight(NOW, "o", engines=(an_engine(),), inputs=inputs, histograms=histograms_of(values, values)))
+    first = shown(source, "7")
+    level = float(re.search(r"A x  rms ([0-9.]+) steps · -19.1 dBFS  of the last second: 50k values", first)[1])
+    assert level == pytest.approx(np.sqrt(np.mean(values[0] ** 2.0)), abs=0.051)
+    assert "● 0 % at the ends, ±511 steps" in first and "● codes as they should be" in first
+    lines = first.splitlines()
+    (foot,) = (line for line in lines if "└" in line)
+    assert "▲" not in foot and "×" not in foot
+    # High where values are many, and nothing beyond the largest that came.
+    picture = [line.partition("┤")[2] for line in lines if "┤" in line]
+    heights = [sum(line[c : c + 1] not in ("", " ") for line in picture) for c in range(180)]
+    middle = len(foot.partition("└")[2].rstrip()) // 2
+    assert max(heights) == len(picture) and heights[middle] > 0.8 * max(heights) > 2 * heights[middle // 8]
+    assert sum(heights[: middle // 3]) > 0
+    clips = shown(source, ["7", "down", "s"])
+    assert "A y" in clips and "since the start: 100k values" in clips
+    share = 100 * np.mean((values[1] <= -511) | (values[1] == 511))
+    assert f"✖ {percent(share / 100)} % at the ends" in clips
+    (foot,) = (line.partition("└")[2].rstrip() for line in clips.splitlines() if "└" in line)
+    assert foot[0] == foot[-1] == "▲" and set(foot[5:-5]) == {"─"}
+    gone = plain(levels(source.sight(), 2, 100, 30, DARK), 100)
+    (foot,) = (line.partition("└")[2].rstrip() for line in gone.splitlines() if "└" in line)
+    assert foot.count("×") in (1, 2, 3) and foot.index("×") > len(foot) // 2 and "✖ 1 code missing" in gone
+    assert [row.verdict for row in input_rows(source.sight())] == ["codes missing", "ok", "ok"]
+    assert "no ADC values have been seen" in plain(levels(Sight(NOW), 0, 80, 24, DARK))
 
 
 def alarm(kind, subject, severity, since, ended=None):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adc_values import gaussian, histograms_of
 from fresh import rng
 from glances import glance_of, noise
 from ryle.config import load
@@ -18,7 +19,8 @@ from ryle.monitor.page import read_pages
 from ryle.monitor.publish import StatusPage
 from ryle.stream.controls import Control
 from ryle.watch import looking as module
-from ryle.watch.looking import Looking, consistent
+from ryle.watch.left import consistent
+from ryle.watch.looking import Looking
 from ryle.watch.watcher import Watcher
 
 TEXT = (Path(__file__).parents[1] / "small.toml").read_text()  # three antennas, two polarizations, 256 channels
@@ -56,6 +58,41 @@ def test_nothing_runs():
         sight = watcher.sight()
         assert (sight.observation, sight.engines, sight.inputs, sight.glance) == ("", (), (), None)
         assert watcher.observation is None and sight.alarms == ()
+
+
+def test_the_phase_centre_that_was_turned_to_is_followed(tmp_path):
+    """By pictures and alarms; what makes no sense is passed over, and what is not written has no file."""
+    looking, turned = Looking(), {"ra": 187.5, "dec": -30.25, "name": "other"}
+    with StatusPage("catcher0") as catcher:
+        put(catcher, integrations=7, file=str(tmp_path / "o.uvh5"), directory=str(tmp_path))
+        looking.look()
+        first = looking.observation
+        put(
+            catcher,
+            integrations=7,
+            file="",
+            writes=str(tmp_path),
+            directory=str(tmp_path),
+            scan={"phase_centre": turned},
+        )
+        sight = looking.look()
+        assert sight.file == "" and sight.disk_free is not None
+        o = looking.observation
+        assert dict(o.phase_centre) == turned and dict(first.phase_centre)["name"] == "field"
+        for bad in (
+            5,
+            [],
+            {},
+            {"phase_centre": 3},
+            {"phase_centre": {"ra": "x", "dec": 1}},
+            {"phase_centre": {"x": 1}},
+        ):
+            put(catcher, integrations=7, scan=bad)
+            looking.look()
+            assert looking.observation is o
+        put(catcher, integrations=7, scan={"phase_centre": dict(first.phase_centre)})
+        looking.look()
+        assert dict(looking.observation.phase_centre) == dict(first.phase_centre)
 
 
 def test_everything_of_a_run_is_joined(tmp_path):
@@ -197,6 +234,41 @@ def test_bands_of_several_catchers_are_joined():
         for late in low[2:]:  # the other one is slow
             one.keep("glance", late.to_bytes())
             assert looking.look().glance.number == 1
+
+
+def test_histograms_of_all_engines_are_joined():
+    random = rng()
+    values = [gaussian(random, 30, 3000) for _ in range(6)]
+    values[4] &= ~1
+    with StatusPage("f0") as f0, StatusPage("f1") as f1:
+        put(f0, **of_inputs(0, 4))
+        put(f1, **of_inputs(4, 2))
+        looking = Looking()
+        assert looking.look().histograms is None
+        f0.keep("histograms", histograms_of(values[:4]).to_bytes())
+        h = looking.look().histograms
+        assert h.lately.shape == (6, 1025) and not h.lately[4:].any()
+        f1.keep("histograms", histograms_of(values[4:], first_input=4).to_bytes())
+        sight = looking.look()
+        np.testing.assert_array_equal(sight.histograms.lately, histograms_of(values).lately)
+        assert [i.codes for i in sight.inputs] == ["", "", "", "", "bit 0 stuck at 0", ""]
+        assert looking.look().histograms is sight.histograms  # as long as nothing is new
+        f1.keep("histograms", b"what is this")
+        assert looking.look().histograms is sight.histograms
+        f1.keep("histograms", histograms_of(values[:1], first_input=1 << 19).to_bytes())  # of no input of this array
+        assert not looking.look().histograms.lately[4:].any()
+        f1.close()
+        assert looking.look().histograms is not None
+    assert Looking().look().histograms is None
+
+
+def test_of_histograms_the_newest_are_kept():
+    with StatusPage("f0") as f0, Watcher(interval=3600) as watcher:
+        put(f0, **of_inputs(0, 6))
+        for n in range(4):
+            f0.keep("histograms", histograms_of([[n]] * 6).to_bytes())
+            watcher._look()
+        assert [s.histograms is not None for s in watcher.history()][-4:] == [False, False, False, True]
 
 
 def test_logs(tmp_path):
@@ -363,6 +435,8 @@ def test_hostile_files(directory, tmp_path):
             looking._left.clear()
         (catcher.path / "glance").unlink()
         os.mkfifo(catcher.path / "glance")
+        os.mkfifo(catcher.path / "histograms")
+        put(catcher, integrations=1, first_input=[])
         os.symlink("/dev/zero", directory / "ryle.zero")
         (directory / "ryle.file").write_text("x")
         (x0.path / "observation.toml").unlink()

@@ -42,12 +42,14 @@ def phase_centre(observation: Observation) -> Direction | None:
     return None if centre is None else Sidereal(centre.ra % 360, centre.dec)
 
 
-def phase_tracker(observation: Observation, which: Sequence[int] | None = None) -> PhaseTracker:
-    """Delay models of all antennas, or of those in `which`."""
+def phase_tracker(
+    observation: Observation, direction: Direction | None, which: Sequence[int] | None = None
+) -> PhaseTracker:
+    """Delay models of all antennas, or of those in `which`, towards a phase centre; None: of their cables alone."""
     return PhaseTracker(
         sync=sync_time(observation),
         antennas=antennas(observation, which),
-        direction=phase_centre(observation),
+        direction=direction,
         centre_frequency=observation.centre_frequency,
         highest_frequency=float(observation.sky_frequencies.max()),
         sideband=observation.sideband_sign,

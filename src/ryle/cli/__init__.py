@@ -62,7 +62,7 @@ COMMANDS = {
     "correlate": Entry(
         "correlate",
         "correlate",
-        "Correlate recordings: VDIF files, mapped to antennas by the [vdif] table, or captures of packets.",
+        "Correlate recordings: VDIF, mapped to antennas by the [vdif] table, captures of packets, or triggers' chunks.",
         _OBSERVE,
     ),
     "simulate": Entry("simulate", "simulate", "Send the packets of a simulated array.", _OBSERVE),
@@ -75,13 +75,13 @@ COMMANDS = {
     "serve": Entry(
         "serve",
         "serve",
-        "Serve a correlator's figures to Prometheus, and its state as JSON, until Ctrl-C.",
+        "Watch a correlator in a browser, and give its figures to Prometheus, until Ctrl-C.",
         _OBSERVE,
     ),
     "control": Entry(
         "control",
         "app",
-        "Steer a running correlator: gains and delays of its inputs, from a stated sample on.",
+        "Steer a running correlator: gains, delays, phase centre, files, raw samples, from a stated sample on.",
         _OBSERVE,
     ),
     "engine": Entry("engine", "app", "One engine process; prints status lines as JSON.", _OBSERVE),
@@ -108,6 +108,18 @@ COMMANDS = {
         "capture", "capture", "Capture packets of a format, count what is lost, and say so every second.", _PACKETS
     ),
     "wire": Entry("wire", "app", "Packet formats: list, show, and check a capture against one.", _PACKETS),
+    "plan": Entry(
+        "plan",
+        "plan",
+        "Plan a correlator: engines, GPUs, servers, ports, watts, what limits each; place an observation's engines.",
+        _MACHINE,
+    ),
+    "doctor": Entry(
+        "doctor",
+        "doctor",
+        "Find what is mis-tuned on this machine for an observation: found, wanted, why, and what mends it.",
+        _MACHINE,
+    ),
     "bench": Entry("bench", "bench", "Measure this machine against named baselines.", _MACHINE),
     "fpga": Entry(
         "fpga",

@@ -16,7 +16,7 @@ ObservationFile = Annotated[
     Path, typer.Argument(help="Observation file (TOML).", metavar="FILE", autocompletion=files(".toml"))
 ]
 #: Endings of recordings.
-RECORDINGS = (".vdif", ".pcap", ".pcapng")
+RECORDINGS = (".vdif", ".pcap", ".pcapng", ".chunks")
 OutputDirectory = Annotated[
     Path | None, typer.Option("--output", "-o", help="Directory for what is written; [output] directory if absent.")
 ]
@@ -24,6 +24,13 @@ OutputDirectory = Annotated[
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace what an earlier run left; else it gets a new name, such as x-2.")
 ]
+
+
+Record = Annotated[Path | None, typer.Option(help="Write what is seen to this file.", dir_okay=False, metavar="FILE")]
+Replay = Annotated[
+    Path | None, typer.Option(help="Show what was written so.", dir_okay=False, exists=True, metavar="FILE")
+]
+Speed = Annotated[float, typer.Option(help="--replay: how many times faster.", min=0.01, max=1000)]
 
 
 class Payload(StrEnum):

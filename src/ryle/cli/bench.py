@@ -38,7 +38,7 @@ def bench(
         float | None,
         typer.Option(
             help="channelize, correlate: time for all of it; about 210, or 60 to 80; transport: of a trial (2); "
-            "engine: signal of a run (20 integrations), or seconds of a turn (3).",
+            "engine: signal of a run (20 integrations), seconds of a turn (3), or of a search's trial (20).",
             min=1,
         ),
     ] = None,
@@ -51,7 +51,9 @@ def bench(
         Fed,
         typer.Option(help="engine: from the network, in real time; or from memory, on a GPU, as fast as it goes."),
     ] = Fed.NETWORK,
-    only: Annotated[str, typer.Option(help="engine from memory: only cases with these words, such as 'FX'.")] = "",
+    only: Annotated[
+        str, typer.Option(help="engine from memory, and a search: only cases with these words, such as 'FX'.")
+    ] = "",
     gpus: Annotated[
         str,
         typer.Option(help="engine from memory: FX spread over these GPUs, such as 0,1; beside one of them alone."),
@@ -60,17 +62,27 @@ def bench(
     antennas: Annotated[int, typer.Option(help="engine: antennas of two polarizations.", min=2)] = 64,
     rate: Annotated[float, typer.Option(help="engine: samples of an input, MS/s.")] = 0.256,
     integration: Annotated[float, typer.Option(help="engine: about so many s each; X-heaps take half to send.")] = 4.0,
-    copies: Annotated[int, typer.Option(help="engine: correlators at the same time.", min=1)] = 1,
+    copies: Annotated[
+        int | None,
+        typer.Option(help="engine: correlators, or engines of a search (1, then 4), at the same time.", min=1),
+    ] = None,
+    search: Annotated[
+        bool,
+        typer.Option("--search", help="engine: the highest rate without loss of F, X, FX and a capture, by trials."),
+    ] = False,
     threads: Annotated[int, typer.Option(help="engine: threads of an engine's arithmetic.", min=1)] = 1,
     bits: Annotated[int, typer.Option(help="precision: bits of the samples for the response of a channel.")] = 16,
-    confirm: Annotated[float, typer.Option(help="transport: seconds that a lossless rate is confirmed for.")] = 20.0,
-    most: Annotated[float, typer.Option(help="transport: highest rate to try, Gb/s.")] = 1000.0,
+    confirm: Annotated[
+        float, typer.Option(help="transport, a search: seconds that a lossless rate is confirmed for.", min=1)
+    ] = 20.0,
+    most: Annotated[float, typer.Option(help="transport, a search: highest rate to try, Gb/s.")] = 1000.0,
     report: Annotated[Path, typer.Option(help="transport: directory for transport.md, .png and .json.")] = Path("."),
 ) -> None:
     """Measure this machine against named baselines.
 
-    `engine` runs whole correlators in real time as `ryle run` does and says what was lost; with --fed memory it runs
-    F-, X- and FX-engines on a GPU beside their copies and their kernels alone; `cpu` takes the CPU forms,
+    `engine` runs whole correlators in real time as `ryle run` does and says what was lost; with --search it finds the
+    highest rate at which engines lose nothing; with --fed memory it runs F-, X- and FX-engines on a GPU beside their
+    copies and their kernels alone; `cpu` takes the CPU forms,
     one core at a time, about a minute for five runs; `channelize` the F-engine and
     `correlate` the X-engine on a GPU, less than four minutes each; `precision` how pure the F-engine is, in half a
     minute; `transport` repeats two papers' experiments with packets, memory and copies to GPUs, in some minutes. Close
@@ -89,13 +101,26 @@ def bench(
 
         cases = over(_numbers(gpus)) if gpus else CASES
         bench_gpu_engines(json, seconds=seconds or 3.0, turns=runs or 3, cases=cases, only=only)
+    elif what is What.ENGINE and search:
+        from ryle.bench.engine_search import bench_search
+
+        bench_search(
+            json,
+            copies=(1, 4) if copies is None else (copies,),
+            only=only,
+            seconds=seconds or 20.0,
+            confirm=confirm,
+            most=most,
+            backend=backend,
+            threads=threads,
+        )
     elif what is What.ENGINE:
         from ryle.bench.engine import Correlator, bench_engine
 
         correlator = Correlator(
             antennas=antennas, rate=rate * 1e6, integration=integration, backend=backend, threads=threads
         )
-        bench_engine(correlator, copies=copies, runs=runs or 1, seconds=seconds, path=json)
+        bench_engine(correlator, copies=copies or 1, runs=runs or 1, seconds=seconds, path=json)
     elif what is What.PRECISION:
         from ryle.bench.precision import bench_precision
 

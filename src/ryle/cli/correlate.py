@@ -18,7 +18,7 @@ def correlate(
         typer.Option(
             "--input",
             "-i",
-            help="Recording: VDIF, or pcap of packets; may be repeated.",
+            help="Recording: VDIF, pcap of packets, or chunks of a trigger; may be repeated.",
             exists=True,
             autocompletion=files(*RECORDINGS),
         ),
@@ -32,7 +32,7 @@ def correlate(
         bool, typer.Option("--live", help="As a live correlator: from the first whole integration of a capture.")
     ] = False,
 ) -> None:
-    """Correlate recordings: VDIF files, mapped to antennas by the [vdif] table, or captures of packets."""
+    """Correlate recordings: VDIF, mapped to antennas by the [vdif] table, captures of packets, or triggers' chunks."""
     from rich.console import Console
 
     from ryle.monitor.progress import working

@@ -42,11 +42,17 @@ def _placed(file: Path, role: Engine, live: bool, index: int = 0) -> Observation
 
 
 @app.command()
-def f(file: ObservationFile, index: Index = 0, live: Live = False, supervised: Supervised = False) -> None:
-    """Channelize some antennas: digitizer heaps in, F-heaps out."""
+def f(
+    file: ObservationFile,
+    index: Index = 0,
+    output: OutputDirectory = None,
+    live: Live = False,
+    supervised: Supervised = False,
+) -> None:
+    """Channelize some antennas: digitizer heaps in, F-heaps out, and samples to files when somebody triggers."""
     from ryle.engines.f import serve
 
-    serve(_placed(file, "f", live, index), index, supervised)
+    serve(_placed(file, "f", live, index), index, output, supervised)
 
 
 @app.command()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from ryle.cli import arguments
 
 if TYPE_CHECKING:
     from ryle.watch.session import Recorder
@@ -21,13 +22,9 @@ def monitor(
     once: Annotated[bool, typer.Option("--once", help="Print the state and end; see above for the status.")] = False,
     json: Annotated[bool, typer.Option("--json", help="--once: print JSON.")] = False,
     interval: Annotated[float, typer.Option(help="Seconds between looks.", min=0.05, max=60)] = 0.5,
-    record: Annotated[
-        Path | None, typer.Option(help="Write what is seen to this file.", dir_okay=False, metavar="FILE")
-    ] = None,
-    replay: Annotated[
-        Path | None, typer.Option(help="Show what was written so.", dir_okay=False, exists=True, metavar="FILE")
-    ] = None,
-    speed: Annotated[float, typer.Option(help="--replay: how many times faster.", min=0.01, max=1000)] = 1.0,
+    record: arguments.Record = None,
+    replay: arguments.Replay = None,
+    speed: arguments.Speed = 1.0,
 ) -> None:
     """Watch a correlator in this terminal: engines, losses, inputs, alarms.
 

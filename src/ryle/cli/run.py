@@ -50,4 +50,5 @@ def run(
     if json is not None:
         json.write_text(result.as_json())
     if result.integrations:
-        deliver(observation, result.file, console)
+        for written in result.files:
+            deliver(observation, written, console)

@@ -1,4 +1,4 @@
-"""`ryle serve`: what runs on this machine, for Prometheus, other programs, and who steers it."""
+"""`ryle serve`: what runs on this machine, in browsers, for Prometheus and other programs, and for who steers it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import secrets
 import signal
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ryle.cli import arguments
+
 if TYPE_CHECKING:
     from ryle.serve.telescope import Telescope
-    from ryle.watch.watcher import Watcher
+    from ryle.watch.watcher import Watching
 
 _SHORTEST = 16  # characters of a token
 
@@ -52,12 +54,16 @@ def serve(
             max=65535,
         ),
     ] = None,
+    record: arguments.Record = None,
+    replay: arguments.Replay = None,
+    speed: arguments.Speed = 1.0,
 ) -> None:
-    """Serve a correlator's figures to Prometheus, and its state as JSON, until Ctrl-C.
+    """Watch a correlator in a browser, and give its figures to Prometheus, until Ctrl-C.
 
-    GET /metrics has the figures of all engines on this machine, as text for Prometheus; GET /api/sight has the state
-    and the alarms, as JSON. It takes nothing from the correlator, and changes nothing without --control or --katcp.
-    Start it before, while or after the correlator runs, once on each machine.
+    The page at / shows engines, losses, inputs, spectra, fringes, images and alarms, to up to 40 people at once. GET
+    /metrics has the figures of all engines on this machine, as text for Prometheus; GET /api/sight has the state and
+    the alarms, as JSON; /docs lists it all. It takes nothing from the correlator, and changes nothing without --control
+    or --katcp. Start it before, while or after the correlator runs, once on each machine.
     """
     if dashboards is not None:
         from ryle.serve.dashboards import write_dashboards
@@ -65,15 +71,29 @@ def serve(
         for path in write_dashboards(dashboards):
             typer.echo(path)
         return
+    if replay is not None and (record is not None or observation is not None or control or katcp is not None):
+        raise ValueError("--replay shows a file: leave --record, --observation, --control and --katcp out")
     _be_able_to_serve()
     token = _token(token_file) if control else ""
     import uvicorn
 
     from ryle.serve.app import application
     from ryle.serve.telescope import Telescope
+    from ryle.watch.recording import recording
+    from ryle.watch.session import Recorder, Replay
     from ryle.watch.watcher import Watcher
 
-    with _listening(host, port) as listening, Watcher(observation) as watcher, Telescope(observation) as telescope:
+    with ExitStack() as stack:
+        listening = stack.enter_context(_listening(host, port))
+        recorder = None if record is None else stack.enter_context(Recorder(record))
+        watcher: Watching
+        if replay is not None:
+            watcher = stack.enter_context(Replay(replay, speed))
+        else:
+            watcher = stack.enter_context(Watcher(observation))
+        if recorder is not None:
+            stack.enter_context(recording(watcher, recorder))
+        telescope = stack.enter_context(Telescope(observation))
         app = application(watcher, [host], lambda: _katcp(telescope, watcher, host, katcp))
         if control:
             from ryle.serve.control import add_to
@@ -84,19 +104,30 @@ def serve(
             log_level="warning",
             access_log=False,
             server_header=False,
-            ws="none",
-            limit_concurrency=100,  # connections; a scraper has one
+            ws="websockets-sansio",
+            ws_max_size=4096,  # bytes that a viewer may say
+            limit_concurrency=100,  # connections; a scraper has one, a page a few
             timeout_graceful_shutdown=3,
         )
         config.load()
         where = f"http://{_written(host)}:{listening.getsockname()[1]}"
         with suppress(KeyboardInterrupt):
             signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # what ends services ends it as Ctrl-C does
-            typer.echo(f"serving {where}/metrics and {where}/api/sight; Ctrl-C ends it")
+            typer.echo(f"watch it at {where}{_from_elsewhere(host, listening)}, scrape {where}/metrics; Ctrl-C ends it")
             if control:
                 shown = f"the token in {token_file}" if token_file else f"this token: {token}"
                 typer.echo(f"steering at {where}/api/control, with {shown}")
             uvicorn.Server(config).run(sockets=[listening])
+    if record is not None:
+        typer.echo(f"what was seen is in {record}: ryle serve --replay {record}")
+
+
+def _from_elsewhere(host: str, listening: socket.socket) -> str:
+    """Say how the page is reached from another machine, if only this one reaches it."""
+    if host not in ("127.0.0.1", "localhost", "::1"):
+        return ""
+    port = listening.getsockname()[1]
+    return f" (from elsewhere: ssh -L {port}:localhost:{port} {socket.gethostname()})"
 
 
 def _token(file: Path | None) -> str:
@@ -115,7 +146,7 @@ def _token(file: Path | None) -> str:
 
 
 @asynccontextmanager
-async def _katcp(telescope: Telescope, watcher: Watcher, host: str, port: int | None) -> AsyncIterator[None]:
+async def _katcp(telescope: Telescope, watcher: Watching, host: str, port: int | None) -> AsyncIterator[None]:
     """Serve katcp too, if asked."""
     if port is None:
         yield
@@ -140,6 +171,7 @@ def _be_able_to_serve() -> None:
         import fastapi  # noqa: F401
         import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
+        import websockets  # noqa: F401
     except ImportError as error:
         raise RuntimeError(f"ryle serve needs {error.name}: pip install 'ryle[watch]'") from None
 

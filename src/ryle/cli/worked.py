@@ -4,6 +4,8 @@ from __future__ import annotations
 
 #: By the command's whole name.
 WORKED = {
+    "plan": "ryle plan array.toml --margin 0.7 -o placement.toml",
+    "doctor": "ryle doctor array.toml --engine f0 --measure",
     "demo": "ryle demo -o demo-output",
     "example": "ryle example demo -o .",
     "check": "ryle check demo.toml",
@@ -24,6 +26,9 @@ WORKED = {
     "control": "ryle control gains 1.5@90 --input m002",
     "control gains": "ryle control gains 1.5@90 --input m002",
     "control delays": 'ryle control delays "1.25 ns" --rate 1e-12 --input m002 --at 2026-03-20T20:01:00Z',
+    "control phase-centre": 'ryle control phase-centre 12h29m06.7s 02d03m08.6s --name "3C 273"',
+    "control scan": 'ryle control scan --integration "4 s" --file calibrator',
+    "control trigger": "ryle control trigger --seconds 0.2 --antenna m002 --name frb17",
     "control inputs": "ryle control inputs",
     "listen": "ryle listen 127.0.0.1:17950 -o copy.uvh5",
     "export": "ryle export out/demo.uvh5 --to ms --to uvfits",
@@ -39,6 +44,11 @@ WORKED = {
     "wire check": "ryle wire check meerkat_digitizer --pcap demo.pcap",
     "bench": "ryle bench cpu --json cpu.json",
     "fpga": "ryle fpga status --watch --at sim:/tmp/ryle-fpga",
+    "fpga igmp": "ryle fpga igmp join 239.1.2.0/24 --at map:/dev/mem@0x80000000",
+    "fpga igmp show": "ryle fpga igmp show --json --at tapcp:10.0.0.10",
+    "fpga igmp join": "ryle fpga igmp join 239.1.2.0/24 --at map:/dev/mem@0x80000000",
+    "fpga igmp leave": "ryle fpga igmp leave --at tapcp:10.0.0.10",
+    "fpga ping": "ryle fpga ping 10.0.0.9 --at tapcp:10.0.0.10",
     "fpga status": "ryle fpga status --watch --at sim:/tmp/ryle-fpga",
     "fpga set": "ryle fpga set --ip 10.0.0.2 --enable",
     "fpga read": "ryle fpga read control",
@@ -54,5 +64,6 @@ WORKED = {
     "fpga generator stop": "ryle fpga generator stop",
     "fpga generator rate": "ryle fpga generator rate 8",
     "fpga simulate": "ryle fpga simulate --socket /tmp/ryle-fpga",
+    "fpga serve": "ryle fpga serve --at sim:/tmp/ryle-fpga --listen 127.0.0.1:6969",
     "fpga demo": "ryle fpga demo",
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ryle.config.checking import reads
 from ryle.config.endpoints import Endpoint, Run, run_of
 from ryle.config.runs import digitizer_runs, spectra_runs, visibilities_run
+from ryle.config.units import show
 from ryle.problems import Problem, listed
 
 if TYPE_CHECKING:
@@ -159,6 +160,19 @@ def _copies(o: Observation) -> Iterator[Problem]:
         elif o.digitizer_heap_bytes % 16:
             remedy = f"a GPU reads payloads by 16 bytes, these have {o.digitizer_heap_bytes}; remove it"
             yield Problem(key, copies, remedy)
+
+
+@reads("catcher", "fengine", "fx", "network", "xengine")
+def _history(o: Observation) -> Iterator[Problem]:
+    """F-engines keep samples that come into memory of the host's."""
+    if not o.fengine.history:
+        return
+    history = show(o.fengine.history, "s")
+    if o.fengine.packets is not None or o.catcher.packets is not None:
+        yield Problem("fengine.history", history, "is of samples, and others' F-engines have these; remove it")
+    elif o.receive("f" if o.fx is None else "fx").copies == 0:
+        remedy = 'is of samples in memory of the host\'s; remove it, or set receive.copies = "host-table" or 2'
+        yield Problem("fengine.history", history, remedy)
 
 
 def _is_multicast(address: int, version: int) -> bool:

@@ -491,6 +491,14 @@ class Observation(tables.Table):
         """Where a catcher receives visibilities."""
         return self.network.visibilities.nth(index)
 
+    def engine_endpoints(self, engine: Engine, index: int = 0) -> list[Endpoint]:
+        """Where an engine receives, each address once; F and X in one process receive what all F-engines would."""
+        if engine == "catcher":
+            return [self.catcher_endpoint(index)]
+        if engine == "x":
+            return [self.spectra_endpoint(index)]
+        return self.digitizer_endpoints(range(len(self.antennas)) if engine == "fx" else self.f_engine_antennas(index))
+
     def visibilities_endpoint(self, substream: int) -> Endpoint:
         """Where the X-engine of a substream sends its visibilities."""
         mine = next(c for c in range(self.catchers) if substream in self.catcher_substreams(c))

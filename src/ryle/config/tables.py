@@ -334,6 +334,13 @@ class FengineTable(Table):
     )
     spectra_per_heap: int = Field(64, ge=8, le=4096, description="spectra in an F-heap of MeerKAT's, a multiple of 8")
     max_delay: Seconds = Field(1e-6, ge=0, description="largest delay, either sign, that overlaps allow for")
+    history: Seconds = Field(
+        0.0,
+        ge=0,
+        le=3600,
+        description="how long samples are kept after use, for triggers that reach back; takes memory",
+        examples=['"0.5 s"'],
+    )
     pace: float = Field(1.25, gt=1, le=100, description="rate at which spectra are sent, in units of real time")
     antennas_per_engine: int = Field(1, ge=1, description="antennas that one process channelizes")
     backend: Literal["cpu", "cuda"] = Field("cpu", description="what the arithmetic runs on")

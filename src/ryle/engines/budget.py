@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ryle.chunk import BLOCK
 from ryle.config import ConfigError, Observation, Problem, show
@@ -56,20 +57,23 @@ class Memory:
     count: int
 
 
+def sample_map(o: Observation, engine: Literal["f", "fx"], antennas: Sequence[int], index: int = 0) -> SampleMap:
+    """Say what samples a live engine gets, and how many of them it keeps."""
+    receive, live = o.receive(engine, index), not o.at_full_speed
+    # Of what comes to a GPU's memory none are kept.
+    return SampleMap(o, antennas, waits=not live, timed=live, in_place=receive.in_place, keeps=receive.copies != 0)
+
+
 def plans(o: Observation) -> dict[Engine, Plan]:
     """Plan the rings that an observation's engines receive into, by kind of engine."""
     waits, timed = o.at_full_speed, not o.at_full_speed
     if o.catcher.packets is not None:
         return {"catcher": DumpMap(o).plan}
     if o.fx is not None:
-        return {
-            "fx": SampleMap(o, range(len(o.antennas)), waits=waits, timed=timed, in_place=o.receive("fx").in_place).plan
-        }
+        return {"fx": sample_map(o, "fx", range(len(o.antennas))).plan}
     found: dict[Engine, Plan] = {}
     if o.f_engines:
-        found["f"] = SampleMap(
-            o, o.f_engine_antennas(0), waits=waits, timed=timed, in_place=o.receive("f").in_place
-        ).plan
+        found["f"] = sample_map(o, "f", o.f_engine_antennas(0)).plan
     if o.packets is not None or o.sends_rows:
         found["x"] = packet_map(o, [0], waits=waits, timed=timed).plan
     else:
@@ -214,6 +218,10 @@ def _too_much(o: Observation, engines: Mapping[Engine, int]) -> Problem | None:
     what = f"{show(total, 'B')} of memory for {_counted(engines)} here, and {show(free, 'B')} are available"
     most = f"the largest part is {largest.name}: {show(size, 'B')}"
     spread = f"{'remove [fx] and ' if o.fx is not None else ''}spread the engines over more hosts"
+    if "ring" in largest.name and largest.engine in ("f", "fx") and o.fengine.history > o.network.skew:
+        return Problem(
+            "fengine.history", show(o.fengine.history, "s"), f"asks for {what}; {most}. Lower it, or {spread}"
+        )
     if "ring" in largest.name and largest.engine != "catcher":
         return Problem("network.skew", o.network.skew, f"asks for {what}; {most}. Lower it, or {spread}")
     remedy = f"asks for {what}; {most}. {spread[0].upper()}{spread[1:]}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ryle.chunk import Integration
 from ryle.config import FOREIGN_X_HEAPS, ConfigError, Observation, Problem
 from ryle.engines.beginning import WholeBand
-from ryle.engines.output import open_output, published, tell_written, watchable
+from ryle.engines.links import measure_senders
+from ryle.engines.output import choose_file, open_file, published, tell, watchable
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.statistics import CollectStatistics
 from ryle.engines.write_file import WriteFile
@@ -20,26 +20,39 @@ from ryle.receive.entrance import MappedEntrance
 from ryle.receive.statistics import StatisticsMap
 from ryle.receive.sums import SumMap
 from ryle.receive.udp import UdpSource
-from ryle.stream.engine import Engine
+from ryle.stream.engine import Engine, Inlet
+from ryle.stream.step import Step
 
 _STATISTICS_BUFFER = 4 << 20
 
 
 def catcher_engine(
     observation: Observation,
-    writer: UVH5Writer,
-    written: Callable[[int, Integration], None],
+    opened: Callable[[], UVH5Writer],
     beginning: WholeBand | None,
     index: int = 0,
-) -> tuple[Engine, Callable[[], None]]:
+) -> tuple[Engine, WriteFile, Callable[[], None]]:
     """Make a catcher: receive, join the band, sum, write; beside it the first collects statistics of F-engines' inputs.
+
+    Parameters
+    ----------
+    observation : Observation
+        What is observed.
+    opened : callable
+        Opens the file.
+    beginning : WholeBand, optional
+        See `WriteFile`.
+    index : int
+        Which of those that share the substreams.
 
     Returns
     -------
     engine : Engine
         Not yet started.
+    write : WriteFile
+        Its step that writes.
     record : callable
-        Puts the statistics into the file, when the engine has ended.
+        Puts the statistics into the last file, when the engine has ended.
 
     Raises
     ------
@@ -50,30 +63,42 @@ def catcher_engine(
     mine = o.catcher_substreams(index)
     sums = DumpMap(o) if o.catcher.packets else SumMap(o, mine, waits=o.at_full_speed, timed=not o.at_full_speed)
     entrance = MappedEntrance(o, "catcher", sums, [o.catcher_endpoint(index)], index=index, name="visibilities")
-    write = WriteFile(entrance.reader(), sums.given, lambda: writer, o.file_spectra, written, beginning=beginning)
+    collected: list[Callable[[UVH5Writer], None]] = []
+
+    def record(writer: UVH5Writer) -> None:
+        for put in collected:
+            put(writer)
+
+    write = WriteFile(entrance.reader(), sums.given, opened, o.file_spectra, at_end=record, beginning=beginning)
     packet = o.catcher.packet_payload if o.catcher.packets else o.network.packet_size
     m = entrance_metrics(entrance, packet, "packets of visibilities")
+    measure_senders(m, entrance, [f"X-engine {s}" for s in mine] if isinstance(sums, SumMap) else [])
     seconds = o.step / float(o.sample_rate)
     m.gauge("position", "s", "signal up to which the file goes", lambda: write.position * seconds)
-    m.counter("integrations", "integrations", "integrations in the file", lambda: writer.integrations)
+    m.counter("integrations", "integrations", "integrations in files", lambda: write.integrations)
     if beginning is not None:
         m.counter("left_out", "integrations", "before the first that is whole", lambda: beginning.left_out)
-    if o.statistics is None or index:
-        return Engine([entrance], [write], m), lambda: None
-    of_inputs = StatisticsMap(o)
-    to = o.statistics
+    steps: list[Step] = [write]
+    entrances: list[Inlet] = [entrance]
+    if o.statistics is not None and not index:
+        of_inputs = StatisticsMap(o)
+        to = o.statistics
 
-    def sockets(assembler: Assembler) -> UdpSource:  # they are few, and a device is taken already
-        return UdpSource(assembler, [to], interface=o.network.interface, buffer=_STATISTICS_BUFFER)
+        def sockets(assembler: Assembler) -> UdpSource:  # they are few, and a device is taken already
+            return UdpSource(assembler, [to], interface=o.network.interface, buffer=_STATISTICS_BUFFER)
 
-    inlet = MappedEntrance(o, "catcher", of_inputs, [to], source=sockets, name="statistics")
-    collect = CollectStatistics(inlet.reader(), of_inputs)
-    m.counter("statistics", "packets", "of F-engines' statistics", lambda: inlet.account().placed)
+        inlet = MappedEntrance(o, "catcher", of_inputs, [to], source=sockets, name="statistics")
+        collect = CollectStatistics(inlet.reader(), of_inputs)
+        m.counter("statistics", "packets", "of F-engines' statistics", lambda: inlet.account().placed)
+        collected.append(lambda writer: collect.record(writer, o, inlet.account().missing or 0))
+        steps.append(collect)
+        entrances.append(inlet)
 
-    def record() -> None:
-        collect.record(writer, o, inlet.account().missing or 0)
+    def at_end() -> None:
+        if write.writer is not None:
+            record(write.writer)
 
-    return Engine([entrance, inlet], [write, collect], m), record
+    return Engine(entrances, steps, m), write, at_end
 
 
 def serve(
@@ -109,23 +134,18 @@ def serve(
         raise ValueError(f"catcher {index} does not exist: there are {o.catchers}, counted from 0")
     identity = {"role": "catcher", "index": index}
     shared = index if o.catcher.directories else None
-    with open_output(o, output, file, overwrite=overwrite, catcher=shared) as writer:
-        reporter: StatusReporter
-
-        # Others' X-engines begin when they like, and give what they give.
-        beginning = None
-        if o.catcher.packets is None:
-            beginning = WholeBand(o.file_spectra, o.catcher_substreams(index).start)
-
-        def written(number: int, integration: Integration) -> None:
-            tell_written(reporter, beginning, number, integration)
-
-        engine, record = catcher_engine(o, writer, written, beginning, index)
-        write = engine.steps[0]
-        assert isinstance(write, WriteFile)
-        write.open()
-        glances = watchable(o, engine.metrics, write, index, None if shared is None else file)
-        reporter = StatusReporter(identity, engine.metrics)
-        glances.keep = reporter.keep
-        with published(o, write, engine.metrics, glances, index):
-            serve_engine(engine, o, identity, supervised, reporter, at_end=record)
+    # Others' X-engines begin when they like, and give what they give.
+    beginning = None
+    if o.catcher.packets is None:
+        beginning = WholeBand(o.file_spectra, o.catcher_substreams(index).start)
+    whole = choose_file(o, output, file, overwrite=overwrite)
+    engine, write, at_end = catcher_engine(
+        o, lambda: open_file(o, whole, overwrite=overwrite, catcher=shared), beginning, index
+    )
+    glances = watchable(o, engine.metrics, write, whole, index)
+    reporter = StatusReporter(identity, engine.metrics)
+    glances.keep = reporter.keep
+    tell(reporter, write)
+    write.open()
+    with published(o, write, engine.metrics, glances, index):
+        serve_engine(engine, o, identity, supervised, reporter, at_end=at_end)

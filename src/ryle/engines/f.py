@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ryle.channelize import Heaps, Layout, Rows, Spectra, make_channelizer
 from ryle.channelize.channelizer import output_shape
 from ryle.chunk import BLOCK, SampleChunk, SampleWindow
 from ryle.config import Observation
-from ryle.engines.budget import BATCHES
+from ryle.engines.budget import BATCHES, sample_map
 from ryle.engines.f_config import channelizer_config
 from ryle.engines.gpus import gpus_for, locked
 from ryle.engines.planning import Samples
@@ -22,8 +23,8 @@ from ryle.engines.statistics import SendStatistics
 from ryle.engines.steered import SteeringControls
 from ryle.engines.steering import Steering
 from ryle.engines.totals import InputTotals, measure
+from ryle.engines.trigger import Trigger
 from ryle.receive.entrance import MappedEntrance
-from ryle.receive.samples import SampleMap
 from ryle.receive.windows import SampleBuffer, window_shape
 from ryle.send.rows import RowSender
 from ryle.send.spectra import SpectraSender
@@ -215,8 +216,17 @@ class SendSpectra(EachBlock):
         self._sender.close()
 
 
-def f_engine(observation: Observation, index: int) -> tuple[Engine, InputTotals]:
-    """Make F-engine `index`: receive, channelize, send.
+def f_engine(observation: Observation, index: int, output: Path | None = None) -> tuple[Engine, InputTotals]:
+    """Make F-engine `index`: receive, channelize, send; and write samples when somebody triggers.
+
+    Parameters
+    ----------
+    observation : Observation
+        What is observed.
+    index : int
+        Which F-engine.
+    output : Path, optional
+        Directory for what triggers write, instead of the observation's.
 
     Raises
     ------
@@ -234,8 +244,7 @@ def f_engine(observation: Observation, index: int) -> tuple[Engine, InputTotals]
     sender = (RowSender if o.sends_rows else SpectraSender)(o, antennas, rate=spectra_rate(o))
     if isinstance(sender, SpectraSender):  # rows are no SPEAD
         sender.describe()
-    receive = o.receive("f", index)
-    samples = SampleMap(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed, in_place=receive.in_place)
+    samples = sample_map(o, "f", antennas, index)
     entrance = MappedEntrance(
         o,
         "f",
@@ -252,9 +261,11 @@ def f_engine(observation: Observation, index: int) -> tuple[Engine, InputTotals]
     steps.append(SendSpectra(batches.reader(), sender))
     if told is not None and o.statistics is not None:
         steps.append(SendStatistics(told.reader(), StatisticsSender(o, antennas, o.statistics)))
+    trigger = Trigger(o, antennas, entrance, samples, f"f{index}", output)
     metrics = _metrics(o, entrance, f, sender, antennas)
     SteeringControls(o, antennas, steering).register(metrics)
-    return Engine([entrance], steps, metrics), f
+    trigger.register(metrics)
+    return Engine([entrance], [*steps, trigger], metrics), f
 
 
 def f_steps(
@@ -318,7 +329,7 @@ def _metrics(
     return m
 
 
-def serve(observation: Observation, index: int, supervised: bool) -> None:
+def serve(observation: Observation, index: int, output: Path | None, supervised: bool) -> None:
     """Be F-engine `index`: receive its antennas' samples, send their spectra, until told to drain.
 
     Parameters
@@ -327,10 +338,12 @@ def serve(observation: Observation, index: int, supervised: bool) -> None:
         What is observed.
     index : int
         Which F-engine.
+    output : Path, optional
+        Directory for what triggers write, instead of the observation's.
     supervised : bool
         Whether standard input is a supervisor's pipe.
     """
-    engine, _ = f_engine(observation, index)
+    engine, _ = f_engine(observation, index, output)
     serve_engine(engine, observation, {"role": "f", "index": index}, supervised)
 
 

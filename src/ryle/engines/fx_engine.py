@@ -3,50 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 from ryle.config import Observation
 from ryle.engines import f_gpu
+from ryle.engines.budget import sample_map
 from ryle.engines.f import Channelize
 from ryle.engines.fx import fx_steps
 from ryle.engines.gpus import gpus_for, locked
-from ryle.engines.output import open_output, published, tell_written, watchable
+from ryle.engines.output import choose_file, open_file, published, tell, watchable
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.steered import SteeringControls
 from ryle.engines.steering import Steering
 from ryle.engines.totals import measure
+from ryle.engines.trigger import Trigger
 from ryle.engines.write_file import WriteFile
 from ryle.engines.x import Correlate
 from ryle.monitor.status import StatusReporter
 from ryle.products.uvh5 import UVH5Writer
 from ryle.receive.entrance import MappedEntrance
-from ryle.receive.samples import SampleMap
 from ryle.stream.engine import Engine, Inlet
 from ryle.stream.metrics import Registry
 from ryle.stream.step import Step
 
 
 def fx_engine(
-    observation: Observation, open_file: Callable[[], UVH5Writer], steering: Steering | None = None
+    observation: Observation,
+    opened: Callable[[], UVH5Writer],
+    steering: Steering | None = None,
+    output: Path | None = None,
 ) -> tuple[Engine, WriteFile]:
-    """Make F and X of all antennas: receive, channelize, correlate, write.
+    """Make F and X of all antennas: receive, channelize, correlate, write; and write samples when somebody triggers.
 
     Parameters
     ----------
     observation : Observation
         What is observed.
-    open_file : callable
+    opened : callable
         Opens the file, when there is something to write.
     steering : Steering, optional
         Gives delays and gains; as the observation says if absent.
+    output : Path, optional
+        Directory for what triggers write, instead of the observation's.
 
     Returns
     -------
     engine : Engine
         Not yet started.
     write : WriteFile
-        Its last step.
+        The step that writes the file.
 
     Raises
     ------
@@ -56,8 +61,8 @@ def fx_engine(
         If it cannot receive.
     """
     o, antennas = observation, range(len(observation.antennas))
-    gpus, in_place = gpus_for(o, "fx"), o.receive("fx").in_place
-    samples = SampleMap(o, antennas, waits=o.at_full_speed, timed=not o.at_full_speed, in_place=in_place)
+    gpus = gpus_for(o, "fx")
+    samples = sample_map(o, "fx", antennas)
     entrance = MappedEntrance(
         o,
         "fx",
@@ -68,12 +73,14 @@ def fx_engine(
         gpu=gpus[0] if gpus else None,
     )
     steering = steering or Steering(o, antennas)
-    steps = fx_steps(o, entrance, samples, open_file, gpus, steering, joins=o.simulate is None)
+    steps = fx_steps(o, entrance, samples, opened, gpus, steering, joins=o.simulate is None)
     write = steps[-1]
     assert isinstance(write, WriteFile)
+    trigger = Trigger(o, antennas, entrance, samples, "fx0", output)
     metrics = _metrics(o, entrance, steps, write)
     SteeringControls(o, antennas, steering).register(metrics)
-    return Engine([entrance], steps, metrics), write
+    trigger.register(metrics)
+    return Engine([entrance], [*steps, trigger], metrics), write
 
 
 def _metrics(o: Observation, entrance: Inlet, steps: Sequence[Step], write: WriteFile) -> Registry:
@@ -81,7 +88,7 @@ def _metrics(o: Observation, entrance: Inlet, steps: Sequence[Step], write: Writ
     m = entrance_metrics(entrance, o.digitizer_heap_bytes, "packets of samples")
     seconds, beginning = o.step / float(o.sample_rate), write.beginning
     m.gauge("position", "s", "signal up to which the file goes", lambda: write.position * seconds)
-    m.counter("integrations", "integrations", "integrations in the file", lambda: write.integrations)
+    m.counter("integrations", "integrations", "integrations in files", lambda: write.integrations)
     if beginning is not None:
         m.counter("left_out", "integrations", "before the first of the file", lambda: beginning.left_out)
     parts = [step.totals for step in steps if isinstance(step, Channelize | f_gpu.Channelize)]
@@ -116,11 +123,14 @@ def serve(
         Replace what an earlier run has left.
     """
     identity = {"role": "fx", "index": 0}
-    engine, write = fx_engine(observation, lambda: open_output(observation, output, file, overwrite=overwrite))
-    glances = watchable(observation, engine.metrics, write)
+    file = choose_file(observation, output, file, overwrite=overwrite)
+    engine, write = fx_engine(
+        observation, lambda: open_file(observation, file, overwrite=overwrite), output=file.parent
+    )
+    glances = watchable(observation, engine.metrics, write, file)
     reporter = StatusReporter(identity, engine.metrics)
     glances.keep = reporter.keep
-    write.written = partial(tell_written, reporter, write.beginning)
+    tell(reporter, write)
     write.open()
     with published(observation, write, engine.metrics, glances):
         serve_engine(engine, observation, identity, supervised, reporter)

@@ -74,6 +74,12 @@ class Gains:
                 later[rows] = found
         return first
 
+    def last(self, inputs: Sequence[int]) -> tuple[int, NDArray[np.complex64]]:
+        """Give what some inputs have after all that was set: from which spectrum on, and gains (input, channel)."""
+        with self._lock:
+            first, gains = self._queue[-1]
+            return max(first, 0), gains[list(inputs)]
+
     @property
     def next(self) -> int:
         """First spectrum for which gains can still be set."""

@@ -7,7 +7,6 @@ second, and no more often than a tenth of that thread's time allows. Nobody watc
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,12 +20,11 @@ from ryle.chunk import Integration
 from ryle.config import Observation
 from ryle.monitor.page_files import GLANCE
 from ryle.products.glance import MOST_CHANNELS, PARTS, Glance, bins
-from ryle.stream.controls import Control
+from ryle.stream.audience import Audience
 from ryle.stream.metrics import Registry
 
-#: Seconds for which whoever said that he watches is taken to; between glances at least; share of the time of the step
-#: that writes which glances may take; products that are chosen at most.
-WATCHED, APART, SHARE, MOST_CHOSEN = 10.0, 0.25, 0.1, 64
+#: Seconds between glances at least; share of the time of the step that writes which glances may take.
+APART, SHARE = 0.25, 0.1
 _COARSE_BYTES = 16 << 20  # of a glance: of large arrays the band has fewer parts
 _THREADS = 2
 _PIECE = 256 << 10  # bytes that are summed at a time: they stay in a core's cache
@@ -59,37 +57,14 @@ class GlanceMaker:
         # Bands of several engines are looked at at the same integrations.
         self._every = max(1, round(APART / o.file_time)) if not o.at_full_speed else 1
         self.keep: Callable[[str, bytes], None] = lambda name, data: None
-        self._lock = threading.Lock()
-        self._until = -1.0  # when nobody watches any more
-        self._chosen: dict[int, float] = {}
+        self._audience = Audience(o.products)
         self._due = 0.0
         self._failed = False
         self._pool: ThreadPoolExecutor | None = None
 
     def register(self, metrics: Registry) -> None:
-        """Add the control "watch" to an engine's; before its status reporter is made."""
-        means = f"who watches sets it every {WATCHED:g} s: products whose full spectra are to be seen"
-        metrics.control("watch", Control("json", means=means, get=self._asked, set=self._watch))
-
-    def _asked(self) -> dict[str, list[int]]:
-        now = time.monotonic()
-        with self._lock:
-            return {"products": sorted(p for p, until in self._chosen.items() if until > now)}
-
-    def _watch(self, value: Any) -> None:
-        products = value.get("products", []) if isinstance(value, dict) else None
-        if not isinstance(products, list) or len(products) > MOST_CHOSEN:
-            raise ValueError(f'watch takes {{"products": [...]}}, at most {MOST_CHOSEN} of them')
-        if not all(type(p) is int and 0 <= p < self._products for p in products):
-            raise ValueError(f"products are numbers from 0 to {self._products - 1}")
-        until = time.monotonic() + WATCHED
-        with self._lock:
-            self._until = until
-            for product in products:
-                self._chosen.pop(product, None)
-                self._chosen[product] = until
-            while len(self._chosen) > MOST_CHOSEN:
-                del self._chosen[next(iter(self._chosen))]
+        """Make them for who watches the engine that has these metrics; before its status reporter is made."""
+        self._audience = metrics.audience(self._products)
 
     def publish(self, number: int, pieces: Sequence[Integration]) -> None:
         """Leave a glance at an integration, if somebody watches and it is time.
@@ -102,7 +77,7 @@ class GlanceMaker:
             In order of channels; not needed any more afterwards.
         """
         now = time.monotonic()
-        if now >= self._until or now < self._due or self._failed:
+        if not self._audience.there or now < self._due or self._failed:
             return
         if pieces[0].first_spectrum // pieces[0].spectra % self._every:
             return
@@ -119,7 +94,7 @@ class GlanceMaker:
         n, p = self._antennas, self._pols
         a, pol = np.divmod(np.arange(n * p), p)
         autos = p * p * (a * (a + 3) // 2) + pol * (p + 1)
-        chosen = np.array(self._asked()["products"], np.int64)
+        chosen = np.array(self._audience.chosen, np.int64)
         kind = np.int64 if all(piece.visibilities.dtype.kind == "i" for piece in pieces) else np.float64
         products = self._products
         coarse = np.zeros((len(self._parts) - 1, products, 2), kind)

@@ -23,11 +23,16 @@ def gpus_for(observation: Observation, engine: Literal["f", "x", "fx"], index: i
     GpuUnavailable
         If one cannot be used; says why.
     """
+    return [open_gpu(number) for number in gpu_numbers(observation, engine, index)]
+
+
+def gpu_numbers(observation: Observation, engine: str, index: int = 0) -> list[int]:
+    """Give the numbers of the GPUs, in the order of CUDA, that an engine of any kind runs on; none: a CPU."""
     o, half = observation, cast(Literal["f", "x"], engine[0])
-    if (o.fengine if half == "f" else o.xengine).backend != "cuda":
+    if engine not in ("f", "x", "fx") or (o.fengine if half == "f" else o.xengine).backend != "cuda":
         return []
     count = o.fx_gpus if engine == "fx" else 1
-    return [open_gpu(*o.gpu_of(half, index + i)) for i in range(count)]
+    return [next(iter(o.gpu_of(half, index + i)), 0) for i in range(count)]
 
 
 def locked(gpus: Sequence[Gpu]) -> Memory | None:

@@ -16,9 +16,11 @@ from ryle.array.observed import sync_time
 from ryle.config import ConfigError, Observation, Problem, changed, recorded, show
 from ryle.config.tables import DIGITIZER_BITS
 from ryle.config.utc import iso, vdif_tai
+from ryle.engines.chunk_recordings import ChunkRecordings, is_chunks
 from ryle.engines.recordings import vdif_source
 from ryle.engines.watching import is_capture
 from ryle.problems import listed
+from ryle.products.observed import input_labels
 from ryle.receive.pcap import PcapFile
 from ryle.wire.description import Format
 from ryle.wire.packets import Parser
@@ -51,7 +53,7 @@ class Looked:
 
 
 def look(observation: Observation, recordings: Sequence[Path]) -> Looked:
-    """Look at VDIF files as ``[vdif]`` maps them, or at a capture of packets.
+    """Look at VDIF files as ``[vdif]`` maps them, at a capture of packets, or at files of chunks.
 
     Raises
     ------
@@ -59,9 +61,11 @@ def look(observation: Observation, recordings: Sequence[Path]) -> Looked:
         If a file cannot be read.
     """
     with recordings[0].open("rb") as file:
-        capture = is_capture(file.read(4))
+        start = file.read(8)
     found = Looked()
-    if capture:
+    if is_chunks(start):
+        _chunks(observation, recordings, found)
+    elif is_capture(start):
         _capture(observation, recordings[0], found)
         if len(recordings) > 1:
             remedy = (
@@ -69,11 +73,34 @@ def look(observation: Observation, recordings: Sequence[Path]) -> Looked:
             )
             found.problems.append(Problem("input", len(recordings), remedy))
     elif observation.vdif is None:
-        remedy = f"is missing: {recordings[0].name} is no packet capture, so it is read as VDIF, which needs [vdif]"
+        name = recordings[0].name
+        remedy = (
+            f"is missing: {name} is no packet capture and holds no chunks, so it is read as VDIF, which needs [vdif]"
+        )
         found.problems.append(Problem("vdif", None, remedy))
     else:
         _vdif(observation, recordings, found)
     return found
+
+
+def _chunks(o: Observation, recordings: Sequence[Path], found: Looked) -> None:
+    """Read what files of chunks say of themselves."""
+    try:
+        source = ChunkRecordings(o, recordings)
+    except ConfigError as error:
+        found.problems.extend(error.problems)
+        return
+    except ValueError as error:
+        found.problems.append(Problem("input", None, str(error)))
+        return
+    clock = sync_time(o)
+    for file in source.recorded:
+        found.files.append((file.name, f"{file}; {clock.iso(file.first, 6)} to {clock.iso(file.end, 6)}"))
+    absent = sorted(set(range(o.n_inputs)) - {i for file in source.recorded for i in file.inputs})
+    if absent:
+        labels = input_labels(o)
+        remedy = f"{listed(labels[i] for i in absent[:8])}{' …' if len(absent) > 8 else ''} are in none of the files"
+        found.cautions.append(Problem("inputs", None, remedy))
 
 
 def _vdif(o: Observation, recordings: Sequence[Path], found: Looked) -> None:

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from ryle.chunk import SampleChunk
 from ryle.config import ConfigError, Observation, Problem, recorded, show, simulated
+from ryle.engines.chunk_recordings import ChunkRecordings, is_chunks
 from ryle.engines.fx import AsRead, ReadSamples, fx_steps, read_ring
 from ryle.engines.gpus import gpus_for
 from ryle.engines.offline_packets import correlate_packets
@@ -38,6 +39,7 @@ def correlate_samples(
     fraction: Callable[[int], float],
     console: Console,
     overwrite: bool,
+    joins: bool = False,
 ) -> list[RunResult]:
     """Correlate samples that come in no packets, with a progress bar.
 
@@ -53,6 +55,8 @@ def correlate_samples(
         Where the bar is shown.
     overwrite : bool
         Replace files that are there.
+    joins : bool
+        Begin with the first whole integration.
 
     Returns
     -------
@@ -70,7 +74,7 @@ def correlate_samples(
             return UVH5Writer(path, metadata(o), overwrite=overwrite)
 
         steering = Steering(o, range(len(o.antennas)), residuals)
-        of_band = fx_steps(o, ring, AsRead(o.levels), open_file, gpus_for(o, "fx", band), steering)
+        of_band = fx_steps(o, ring, AsRead(o.levels), open_file, gpus_for(o, "fx", band), steering, joins=joins)
         steps += of_band
         assert isinstance(of_band[-1], WriteFile)
         writes.append(of_band[-1])
@@ -134,20 +138,21 @@ def correlate(
     overwrite: bool = False,
     live: bool = False,
 ) -> list[RunResult]:
-    """Correlate recordings: VDIF files as ``[vdif]`` maps them, or one capture of packets.
+    """Correlate recordings: VDIF files as ``[vdif]`` maps them, one capture of packets, or files of chunks.
 
     Parameters
     ----------
     observation : Observation
         What was observed.
     recordings : sequence of Path
-        VDIF files in the order that ``[vdif]`` counts them, or one pcap file.
+        VDIF files in the order that ``[vdif]`` counts them, one pcap file, or files of chunks in any order.
     output : Path, optional
         Directory for what is written, instead of the observation's.
     overwrite : bool
         Replace what an earlier run left; else this one's files get a new name.
     live : bool
-        See `correlate_packets`; VDIF files have no clock but their own.
+        See `correlate_packets`; VDIF files have no clock but their own. Of chunks: begin with the first whole
+        integration.
 
     Returns
     -------
@@ -157,15 +162,33 @@ def correlate(
     console = console or Console(stderr=True)
     path = _output(observation, output, console, overwrite)
     with recordings[0].open("rb") as file:
-        packets = is_capture(file.read(4))
-    if packets:
+        start = file.read(8)
+    if is_capture(start):
         return [correlate_packets(observation, recordings, path, console, overwrite, live)]
+    if is_chunks(start):
+        return [_correlate_chunks(observation, recordings, path, console, overwrite, live)]
     if observation.vdif is None:
         remedy = (
-            f"is missing: {recordings[0].name} is no packet capture, so it is read as VDIF, which needs a [vdif] table"
+            f"is missing: {recordings[0].name} is no packet capture and holds no chunks, so it is read as VDIF, which "
+            "needs a [vdif] table"
         )
         raise ConfigError(observation.source, [Problem("vdif", None, remedy)])
     return _correlate_vdif(observation, recordings, path, console, overwrite)
+
+
+def _correlate_chunks(
+    o: Observation, recordings: Sequence[Path], path: Path, console: Console, overwrite: bool, live: bool
+) -> RunResult:
+    source = ChunkRecordings(o, recordings)
+    band: Band = (o, path, None)
+    length = source.stop - source.start
+    (result,) = correlate_samples(
+        [band], source, lambda at: max(0, at - source.start) / length, console, overwrite, joins=live
+    )
+    for file in source.recorded:
+        console.print(f"{file.name}: {file}", highlight=False, soft_wrap=True)
+    accounts = {r.name: {k: v for k, v in asdict(r).items() if k != "name"} for r in source.recorded}
+    return RunResult(result.file, result.integrations, accounts)
 
 
 def _correlate_vdif(

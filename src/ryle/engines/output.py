@@ -1,16 +1,18 @@
-"""The file of a live engine: chosen and opened, and what supervisors are told of it."""
+"""The files of a live engine: chosen and opened, and what supervisors and viewers are told of them."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from ryle.chunk import Integration
 from ryle.config import Observation
 from ryle.engines.beginning import WholeBand
 from ryle.engines.glance import GlanceMaker
+from ryle.engines.scans import Scan, Scans, phase_centre
 from ryle.engines.write_file import WriteFile
 from ryle.monitor.status import StatusReporter
 from ryle.products.observed import band_files, kept_note, metadata, output_file
@@ -19,10 +21,8 @@ from ryle.products.uvh5 import UVH5Writer
 from ryle.stream.metrics import Registry
 
 
-def open_output(
-    observation: Observation, output: Path | None, file: Path | None, *, overwrite: bool, catcher: int | None = None
-) -> UVH5Writer:
-    """Open the file that an engine writes; say on standard error if an earlier run's keeps the name.
+def choose_file(observation: Observation, output: Path | None, file: Path | None, *, overwrite: bool) -> Path:
+    """Choose the file of the whole band; say on standard error if an earlier run's keeps the name.
 
     Parameters
     ----------
@@ -34,12 +34,29 @@ def open_output(
         File to write, which a supervisor has chosen; else the first that no earlier run has left.
     overwrite : bool
         Replace what an earlier run has left.
-    catcher : int, optional
-        Which of several catchers, each of which writes a band of that file to a directory of its own.
     """
     path = file or output_file(observation, output, overwrite=overwrite)
     if note := kept_note(observation, path):
         print(note, file=sys.stderr)
+    return path
+
+
+def open_file(
+    observation: Observation, path: Path, *, overwrite: bool = False, catcher: int | None = None
+) -> UVH5Writer:
+    """Open what an engine writes.
+
+    Parameters
+    ----------
+    observation : Observation
+        What is observed.
+    path : Path
+        File of the whole band.
+    overwrite : bool
+        Replace what is there.
+    catcher : int, optional
+        Which of several catchers, each of which writes a band of that file to a directory of its own.
+    """
     substreams = None
     if catcher is not None:
         path, substreams = band_files(observation, path)[catcher], observation.catcher_substreams(catcher)
@@ -86,7 +103,9 @@ def published(
         m.counter("missed", "integrations", "that listeners were too slow for", lambda: publisher.missed)
 
         def publish(number: int, pieces: Sequence[Integration]) -> None:
-            publisher.publish(number, pieces)
+            publisher.publish(
+                number, pieces, {"phase_centre": phase_centre(o if write.scan is None else write.scan.observation)}
+            )
             glances.publish(number, pieces)
 
         write.publish = publish
@@ -96,10 +115,8 @@ def published(
             glances.close()
 
 
-def watchable(
-    observation: Observation, m: Registry, write: WriteFile, catcher: int = 0, whole: Path | None = None
-) -> GlanceMaker:
-    """Let an engine be watched that writes: say what it writes where, and make glances at it.
+def watchable(observation: Observation, m: Registry, write: WriteFile, file: Path, catcher: int = 0) -> GlanceMaker:
+    """Let an engine that writes be watched and steered: what it writes where, new scans, glances.
 
     Parameters
     ----------
@@ -109,10 +126,10 @@ def watchable(
         Where it is said; before a status reporter is made of it.
     write : WriteFile
         Writes.
+    file : Path
+        That it begins with, of the whole band.
     catcher : int
         Which of several catchers.
-    whole : Path, optional
-        File of the whole band, if this is another.
 
     Returns
     -------
@@ -120,13 +137,34 @@ def watchable(
         Keeps nothing yet.
     """
     o = observation
+    opens = partial(open_file, catcher=catcher if o.catcher.directories else None)
+    write.scans = scans = Scans(Scan(0, o, file, None), opens)
+    scans.register(m)
+    place = band_files(o, file)[catcher].parent
+
+    def writes() -> str:
+        return str((place if write.writer is None else write.writer.path).absolute())
+
     m.gauge("source", "", "the observation file", lambda: str(Path(o.source).absolute()))
-    m.gauge("file", "", "what is written, of the whole band", lambda: str((whole or write.path or Path()).absolute()))
-    m.gauge("writes", "", "what this engine writes of it", lambda: str((write.path or Path()).absolute()))
+    m.gauge("directory", "", "where files of the whole band are", lambda: str(file.parent.absolute()))
+    m.gauge("file", "", "what is written, of the whole band; empty: nothing is", lambda: scans.said()["file"])
+    m.gauge("writes", "", "what this engine writes of it, or where it would", writes)
+    m.counter("unwritten", "integrations", "that were not to be written", lambda: write.unwritten)
     mine, wide = o.catcher_substreams(catcher), o.substream_channels
     glances = GlanceMaker(o, mine.start * wide, len(mine) * wide)
     glances.register(m)
     return glances
+
+
+def tell(reporter: StatusReporter, write: WriteFile) -> None:
+    """Let a step report what it writes, and each scan that begins."""
+
+    def begins(scan: Scan) -> None:
+        reporter.event("scan", **scan.as_dict())
+
+    write.written = partial(tell_written, reporter, write.beginning)
+    assert write.scans is not None
+    write.scans.begins = begins
 
 
 def tell_written(reporter: StatusReporter, beginning: WholeBand | None, number: int, integration: Integration) -> None:

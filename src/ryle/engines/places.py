@@ -103,7 +103,12 @@ def cores_of_node(node: int) -> list[int]:
         text = (_SYSTEM / f"devices/system/node/node{node}/cpulist").read_text().strip()
     except OSError:
         return []
-    runs = [part.split("-") for part in text.split(",") if part]
+    return listed_cores(text)
+
+
+def listed_cores(text: str) -> list[int]:
+    """Read cores as the kernel writes them: ``0-3,8``."""
+    runs = [part.strip().split("-") for part in text.split(",") if part.strip()]
     return [core for run in runs for core in range(int(run[0]), int(run[-1]) + 1)]
 
 

@@ -32,17 +32,20 @@ class RunResult:
     file : Path
         The UVH5 file.
     integrations : int
-        Integrations reported written.
+        Integrations reported written, to all files.
     accounts : dict of str to dict
         Last account of each process, by name.
     statuses : dict of str to dict
         Last status of each process, by name.
+    scans : list of Path
+        Files that were begun while it ran.
     """
 
     file: Path
     integrations: int = 0
     accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
     statuses: dict[str, dict[str, Any]] = field(default_factory=dict)
+    scans: list[Path] = field(default_factory=list)
 
     @property
     def losses(self) -> int:
@@ -50,9 +53,15 @@ class RunResult:
         lost = [key for key in LOSSES if key != "foreign"]
         return sum(account.get(key) or 0 for account in self.accounts.values() for key in lost)
 
+    @property
+    def files(self) -> list[Path]:
+        """UVH5 files that are there, in order of time; those that got no integration have been removed."""
+        return [path for path in (self.file, *self.scans) if path.exists()]
+
     def as_json(self) -> str:
         """Give all of it as text of a file of JSON."""
-        found = {"file": str(self.file), "integrations": self.integrations, "losses": self.losses}
+        found: dict[str, Any] = {"file": str(self.file), "files": list(map(str, self.files))}
+        found |= {"integrations": self.integrations, "losses": self.losses}
         return json.dumps(found | {"accounts": self.accounts, "statuses": self.statuses}, indent=1) + "\n"
 
 
@@ -106,7 +115,8 @@ def run_processes(
     kind = [] if simulate else ["--live"]
     again = [*kind, "--overwrite"] if overwrite else kind
     for i in range(observation.f_engines):
-        commands.append(("f", i, ["engine", "f", source, "--index", str(i), *kind, "--supervised"]))
+        which = ["--index", str(i), "--output", str(directory)]
+        commands.append(("f", i, ["engine", "f", source, *which, *kind, "--supervised"]))
     for i in range(observation.engines.get("x", 0)):
         commands.append(("x", i, ["engine", "x", source, "--index", str(i), *kind, "--supervised"]))
     if observation.fx is not None:
@@ -123,6 +133,7 @@ def run_processes(
         console.print(f"[yellow]{problem}[/]", highlight=False, soft_wrap=True)
     result = RunResult(file)
     written: set[int] = set()  # first spectra: several catchers write a band each of the same integrations
+    begun: set[int] = set()  # samples at which scans began
 
     def on_event(child: Child, event: dict[str, Any]) -> None:
         if event["event"] == "written":
@@ -130,6 +141,11 @@ def run_processes(
             result.integrations = len(written)
         elif event["event"] == "began" and (event["integration"] or event["left_out"]):
             console.print(_began(event), highlight=False, soft_wrap=True)
+        elif event["event"] == "scan" and event["sample"] not in begun:  # each catcher of several says so
+            begun.add(event["sample"])
+            if event["file"]:
+                result.scans.append(Path(event["file"]))
+            console.print(_scan(event), highlight=False, soft_wrap=True)
 
     supervisor = Supervisor(commands, directory / "logs", on_event)
     end = observation.end_sample
@@ -160,7 +176,9 @@ def run_processes(
             update(ended=not supervisor.stopped)
     except RunError as error:
         where = (
-            f"{result.integrations} integrations are safe in {file}" if result.integrations else "nothing was written"
+            f"{result.integrations} integrations are safe in {_all(result)}"
+            if result.integrations
+            else "nothing was written"
         )
         raise RunError(f"{error}\n{where}") from None
     finally:
@@ -172,9 +190,9 @@ def run_processes(
         for number, handler in previous.items():
             signal.signal(number, handler)
     if not meerkat:
-        text = f"{result.integrations} integrations → {file}"
+        text = f"{result.integrations} integrations → {_all(result)}"
         if supervisor.stopped:
-            kept = f"{result.integrations} integrations are kept in {file}"
+            kept = f"{result.integrations} integrations are kept in {_all(result)}"
             kept = kept if result.integrations else "there was no integration to keep"
             text = f"[yellow]stopped after {table.so_far(list(result.statuses.items()))}: {kept}[/]"
         console.print(text, highlight=False, soft_wrap=True)
@@ -197,14 +215,33 @@ def _join(o: Observation, result: RunResult, console: Console, *, overwrite: boo
     from ryle.products.uvh5 import recover
     from ryle.products.whole_band import join_bands
 
-    bands = []
-    for path in band_files(o, result.file):
-        try:
-            recover(path)
-            bands.append(path)
-        except (FileNotFoundError, UVH5Error) as error:
-            console.print(f"[yellow]{error}; {result.file} is without it[/]", highlight=False, soft_wrap=True)
-    result.integrations = join_bands(result.file, bands, overwrite=overwrite)
+    result.integrations = 0
+    for file in (result.file, *result.scans):
+        bands = []
+        for path in band_files(o, file):
+            try:
+                recover(path)
+                bands.append(path)
+            except (FileNotFoundError, UVH5Error) as error:
+                if result.scans and not path.exists():
+                    continue  # it got nothing, and was removed
+                console.print(f"[yellow]{error}; {file} is without it[/]", highlight=False, soft_wrap=True)
+        if bands or not result.scans:
+            result.integrations += join_bands(file, bands, overwrite=overwrite)
+
+
+def _all(result: RunResult) -> str:
+    """Name the files."""
+    return ", ".join(map(str, result.files or [result.file]))
+
+
+def _scan(event: dict[str, Any]) -> str:
+    """Say what goes where from when on."""
+    if not event["file"]:
+        return f"from sample {event['sample']} on nothing is written, as was asked"
+    centre = event["phase_centre"]
+    towards = "" if centre is None else f", {centre['name']} (RA {centre['ra']:.6g}°, Dec {centre['dec']:.6g}°)"
+    return f"from sample {event['sample']} on: {event['file']}{towards}, {event['integration']:.6g} s an integration"
 
 
 def _began(event: dict[str, Any]) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 from ryle.config import Observation
 from ryle.engines.control import Orders
+from ryle.engines.gpus import gpu_numbers
+from ryle.engines.load import measure_load
 from ryle.monitor.page_files import OBSERVATION
 from ryle.monitor.status import StatusReporter
 from ryle.receive.entrance import Entrance
@@ -80,6 +82,7 @@ def serve_engine(
     at_end : callable
         Called when all is done.
     """
+    measure_load(engine.metrics, gpu_numbers(observation, identity["role"], identity["index"]))
     if reporter is None:
         reporter = StatusReporter(identity, engine.metrics)
     reporter.keep(OBSERVATION, observation.text.encode())

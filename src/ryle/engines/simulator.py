@@ -15,6 +15,7 @@ from ryle.config import ConfigError, Endpoint, Observation, Problem, changed, lo
 from ryle.config.units import parse_quantity
 from ryle.engines.control import Orders
 from ryle.engines.generator import PacketGenerator
+from ryle.engines.load import measure_load
 from ryle.monitor.page_files import OBSERVATION
 from ryle.monitor.progress import track_samples
 from ryle.monitor.status import StatusReporter
@@ -92,6 +93,7 @@ def _metrics(
         return {} if isinstance(sender, DigitizerSender) else sender.counts
 
     m = Registry()
+    measure_load(m)
     m.counter("sent", "packets", "that were sent", lambda: sender.sent)
     m.counter("bytes", "B", "payload of these packets", lambda: sender.sent * payload_bytes)
     m.gauge("position", "s", "of the observation, that has been sent", seconds)

@@ -25,15 +25,15 @@ if TYPE_CHECKING:  # it brings pyuvdata
 _RECORDS = dict(zip(NUMBERS, ("adc_samples", "adc_power", "spectra_values", "spectra_saturated"), strict=True))
 
 
-#: Inputs of a chunk whose ADC values are counted, and seconds of signal until the next chunk that is looked at: where
-#: chunks are short there are many.
-_AT_ONCE, _APART = 4, 0.005
+#: Packets that are counted at once, each of another input, and seconds of signal until the next are: of chunks that are
+#: short some are left out, and of long ones more are counted, up to so many packets of an input.
+_AT_ONCE, _APART, _MOST = 4, 0.005, 8
 
 
 class AdcHistogram:
-    """How often each ADC value occurs, from one packet of an input and chunk: enough to see levels and clipping.
+    """How often each ADC value occurs, from some packets of an input and chunk: enough to see levels and clipping.
 
-    Of many inputs some are looked at in a chunk, in turn; of chunks that are short, some.
+    Of many inputs some are looked at in a chunk, in turn, the more the longer it is; of chunks that are short, some.
 
     Attributes
     ----------
@@ -41,27 +41,31 @@ class AdcHistogram:
         ADC values; the outermost stand for all beyond them too.
     counts : ndarray of int64, shape (input, level)
         Occurrences, real and imaginary parts alike.
+    position : int
+        Sample count up to which it has looked.
     """
 
     def __init__(self, observation: Observation, inputs: int) -> None:
         self._bits, self._complex = observation.channelized_bits, observation.digitizer.complex
         self.levels = histogram_levels(self._bits)
         self.counts = np.zeros((inputs, len(self.levels)), np.int64)
-        self._turn = 0
+        self._turn = self.position = 0
         self._apart, self._looked = round(_APART * float(observation.sample_rate)), -(1 << 62)
 
     def add(self, chunk: SampleChunk) -> None:
-        """Count the first packet present of each input whose turn it is."""
+        """Count packets that are present, over the whole chunk, of each input whose turn it is."""
         if 0 <= chunk.timestamp - self._looked < self._apart:
             return
-        self._looked = chunk.timestamp
+        self._looked, self.position = chunk.timestamp, chunk.end
         reach = int(self.levels[-1])
         scale = 1 << max(0, self._bits - 10) if self._bits < 32 else 1
-        first, self._turn = self._turn, (self._turn + min(_AT_ONCE, chunk.inputs)) % chunk.inputs
-        for i in (np.arange(first, first + min(_AT_ONCE, chunk.inputs)) % chunk.inputs).tolist():
+        packets = _AT_ONCE * max(1, chunk.samples // self._apart)
+        many, each = min(packets, chunk.inputs), min(max(packets // chunk.inputs, 1), _MOST)
+        first, self._turn = self._turn, (self._turn + many) % chunk.inputs
+        for i in (np.arange(first, first + many) % chunk.inputs).tolist():
             there = np.flatnonzero(chunk.present[i])
-            if there.size:
-                values: NDArray[Any] = unpack(chunk.data[i, there[0]], self._bits, complex_samples=self._complex)
+            for packet in there[:: max(1, -(-len(there) // each))].tolist():
+                values: NDArray[Any] = unpack(chunk.data[i, packet], self._bits, complex_samples=self._complex)
                 steps = np.rint(values.view(np.float32) / scale).clip(-reach, reach).astype(np.int64)
                 self.counts[i] += np.bincount(steps + reach, minlength=len(self.levels))
 
@@ -108,19 +112,18 @@ class CollectStatistics(EachBlock):
     def __init__(self, source: Reader, map: StatisticsMap) -> None:
         super().__init__("statistics", source)
         self._map = map
-        self._counts: NDArray[np.int64] | None = None
-        self._numbers: NDArray[np.int64] | None = None
+        self._totals: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None  # replaced, as others read it
 
     def use(self, block: Block) -> None:
         """Add a block."""
         with block:
             if block.planes["present"].any():
                 found = self._map.given(block)
-                self._counts = found.counts if self._counts is None else self._counts + found.counts
-                self._numbers = found.numbers if self._numbers is None else self._numbers + found.numbers
+                counts, numbers = (0, 0) if self._totals is None else self._totals
+                self._totals = counts + found.counts, numbers + found.numbers
 
     def record(self, writer: UVH5Writer, observation: Observation, missing: int) -> None:
-        """Put everything into the file, also that there was nothing.
+        """Put everything so far into the file, also that there was nothing. From any thread.
 
         Parameters
         ----------
@@ -131,11 +134,12 @@ class CollectStatistics(EachBlock):
         missing : int
             Packets that did not come.
         """
-        if self._counts is None or self._numbers is None:
+        totals = self._totals
+        if totals is None:
             note = f"no statistics of inputs came to {observation.statistics} (network.statistics)"
             writer.record("adc_missing", note)
             return
-        record_statistics(writer, observation, self._counts, self._numbers)
+        record_statistics(writer, observation, *totals)
         if missing:
             writer.record("adc_missing", f"{missing} packets of statistics of inputs did not come")
 

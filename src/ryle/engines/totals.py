@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.config import ConfigError, Observation
+from ryle.config import Observation
+from ryle.engines.histograms import HistogramsLeft, clipping_levels, full_scale
 from ryle.engines.statistics import AdcHistogram
+from ryle.monitor.page_files import HISTOGRAMS
 from ryle.products.observed import input_labels
 from ryle.receive.entrance import Entrance
 from ryle.stream.engine import Inlet
@@ -20,7 +22,6 @@ from ryle.stream.metrics import Registry
 
 #: Seconds that "lately" lasts at least; within how many of another look nothing is looked at again.
 _LATELY, _SAME = 1.0, 0.05
-_FEW_BITS = 3  # of an ADC, all of whose values are in use: its ends say nothing of overload
 
 
 class InputTotals:
@@ -57,7 +58,7 @@ class InputTotals:
         self.power = np.zeros(inputs, np.float64)
         self.samples = np.zeros(inputs, np.int64)
         self.adc = AdcHistogram(observation, inputs)
-        self._ends = _ends(observation, self.adc.levels)
+        self._ends = clipping_levels(observation, self.adc.levels)
         self.position = self.adc_saturated = self.spectra = 0
 
     def totals(self) -> NDArray[np.int64]:
@@ -164,8 +165,10 @@ def measure(
         return list(ends)
 
     ends: list[float | None] = [None] * len(labels)
-    full, told = _full_scale(o), bool(_ends(o, parts[0].adc.levels).any())
+    full, told = full_scale(o), bool(clipping_levels(o, parts[0].adc.levels).any())
     m = metrics
+    left = HistogramsLeft(o, [part.adc for part in parts], antennas[0] * o.pols, m.audience(o.products))
+    m.beside[HISTOGRAMS] = left.newest
     m.gauge("saturated", "", "share of spectra's values that saturated", saturated)
     m.gauge("first_input", "", "number in the array of the first input", lambda: antennas[0] * o.pols)
     m.gauge("inputs", "", "antenna and polarization of each input", lambda: labels)
@@ -187,28 +190,6 @@ def measure(
         heads = Lately(placed)
         m.gauge("input_placed", "", "share lately of each input's packets that came in time",
                 lambda: _listed(*heads.grown()))  # fmt: skip
-
-
-def _full_scale(o: Observation) -> float | None:
-    """Peak of a full-scale sine wave, ADC steps; None if samples are no steps of a converter."""
-    try:
-        sample = o.digitizer_format.sample
-    except ConfigError:  # a recording's frames may be longer than a packet
-        return None
-    return None if sample.bits == 32 or sample.levels == "vdif" else float(1 << (sample.bits - 1))
-
-
-def _ends(o: Observation, levels: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Mark the levels of a histogram at which a converter clips: its ends, and a step less, where one side may end.
-
-    None of converters with a few levels, which are all in use, nor where the histogram does not reach so far.
-    """
-    full, reach = _full_scale(o), int(levels[-1])
-    if full is None or o.digitizer.bits < _FEW_BITS:
-        return np.zeros(len(levels), np.bool_)
-    scale = 1 << max(0, o.channelized_bits - 10) if o.channelized_bits < 32 else 1
-    end = full / scale
-    return np.abs(levels) >= end - 1 if end <= reach else np.zeros(len(levels), np.bool_)
 
 
 def _listed(above: NDArray[Any], below: NDArray[Any], digits: int = 6) -> list[float | None]:

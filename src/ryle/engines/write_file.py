@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ryle.chunk import Integration
 from ryle.engines.beginning import WholeBand
+from ryle.engines.scans import Scan, Scans, finish
 from ryle.engines.summing import Summing
 from ryle.stream.block import Block
 from ryle.stream.ring import Reader
@@ -35,7 +35,7 @@ class WriteFile(EachBlock):
     written : callable
         Told each integration that is safe by its first piece, and its number.
     at_end : callable
-        Given the file, if there is one, when all has been written.
+        Given each file, when all that belongs into it has been written.
     beginning : WholeBand, optional
         Chooses the first integration, by the substreams that blocks' plane ``present`` has; without it they have all.
 
@@ -44,7 +44,10 @@ class WriteFile(EachBlock):
     written, beginning
         The same; who is told may be set until the step starts.
     publish : callable or None
-        Given each integration that is safe, and its number, while its pieces last; may be set until then too.
+        Given each integration that is safe, or not to be written, and its number, while its pieces last; may be set
+        until then too.
+    scans : Scans or None
+        Says to which file what goes; one file has all without it. May be set until then too.
     """
 
     def __init__(
@@ -63,8 +66,14 @@ class WriteFile(EachBlock):
         self._integrations, self._summing = integrations, Summing(spectra)
         self.written, self.beginning, self._at_end = written, beginning, at_end
         self.publish: Callable[[int, Sequence[Integration]], None] | None = None
-        #: Spectra since sync up to which the file goes.
+        self.scans: Scans | None = None
+        #: That is on, once another than the first has begun.
+        self.scan: Scan | None = None
+        #: Spectra since sync up to which the file goes, or would if it was written.
         self.position = 0
+        #: Integrations that were not to be written.
+        self.unwritten = 0
+        self._writes, self._earlier = True, 0  # integrations in files before this one
 
     def use(self, block: Block) -> None:
         """Sum a block's integrations; write what that completes. A block without a packet leaves a gap."""
@@ -80,6 +89,9 @@ class WriteFile(EachBlock):
                         self._sum(one)
 
     def _sum(self, pieces: Sequence[Integration]) -> None:
+        if self.scans is not None:
+            for scan in self.scans.due(pieces[0]):
+                self._turn_to(scan)
         for whole in self._summing.push(pieces):
             self._write(whole)
 
@@ -88,6 +100,20 @@ class WriteFile(EachBlock):
         if self.beginning is not None:
             for one in self.beginning.flush():
                 self._sum(one)
+        self._end_file()
+
+    def _turn_to(self, scan: Scan) -> None:
+        """End the file, and go on with another, or without."""
+        self._end_file()
+        if self._writer is not None:
+            self._earlier += self._writer.integrations
+            finish(self._writer)
+        self.scan, self._writer, self._writes = scan, scan.writer, scan.writer is not None
+        self._summing = Summing(scan.observation.file_spectra)
+        if self.scans is not None:
+            self.scans.begins(scan)
+
+    def _end_file(self) -> None:
         for whole in self._summing.flush():
             self._write(whole)
         if self._writer is not None:
@@ -100,24 +126,29 @@ class WriteFile(EachBlock):
 
     @property
     def integrations(self) -> int:
-        """Integrations that are safe in the file."""
-        return 0 if self._writer is None else self._writer.integrations
+        """Integrations that are safe in files."""
+        return self._earlier + (0 if self._writer is None else self._writer.integrations)
 
     @property
-    def path(self) -> Path | None:
+    def writer(self) -> UVH5Writer | None:
         """The file, if there is one."""
-        return None if self._writer is None else self._writer.path
+        return self._writer
 
     def _write(self, pieces: Sequence[Integration]) -> None:
-        self.open()
-        assert self._writer is not None
-        number = self._writer.append(pieces)
+        if self._writes:
+            self.open()
+            assert self._writer is not None
+            self._writer.append(pieces)
+            self.written(self.integrations, pieces[0])
+        else:
+            self.unwritten += 1
         self.position = pieces[0].first_spectrum + pieces[0].spectra
-        self.written(number, pieces[0])
         if self.publish is not None:
-            self.publish(number, pieces)
+            self.publish(self.integrations + self.unwritten, pieces)
 
     def close(self) -> None:
         """Close the file."""
+        if self.scans is not None:
+            self.scans.close()
         if self._writer is not None:
             self._writer.close()

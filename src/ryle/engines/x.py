@@ -10,6 +10,7 @@ from ryle.config import Observation
 from ryle.correlate import Correlator, CorrelatorConfig, make_correlator
 from ryle.engines.beginning import Joining, WholeBand, spectra_there
 from ryle.engines.gpus import gpus_for, locked
+from ryle.engines.links import f_senders, measure_senders, packet_senders
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.write_file import WriteFile
 from ryle.receive.entrance import MappedEntrance
@@ -304,15 +305,17 @@ def x_engine(observation: Observation, index: int) -> Engine:
     if o.packets is not None or o.sends_rows:
         packets = packet_map(o, [index], waits=waits, timed=timed)
         entrance = MappedEntrance(o, "x", packets, endpoints, index=index, name="packets", memory=memory)
-        packet_bytes = packets.plan.payload_bytes
+        packet_bytes, senders = packets.plan.payload_bytes, packet_senders(o, packets)
     else:
         heaps = HeapMap(o, index, o.f_batches, waits=waits, timed=timed)
         entrance = MappedEntrance(o, "x", heaps, endpoints, index=index, name="spectra", memory=memory)
-        packet_bytes = o.spectra_heap_bytes // o.groups
+        packet_bytes, senders = o.spectra_heap_bytes // o.groups, f_senders(o, range(len(o.antennas)))
     sums = Ring("integrations", lambda: Block(_touched(x.room())), SUMS)
     correlate = Correlate(entrance.reader(), x, entrance.chunk, sums)
     send = SendVisibilities(sums.reader(), sender)
-    return Engine([entrance], [correlate, send], _metrics(o, entrance, correlate, sender, packet_bytes))
+    metrics = _metrics(o, entrance, correlate, sender, packet_bytes)
+    measure_senders(metrics, entrance, senders)
+    return Engine([entrance], [correlate, send], metrics)
 
 
 def _touched(room: Integration) -> Integration:

@@ -1,12 +1,14 @@
-"""Energy and clock of a GPU, by the driver's management library, for benchmarks."""
+"""Energy, clock and load of a GPU, by the driver's management library, for benchmarks and for who watches."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from ryle.gpu.interface import GpuUnavailable
 
-__all__ = ["EnergyMeter"]
+__all__ = ["EnergyMeter", "LoadMeter"]
 
 
 class EnergyMeter:
@@ -42,7 +44,7 @@ class EnergyMeter:
         self._nvml: Any = None
         self._begin = float("nan")
         try:
-            self._nvml, self._device = _open(ordinal)
+            self._nvml, self._device = open_management(ordinal)
             self._total()
         except Exception as error:  # the library has one exception for each of its errors; none may stop a benchmark
             self.problem = f"the GPU's energy cannot be read: {error}"
@@ -80,7 +82,60 @@ class EnergyMeter:
         self.stop()
 
 
-def _open(ordinal: int) -> tuple[Any, Any]:
+class LoadMeter:
+    """What is used of a GPU, by all processes: whoever asks often is given what was read a moment ago.
+
+    Parameters
+    ----------
+    ordinal : int
+        Which GPU, in the order of CUDA.
+    """
+
+    _SAME = 0.2  # seconds for which what was read stands: a reading takes the driver a millisecond or so
+
+    def __init__(self, ordinal: int = 0) -> None:
+        self._nvml: Any = None
+        self._at = -1e9
+        self._load: dict[str, float] = {}
+        try:
+            self._nvml, self._device = open_management(ordinal)
+        except Exception:  # the library has one exception for each of its errors; none may stop an engine
+            self._nvml = None
+
+    def read(self) -> dict[str, float]:
+        """Give what can be read.
+
+        Returns
+        -------
+        dict of str to float
+            "busy", percent of the time lately in which a kernel ran; "power", W; "memory" that is used, and
+            "memory_size", bytes.
+        """
+        now = time.monotonic()
+        if self._nvml is not None and now - self._at > self._SAME:
+            self._at, self._load = now, {}
+            for measure in (self._busy, self._power, self._memory):
+                self._take(measure)
+        return self._load
+
+    def _take(self, measure: Callable[[], dict[str, float]]) -> None:
+        try:
+            self._load |= measure()
+        except Exception:  # what a card, a part of one (MIG) or a permission does not allow is absent
+            return
+
+    def _busy(self) -> dict[str, float]:
+        return {"busy": float(self._nvml.device_get_utilization_rates(self._device).gpu)}
+
+    def _power(self) -> dict[str, float]:
+        return {"power": 1e-3 * float(self._nvml.device_get_power_usage(self._device))}
+
+    def _memory(self) -> dict[str, float]:
+        found = self._nvml.device_get_memory_info_v2(self._device)
+        return {"memory": float(found.used), "memory_size": float(found.total)}
+
+
+def open_management(ordinal: int) -> tuple[Any, Any]:
     try:
         from cuda.bindings import driver, nvml
     except ImportError as error:

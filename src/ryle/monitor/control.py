@@ -206,7 +206,7 @@ class ControlServer:
         return True
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do what a request asks.
+        """Do what a request asks; one without a value asks what it is.
 
         Returns
         -------
@@ -217,8 +217,10 @@ class ControlServer:
         control = self._controls.get(key) if isinstance(key, str) else None
         if control is None:
             return {"key": str(key), "refused": f"{key} is no control"}
+        if "value" not in request:
+            return {"key": key, "value": control.get()}
         try:
-            said = control.set(control.checked(str(key), request.get("value")))
+            said = control.set(control.checked(str(key), request["value"]))
         except (ValueError, TypeError, KeyError) as error:  # of what a JSON value lacks, too
             return {"key": key, "refused": str(error) or repr(error)}
         self._on_set()
@@ -294,10 +296,10 @@ class ControlClient:
         self.ask(key, value)
         return self.answer()
 
-    def ask(self, key: str, value: Any) -> None:
-        """Send a request; `answer` gives the answers in the order of the requests."""
+    def ask(self, key: str, *value: Any) -> None:
+        """Send a request, or without a value ask what it is; `answer` gives the answers in the order of requests."""
         try:
-            self._socket.sendall(pack({"key": key, "value": value}))
+            self._socket.sendall(pack({"key": key} | ({"value": value[0]} if value else {})))
         except TimeoutError:
             raise self._silent(key) from None
         except OSError:

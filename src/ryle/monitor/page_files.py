@@ -16,8 +16,8 @@ PREFIX = "ryle."
 BUILDING = ".ryle."  # a page that its owner is just making or taking away
 STATUS = "status.json"
 CONTROL = "control"
-#: What engines of an observation leave beside their pages: its file's text, and a look at visibilities.
-OBSERVATION, GLANCE = "observation.toml", "glance"
+#: What engines of an observation leave beside their pages: its file's text, a look at visibilities, and ADC values.
+OBSERVATION, GLANCE, HISTOGRAMS = "observation.toml", "glance", "histograms"
 _LONGEST = 64 << 20  # bytes of a version
 _SHARED = "/dev/shm"
 

@@ -28,7 +28,7 @@ class StatusReporter:
     identity : dict
         Stands in every line: role, index.
     metrics : Registry
-        The engine's figures, and what others may set besides ``interval``.
+        The engine's figures, what others may set besides ``interval``, and what is left beside the page.
     stream : file, optional
         Standard output if absent.
     interval : float
@@ -132,6 +132,17 @@ class StatusReporter:
                 last = time.monotonic()
                 self._was_set.clear()
                 self._status()
+            self._leave()
+
+    def _leave(self) -> None:
+        """Put what is new of all that is left for who watches beside the page."""
+        for name, newest in list(self._metrics.beside.items()):
+            try:
+                if (data := newest()) is not None:
+                    self.keep(name, data)
+            except (OSError, MemoryError) as error:  # of no use to anybody, but the data go on
+                del self._metrics.beside[name]
+                print(f"no {name} for those who watch: {error}", file=sys.stderr, flush=True)
 
     def _status(self) -> None:
         figures = {"state": self.state} | self._metrics.values()

@@ -8,17 +8,14 @@ value is X(a1,p1)·conj(X(a2,p2)), and channels are in the order of baseband.
 
 from __future__ import annotations
 
-import json
-import struct
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_HEAD = struct.Struct("<8sQ")  # magic and version, bytes of the header
+from ryle.products.bundle import BundleError, bundled, unbundled
+
 _MAGIC = b"RYLEGLN1"
-_LONGEST = 1 << 20  # header
 #: Arrays of a glance, in the order of a file, and their types.
 _ARRAYS = {
     "power": "<f4",
@@ -29,6 +26,7 @@ _ARRAYS = {
     "spectra": "<c8",
     "chosen": "<i8",
 }
+_NUMBERS = ("number", "first_spectrum", "integration", "first_channel", "channels", "antennas", "pols")
 #: Channels that a spectrum has at most; of more, neighbours are averaged. Parts of the band that all products are
 #: averaged over.
 MOST_CHANNELS, PARTS = 1024, 32
@@ -84,14 +82,9 @@ class Glance:
     chosen: NDArray[np.int64]
 
     def to_bytes(self) -> bytes:
-        """Write it: magic, bytes of the header, the header in JSON with the shapes, the arrays one behind the other."""
-        numbers = ("number", "first_spectrum", "integration", "first_channel", "channels", "antennas", "pols")
-        arrays = {name: np.ascontiguousarray(getattr(self, name), kind) for name, kind in _ARRAYS.items()}
-        header: dict[str, Any] = {name: int(getattr(self, name)) for name in numbers}
-        header["shapes"] = {name: list(array.shape) for name, array in arrays.items()}
-        text = json.dumps(header).encode()
-        text += b" " * (-(_HEAD.size + len(text)) % 8)
-        return b"".join([_HEAD.pack(_MAGIC, len(text)), text, *(array.tobytes() for array in arrays.values())])
+        """Write it (`ryle.products.bundle`)."""
+        arrays = {name: getattr(self, name).astype(kind, copy=False) for name, kind in _ARRAYS.items()}
+        return bundled(_MAGIC, {name: getattr(self, name) for name in _NUMBERS}, arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Glance:
@@ -103,21 +96,8 @@ class Glance:
             If it is something else, or cut.
         """
         try:
-            magic, size = _HEAD.unpack_from(data)
-            if magic != _MAGIC or size > _LONGEST:
-                raise GlanceError(f"it begins with {magic!r}")
-            header = json.loads(data[_HEAD.size : _HEAD.size + size])
-            shapes, at = header.pop("shapes"), _HEAD.size + size
-            found: dict[str, Any] = {name: int(value) for name, value in header.items()}
-            for name, kind in _ARRAYS.items():
-                shape = tuple(int(n) for n in shapes[name])
-                if min(shape, default=0) < 0:
-                    raise GlanceError(f"{name} has shape {shape}")
-                count = int(np.prod(shape, dtype=object))
-                found[name] = np.frombuffer(data, kind, count, at).reshape(shape)
-                at += found[name].nbytes
-            return cls(**found)
-        except (struct.error, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            return cls(**unbundled(_MAGIC, data, _ARRAYS))
+        except (BundleError, TypeError) as error:
             raise GlanceError(f"no glance at visibilities: {error}") from None
 
 

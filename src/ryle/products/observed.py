@@ -30,9 +30,14 @@ def output_file(observation: Observation, output: Path | None = None, *, overwri
     directory = Path(observation.output.directory) if output is None else output
     name = observation.observation.name
     stems = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
-    places = {directory, *map(Path, observation.catcher.directories)}
-    stem = next(s for s in stems if overwrite or not any(_made(place, s) for place in places))
+    stem = next(s for s in stems if overwrite or not taken(observation, directory, s))
     return directory / f"{stem}.uvh5"
+
+
+def taken(observation: Observation, directory: Path, stem: str) -> bool:
+    """Whether a run has left files of this name: visibilities, a band of them, an export, a journal."""
+    places = {directory, *map(Path, observation.catcher.directories)}
+    return any(path.suffix in _MADE for place in places for path in place.glob(f"{glob.escape(stem)}.*"))
 
 
 def band_files(observation: Observation, file: Path) -> list[Path]:
@@ -40,11 +45,6 @@ def band_files(observation: Observation, file: Path) -> list[Path]:
     directories = observation.catcher.directories
     bands = [Path(each) / f"{file.stem}.band{n}.uvh5" for n, each in enumerate(directories)]
     return bands or [file]
-
-
-def _made(directory: Path, stem: str) -> bool:
-    """Whether a run has left files of this name: visibilities, a band of them, an export, a journal."""
-    return any(path.suffix in _MADE for path in directory.glob(f"{glob.escape(stem)}.*"))
 
 
 def kept_note(observation: Observation, file: Path) -> str | None:

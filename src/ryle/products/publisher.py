@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -101,15 +101,17 @@ class Publisher:
         """Integrations that listeners have missed, added up over all that ever were."""
         return self._missed
 
-    def publish(self, number: int, pieces: Sequence[Integration]) -> None:
+    def publish(self, number: int, pieces: Sequence[Integration], more: Mapping[str, Any] | None = None) -> None:
         """Hand on an integration; returns when it has been copied, if anybody wants it, and never waits for a listener.
 
         Parameters
         ----------
         number : int
-            Which it is in the file.
+            Which it is, of all that came.
         pieces : sequence of Integration
             In order of channels; not needed any more afterwards.
+        more : mapping, optional
+            What its header is to say besides, ready for JSON.
         """
         with self._lock:
             ready = [each for each in self._listeners if each.waiting.qsize() < WAITING]
@@ -121,6 +123,7 @@ class Publisher:
         if memory is None:
             return
         header, arrays = integration_header(number, pieces)
+        header |= more or {}
         size = sum(each.nbytes for each in arrays)
         if memory.size < size:
             memory = np.empty(size, np.uint8)

@@ -201,6 +201,7 @@ class Counts:
             self.expected,
             self.missing,
             kernel_drops,
+            self.ring_full,
         )
 
 

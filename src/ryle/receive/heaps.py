@@ -11,7 +11,7 @@ import numpy as np
 from ryle.chunk import BLOCK, PacketChunk, PacketOrder, valid_words
 from ryle.config import Observation
 from ryle.receive.assembly_plan import Part, heap_parts
-from ryle.receive.ring_plan import SPARE, arrival_rate, f_period, open_chunks, ring_plan, silence_after
+from ryle.receive.ring_plan import SPARE, arrival_rate, f_period, late_chunks, open_chunks, ring_plan, silence_after
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 
@@ -53,12 +53,13 @@ class HeapMap:
             pols=o.pols,
         )
         span = spectra * o.step
-        apart = open_chunks(o.network.skew, span / float(o.sample_rate))
+        seconds, size = span / float(o.sample_rate), len(o.antennas) * (spectra // self._per_heap) * (nbytes + tail)
+        apart, late = open_chunks(o.network.skew, seconds), late_chunks(seconds, size)
         self.plan = ring_plan(
             format,
             [(antenna, self.first_channel) for antenna in range(len(o.antennas))],
             packets=spectra // self._per_heap,
-            chunks=(2 if not timed else apart + 3) + SPARE,
+            chunks=(2 if not timed else apart + 3 + late) + SPARE,
             span=span,
             apart=apart,
             rate=arrival_rate(o),

@@ -14,8 +14,11 @@ from ryle.config.observation import SPARE_CHUNKS
 from ryle.receive.assembly import Plan
 from ryle.wire.description import Format
 
-#: Chunks that an engine has besides those that may be open: for its steps, and time for them to be late.
+#: Chunks that an engine has besides those that may be open: for its steps.
 SPARE = 5
+#: Seconds by which steps may be late on a host that is busy, and bytes that this may take: what finds the ring full is
+#: lost, though sockets' buffers have room.
+_LATE, _LATE_BYTES = 0.5, 256 << 20
 
 
 def arrival_rate(o: Observation) -> float:
@@ -45,6 +48,19 @@ def f_period(o: Observation) -> float:
 def open_chunks(skew: float, span: float) -> int:
     """Chunks of `span` seconds by which streams that are `skew` seconds apart may be, at least one."""
     return max(1, math.ceil(skew / span))
+
+
+def late_chunks(seconds: float, size: int) -> int:
+    """Chunks that a live engine has for its steps to be late.
+
+    Parameters
+    ----------
+    seconds : float
+        Of a chunk.
+    size : int
+        Of a chunk, bytes.
+    """
+    return min(math.ceil(_LATE / seconds), _LATE_BYTES // max(1, size))
 
 
 def ring_plan(
@@ -119,11 +135,13 @@ def spectra_plan(
     """
     substreams = channels // observation.substream_channels
     spectra, apart = observation.chunk_spectra(substreams), observation.skew_chunks(substreams)
+    size = observation.batch_bytes * substreams * spectra // observation.batch_spectra
+    late = late_chunks(spectra * observation.step / float(observation.sample_rate), size) if timed else 0
     return ring_plan(
         format,
         heads,
         packets=spectra // packet_spectra,
-        chunks=apart + SPARE_CHUNKS,
+        chunks=apart + SPARE_CHUNKS + late,
         span=spectra,
         apart=apart,
         rate=arrival_rate(observation) / observation.step,

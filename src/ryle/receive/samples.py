@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from ryle.chunk import SampleChunk
 from ryle.config import Observation
-from ryle.receive.ring_plan import SPARE, arrival_rate, open_chunks, ring_plan, silence_after
+from ryle.receive.ring_plan import SPARE, arrival_rate, late_chunks, open_chunks, ring_plan, silence_after
 from ryle.receive.windows import window_shape
 from ryle.stream.block import Block
 from ryle.wire.levels import DECODED_BITS
@@ -17,6 +18,8 @@ from ryle.wire.levels import DECODED_BITS
 ALIGNMENT = 16
 
 _SPAN = 2e-3  # seconds of signal that a block holds at least: Python runs a fixed number of times a block
+#: Blocks of a trigger's, and seconds of signal, that may be on their way to the disk at least.
+_WRITING = 4, 20e-3
 
 
 class SampleMap:
@@ -39,6 +42,13 @@ class SampleMap:
         Whether streams are apart by ``network.skew`` at most; else, with `waits`, by as much as memory allows.
     in_place : bool
         Whether payloads stay where they came to: blocks hold their addresses, 0 for one that is missing.
+    keeps : bool
+        Whether blocks are kept after use, as long as ``fengine.history`` says, for triggers.
+
+    Attributes
+    ----------
+    history, held : int
+        Blocks that are kept after use, and that triggers hold at most; 0 if none are kept. The ring has so many more.
     """
 
     unit = 1
@@ -52,6 +62,7 @@ class SampleMap:
         waits: bool = False,
         timed: bool = True,
         in_place: bool = False,
+        keeps: bool = False,
     ) -> None:
         o = observation
         self.format = o.digitizer_format
@@ -65,17 +76,21 @@ class SampleMap:
         packets = max(1, round(max(samples, _SPAN * rate) / self._size))
         span = packets * self._size
         apart = open_chunks(o.network.skew, span / rate)
-        keeps = -((low - high) // span) + 1
+        read = -((low - high) // span) + 1
+        blocks, seconds = _WRITING
+        self.history = math.ceil(o.fengine.history * rate / span) if keeps else 0
+        self.held = self.history + max(blocks, math.ceil(seconds * rate / span)) if keeps else 0
         values = len(antennas) * o.pols * span * self.format.sample.parts
+        late = late_chunks(span / rate, values * self.format.sample.bits // 8) if timed else 0
         #: Of decoded samples that are held at most: of blocks that spectra to come read, and of one that is new.
-        self.decoded_bytes = 0 if self._levels is None else (keeps + 1) * values * DECODED_BITS // 8
+        self.decoded_bytes = 0 if self._levels is None else (read + 1) * values * DECODED_BITS // 8
         status = "status" in self.format.fields
         inputs = [a * o.pols + p for a in antennas for p in range(o.pols)]
         self.plan = ring_plan(
             self.format,
             [o.digitizer_head(i) for i in inputs],
             packets=packets,
-            chunks=(2 if not timed else apart + 3) + keeps + SPARE,
+            chunks=(2 if not timed else apart + 3 + late) + read + SPARE + self.held,
             span=span,
             apart=apart,
             rate=arrival_rate(o),

@@ -39,7 +39,7 @@ class ThreadReport:
     packets, bytes, calls : int
         Packets handed over, their bytes, and in how many batches.
     kernel_drops : int
-        Packets that the kernel dropped before; -1 if that cannot be seen.
+        Messages that the kernel dropped before; -1 if that cannot be seen. A train of packets counts once.
     interruptions : int
         Times that the link went down.
     discarded : int
@@ -85,7 +85,7 @@ class Source(Protocol):
 
     @property
     def kernel_drops(self) -> int | None:
-        """Packets that the kernel dropped; None if that cannot be seen."""
+        """Messages that the kernel dropped, a train as one; None if that cannot be seen."""
 
 
 class Discard:
@@ -150,7 +150,7 @@ class NativeSource:
 
     @property
     def kernel_drops(self) -> int | None:
-        """Packets that the kernel dropped; None if that cannot be seen."""
+        """Messages that the kernel dropped, a train as one; None if that cannot be seen."""
         drops = [report.kernel_drops for report in self.reports()]
         return None if min(drops) < 0 else sum(drops)
 
@@ -202,7 +202,7 @@ class Together:
 
     @property
     def kernel_drops(self) -> int | None:
-        """Packets that the kernel or the devices dropped; None if that cannot be seen."""
+        """Messages that the kernel or the devices dropped; None if that cannot be seen."""
         drops = [source.kernel_drops for source in self._sources]
         return None if None in drops else sum(n for n in drops if n is not None)
 

@@ -1,7 +1,8 @@
-"""The web application of `ryle serve`: what runs on this machine, for other programs to read.
+"""The web application of `ryle serve`: what runs on this machine, for people in browsers and for other programs.
 
 By itself it has no route that changes anything. Requests that name a host by which this machine is not known are
-refused: a web page elsewhere could else let a browser read what only this machine may (DNS rebinding).
+refused: a web page elsewhere could else let a browser read what only this machine may (DNS rebinding). So are
+websockets, and requests that change something, of pages that come from elsewhere.
 """
 
 from __future__ import annotations
@@ -9,25 +10,25 @@ from __future__ import annotations
 import ipaddress
 import json
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import fields, is_dataclass
-from typing import Any
+from urllib.parse import urlsplit
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Response, WebSocket
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ryle import __version__
+from ryle.serve.live import Live
 from ryle.serve.metrics import router
-from ryle.watch.sight import Sight
+from ryle.serve.pages import add_pages
+from ryle.serve.plain import plain
 from ryle.watch.watcher import Watching
 
 _LONGEST = 256 << 20  # bytes that a request may carry: gains of many channels, spelled out
-_DEEPEST = 16  # tables within tables that are told; figures of engines have two
 
-#: Of every answer: a browser runs, frames, guesses and keeps nothing of it.
+#: Of every answer: a browser runs, frames, guesses and keeps nothing of it. Pages have a policy of their own.
 SECURITY = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "x-content-type-options": "nosniff",
@@ -57,7 +58,8 @@ def application(
     Returns
     -------
     FastAPI
-        With ``GET /metrics``, ``GET /api/sight`` and its description, ``GET /openapi.json``.
+        With the page at ``/``, its looks at the websocket ``/api/live``, ``GET /metrics``, ``GET /api/sight`` and their
+        description, ``GET /docs`` and ``GET /openapi.json``.
     """
 
     @asynccontextmanager
@@ -68,33 +70,19 @@ def application(
     # The pages that FastAPI makes of the description load their scripts from elsewhere.
     app = FastAPI(title="Ryle", version=__version__, docs_url=None, redoc_url=None, lifespan=lambda _: running())
     app.include_router(router(watcher))
+    add_pages(app)
+    live = Live(watcher)
 
     @app.get("/api/sight", response_class=Response, summary="All that is known of the correlator now")
     def sight() -> Response:
         return Response(json.dumps(plain(watcher.sight())), media_type="application/json")
 
+    @app.websocket("/api/live")
+    async def looks(connection: WebSocket) -> None:
+        await live.serve(connection)
+
     app.add_middleware(_Guard, names=known_names(names))
     return app
-
-
-def plain(sight: Sight) -> dict[str, Any]:
-    """Give a look ready for JSON, without its arrays; what is unknown, or no finite number, is None."""
-    found: dict[str, Any] = _plain({f.name: getattr(sight, f.name) for f in fields(sight) if f.name != "glance"}, 0)
-    return found
-
-
-def _plain(value: Any, depth: int) -> Any:
-    if depth > _DEEPEST:
-        return None
-    if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name), depth + 1) for f in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(member, depth + 1) for key, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(member, depth + 1) for member in value]
-    if isinstance(value, float):
-        return value if abs(value) < float("inf") else None  # NaN is not
-    return value if isinstance(value, str | int | None) else None
 
 
 def known_names(more: Iterable[str] = ()) -> frozenset[str]:
@@ -115,6 +103,18 @@ def is_known(host: str, names: frozenset[str]) -> bool:
     return True
 
 
+def is_own(headers: Headers, host: str) -> bool:
+    """Whether a request is of no web page, or of one that came from this host and port: browsers say so in Origin."""
+    origins = headers.getlist("origin")
+    if not origins:
+        return True
+    try:
+        found = urlsplit(origins[0])
+    except ValueError:
+        return False
+    return len(origins) == 1 and found.scheme in ("http", "https") and found.netloc.lower() == host.lower()
+
+
 def _too_long(headers: Headers) -> bool:
     """Whether what a request carries is longer than is taken, or of no known length."""
     said = headers.get("content-length", "0" if "transfer-encoding" not in headers else "")
@@ -122,28 +122,41 @@ def _too_long(headers: Headers) -> bool:
 
 
 class _Guard:
-    """Refuses requests for other hosts, and what is too long, and adds what browsers are told to every answer."""
+    """Refuses requests for other hosts, or of others' pages, and what is too long; adds what browsers are told."""
 
     def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
         self._app, self._names = app, names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        known = len(hosts) == 1 and is_known(hosts[0], self._names)
+        if scope["type"] == "websocket":
+            if known and is_own(headers, hosts[0]):
+                await self._app(scope, receive, send)
+            else:  # before it is accepted: the server answers 403
+                await send({"type": "websocket.close", "code": 1008})
             return
 
         async def secured(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(SECURITY)
+                found = MutableHeaders(scope=message)
+                for name, value in SECURITY.items():
+                    found.setdefault(name, value)
             await send(message)
 
-        if scope["method"] not in ("GET", "HEAD") and _too_long(Headers(scope=scope)):
+        changes = scope["method"] not in ("GET", "HEAD")
+        if changes and _too_long(headers):
             text = f"send at most {_LONGEST >> 20} MiB, and say how long it is (Content-Length)\n"
             await PlainTextResponse(text, 413)(scope, receive, secured)
-            return
-        hosts = Headers(scope=scope).getlist("host")
-        if len(hosts) == 1 and is_known(hosts[0], self._names):
+        elif not known:
+            who = " or ".join(sorted(self._names))
+            text = f"this is not a name of this machine; ask for its address, or for {who}\n"
+            await PlainTextResponse(text, 421)(scope, receive, secured)
+        elif changes and not is_own(headers, hosts[0]):
+            await PlainTextResponse("a page from elsewhere may change nothing here\n", 403)(scope, receive, secured)
+        else:
             await self._app(scope, receive, secured)
-            return
-        text = f"this is not a name of this machine; ask for its address, or for {' or '.join(sorted(self._names))}\n"
-        await PlainTextResponse(text, 421)(scope, receive, secured)

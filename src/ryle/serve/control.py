@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, status
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, status
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ryle.serve.telescope import Change, SteeringError, Telescope
+from ryle.serve import trigger as triggers
+from ryle.serve.asking import Change, SteeringError
+from ryle.serve.telescope import Telescope
 
 _BELOW = "/api/control"
 _T = TypeVar("_T")
-_MOST_INPUTS, _MOST_CHANNELS = 65536, 1 << 20
+_MOST_INPUTS, _MOST_CHANNELS, _MOST_READ = 65536, 1 << 20, 64
+_MOST_COEFFICIENTS = 32
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+File = Annotated[str | None, Field(max_length=100, description="its name, without .uvh5; the next free one if absent")]
 Sample = Annotated[int, Field(ge=0, lt=1 << 62, description="time stamp: ADC samples since sync_time")]
 Input = Annotated[int, Field(ge=0, lt=_MOST_INPUTS)] | Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -28,13 +33,18 @@ class _Request(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    sample: Sample | None = Field(None, description="from which on it is to hold; as soon as can be if absent")
+    time: str | None = Field(None, max_length=64, description="the same as UTC, ISO 8601, in place of `sample`")
+
+
+class _OfInputs(_Request):
+    """What a request of inputs has."""
+
     inputs: list[Input] | None = Field(
         None,
         max_length=_MOST_INPUTS,
         description='numbers, names such as "A1 x", or antennas, with all their polarizations; all if absent',
     )
-    sample: Sample | None = Field(None, description="from which on it is to hold; as soon as can be if absent")
-    time: str | None = Field(None, max_length=64, description="the same as UTC, ISO 8601, in place of `sample`")
 
 
 class Gain(BaseModel):
@@ -46,7 +56,7 @@ class Gain(BaseModel):
     im: Finite = 0.0
 
 
-class GainsRequest(_Request):
+class GainsRequest(_OfInputs):
     """Complex gains: one for all inputs, one of each, or those of each one's channels."""
 
     gains: (
@@ -67,11 +77,51 @@ class DelayModel(BaseModel):
     phase_rate: Finite = Field(0.0, description="rad/s")
 
 
-class DelaysRequest(_Request):
+class DelaysRequest(_OfInputs):
     """Delay models: one for all inputs, or one of each."""
 
     models: DelayModel | Annotated[list[DelayModel], Field(max_length=_MOST_INPUTS)]
     start: Sample | None = Field(None, description="time stamp at which the models are reached; `sample` if absent")
+
+
+_Coefficients = Annotated[list[Finite], Field(min_length=1, max_length=_MOST_COEFFICIENTS)]
+_OfEach = _Coefficients | Annotated[list[_Coefficients], Field(min_length=1, max_length=_MOST_INPUTS)]
+
+
+class PolynomialsRequest(_OfInputs):
+    """Delay polynomials: one for all inputs, or one of each."""
+
+    delay: _OfEach = Field(description="c0 + c1·t + c2·t² …: s, s/s, s/s² …; positive delays the input")
+    phase: _OfEach = Field([0.0], description="total phase at the centre of the band: rad, rad/s …")
+    seconds: Finite = Field(gt=0, description="for how long they hold; what follows is a straight line")
+    start: Sample | None = Field(None, description="time stamp at which t is 0; `sample` if absent")
+
+
+class PhaseCentreRequest(_Request):
+    """What is to be tracked; a file of its own begins with it."""
+
+    ra: Finite = Field(ge=-360, le=360, description="right ascension, ICRS, degrees")
+    dec: Finite = Field(ge=-90, le=90, description="declination, ICRS, degrees")
+    name: str = Field("phase centre", min_length=1, max_length=100, description="in the file")
+    file: File = None
+
+
+class ScanRequest(_Request):
+    """Whether integrations are written, how long they are, and to which file."""
+
+    write: bool | None = Field(None, description="false: nothing is written from then on; as before if absent")
+    file: File = None
+    integration: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="of the file, s, rounded to a multiple of that of the X-engines; as before if absent"
+    )
+
+
+class TriggerRequest(_OfInputs):
+    """Raw samples that are to be written; `sample` is the first, which may have passed."""
+
+    samples: Annotated[int, Field(gt=0, lt=1 << 62, description="how many; or `seconds`")] | None = None
+    seconds: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
+    name: str = Field("trigger", pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="stands in the files' names")
 
 
 class Answer(BaseModel):
@@ -80,6 +130,38 @@ class Answer(BaseModel):
     sample: int = Field(description="time stamp of the first spectrum that has all of it, ADC samples since sync_time")
     utc: str = Field(description="the same, ISO 8601")
     engines: dict[str, int] = Field(description="the same of each engine")
+
+
+class ScanAnswer(Answer):
+    """What is written from then on."""
+
+    file: str = Field(description="file of the whole band; empty: nothing is written")
+    integration: float = Field(description="of the file, s")
+
+
+class GainsAnswer(BaseModel):
+    """What inputs have."""
+
+    inputs: list[str]
+    re: list[list[float]] = Field(description="real parts, by input and channel")
+    im: list[list[float]]
+
+
+class TriggerFile(BaseModel):
+    """What one engine writes."""
+
+    sample: int
+    end: int
+    file: str = Field(description="where it is, on the engine's machine")
+
+
+class TriggerAnswer(BaseModel):
+    """What is written."""
+
+    sample: int = Field(description="first time stamp that all engines write, ADC samples since sync_time")
+    end: int = Field(description="time stamp behind the last that all write")
+    utc: str = Field(description="of the first, ISO 8601")
+    engines: dict[str, TriggerFile]
 
 
 class Inputs(BaseModel):
@@ -165,6 +247,17 @@ def _router(telescope: Telescope) -> APIRouter:
         """Set complex gains of inputs."""
         return _done(lambda: _answer(telescope.set_gains(_plain(asked.gains), asked.inputs, _sample(telescope, asked))))
 
+    @found.get("/gains", responses=refusals)
+    def read_gains(input: Annotated[list[str], Query(min_length=1, max_length=_MOST_READ)]) -> GainsAnswer:
+        """Read the complex gains that some inputs have, or are to have, after all changes so far."""
+
+        def read() -> GainsAnswer:
+            gains, names = telescope.gains(input), telescope.inputs()
+            numbers = telescope.numbers(input)
+            return GainsAnswer(inputs=[names[n] for n in numbers], re=gains.real.tolist(), im=gains.imag.tolist())
+
+        return _done(read)
+
     @found.put("/delays", responses=refusals)
     def delays(asked: DelaysRequest) -> Answer:
         """Steer inputs by delay models, and by geometry no longer."""
@@ -175,7 +268,64 @@ def _router(telescope: Telescope) -> APIRouter:
             lambda: _answer(telescope.set_delays(models, asked.inputs, _sample(telescope, asked), asked.start))
         )
 
+    @found.put("/polynomials", responses=refusals)
+    def polynomials(asked: PolynomialsRequest) -> Answer:
+        """Steer inputs by delay polynomials, and by geometry no longer."""
+
+        def change() -> Answer:
+            sample = _sample(telescope, asked)
+            p = asked
+            return _answer(telescope.set_polynomials(p.delay, p.seconds, p.phase, p.inputs, sample, p.start))
+
+        return _done(change)
+
+    @found.put("/phase-centre", responses=refusals)
+    def phase_centre(asked: PhaseCentreRequest) -> ScanAnswer:
+        """Track another phase centre with all inputs, and begin a file for it."""
+        return _done(
+            lambda: _scan(
+                telescope.set_phase_centre(asked.ra, asked.dec, asked.name, _sample(telescope, asked), asked.file)
+            )
+        )
+
+    @found.put("/scan", responses=refusals)
+    def scan(asked: ScanRequest) -> ScanAnswer:
+        """Begin a file, with another length of integrations if wanted, or write none."""
+        return _done(
+            lambda: _scan(telescope.set_scan(asked.write, asked.file, asked.integration, _sample(telescope, asked)))
+        )
+
+    @found.put("/trigger", responses=refusals)
+    def trigger(asked: TriggerRequest) -> TriggerAnswer:
+        """Write raw samples to files, while they are correlated."""
+        if (asked.samples is None) == (asked.seconds is None):
+            raise HTTPException(status.HTTP_409_CONFLICT, "give samples or seconds, and not both")
+        return _done(
+            lambda: TriggerAnswer(
+                **asdict(
+                    triggers.trigger(
+                        telescope,
+                        samples=asked.samples,
+                        seconds=asked.seconds,
+                        sample=_sample(telescope, asked),
+                        inputs=asked.inputs,
+                        name=asked.name,
+                    )
+                )
+            )
+        )
+
+    @found.delete("/trigger", responses=refusals)
+    def stop_trigger() -> TriggerAnswer:
+        """End what a trigger writes; what is written stays."""
+        return _done(lambda: TriggerAnswer(**asdict(triggers.stop(telescope))))
+
     return found
+
+
+def _scan(change: Change) -> ScanAnswer:
+    said = next(each for each in change.said.values() if "file" in each)
+    return ScanAnswer(**_answer(change).model_dump(), file=said["file"], integration=said["integration"])
 
 
 def _sample(telescope: Telescope, asked: _Request) -> int | None:

@@ -15,7 +15,8 @@ from typing import TypeVar
 import aiokatcp
 
 from ryle import __version__
-from ryle.serve.telescope import Change, SteeringError, Telescope
+from ryle.serve.asking import Change, SteeringError
+from ryle.serve.telescope import Telescope
 from ryle.watch.sight import InputSight, Sight
 from ryle.watch.watcher import Watching
 
@@ -72,10 +73,13 @@ class KatcpServer(aiokatcp.DeviceServer):
     async def request_gain(
         self, ctx: aiokatcp.RequestContext, stream: str, input: str, *values: str
     ) -> tuple[str, ...]:
-        """Set the complex gain of an input: one value, or one a channel.
+        """Set the complex gain of an input: one value, or one a channel; or read what it has, if none is given.
 
-        Replies with the gains that were set.
+        Replies with the gains that it has then: one if they are the same on all channels.
         """
+        if not values:
+            found = await self._told(lambda: self._telescope.gains(self._named(input))[0])
+            return tuple(map(_written, found[:1] if (found == found[0]).all() else found))
         gains = self._gains(values)
         await self._do(lambda: self._telescope.set_gains(gains if len(gains) > 1 else gains[0], self._named(input)))
         return tuple(map(_written, gains))
@@ -113,13 +117,40 @@ class KatcpServer(aiokatcp.DeviceServer):
 
         await self._do(change)
 
-    async def _do(self, change: Callable[[], Change]) -> None:
-        """Do what was asked in a thread, for it waits for engines; refusals are told as katcp has them."""
+    async def request_capture_start(
+        self, ctx: aiokatcp.RequestContext, stream: str, start_time: aiokatcp.Timestamp | None = None
+    ) -> None:
+        """Write integrations to a new file, from a Unix time on if one is given, unless they are written already."""
+        await self._write(True, start_time)
+
+    async def request_capture_stop(
+        self, ctx: aiokatcp.RequestContext, stream: str, stop_time: aiokatcp.Timestamp | None = None
+    ) -> None:
+        """Write no integrations, from a Unix time on if one is given; delays, gains and views go on."""
+        await self._write(False, stop_time)
+
+    async def _write(self, write: bool, time: aiokatcp.Timestamp | None) -> None:
+        moment = None if time is None else Fraction(str(float(time)))
+
+        def change() -> Change | None:
+            if self._telescope.writes() == write:
+                return None
+            sample = None if moment is None else self._telescope.sample_at_unix(moment)
+            return self._telescope.set_scan(write, sample=sample)
+
+        await self._do(change)
+
+    async def _do(self, change: Callable[[], Change | None]) -> None:
+        """Do what was asked, and note from when on data reflect it."""
+        if (done := await self._told(change)) is not None:
+            self._steady.value = max(self._steady.value, done.sample)
+
+    async def _told(self, what: Callable[[], T]) -> T:
+        """Ask engines in a thread, for that waits for them; refusals are told as katcp has them."""
         try:
-            done = await asyncio.to_thread(change)
+            return await asyncio.to_thread(what)
         except SteeringError as error:
             raise aiokatcp.FailReply(str(error)) from None
-        self._steady.value = max(self._steady.value, done.sample)
 
     def _gains(self, values: Sequence[str]) -> list[complex]:
         if not values:

@@ -25,7 +25,7 @@ from ryle.watch.watcher import Watching
 #: States that an engine may be in; one of another word has a series too.
 STATES = ("starting", "ready", "listening", "running", "draining", "done", "failed")
 #: Members of an account that say what became of packets.
-CLASSES = ("placed", "late", "duplicate", "malformed", "foreign", "missing", "kernel_drops")
+CLASSES = ("placed", "late", "duplicate", "malformed", "foreign", "missing", "kernel_drops", "ring_full")
 
 #: What a unit is called at the end of a name, and how many of that it is.
 UNITS: Mapping[str, tuple[str, float]] = {
@@ -39,6 +39,7 @@ UNITS: Mapping[str, tuple[str, float]] = {
 WORDS: Mapping[str, str] = {
     "bytes": "payload",
     "saturated": "saturated_ratio",
+    "sender_loss": "sender_loss_ratio",
     "next_sample": "next_change",
 }
 #: Figures of inputs that `Sight.inputs` has, joined.
@@ -245,7 +246,8 @@ class _Families:
         unit = _text(account.get("unit", "packets"))
         for kind in CLASSES:
             self._add(TOLD["ryle_account_total"], account.get(kind), *mine, kind, unit)
-        self._add(TOLD["ryle_account_arrived_total"], account.get("datagrams"), *mine, unit)
+        arrived, full = (_number(account.get(name)) for name in ("datagrams", "ring_full"))
+        self._add(TOLD["ryle_account_arrived_total"], None if arrived is None else arrived + (full or 0), *mine, unit)
         self._add(TOLD["ryle_account_expected_total"], account.get("expected"), *mine, unit)
         for figure, about in e.kinds.items():
             if figure != "account" and figure not in _JOINED and figure in e.values:

@@ -2,53 +2,21 @@
 
 from __future__ import annotations
 
-import math
-import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ryle.array.observed import sync_time
-from ryle.config import ConfigError, Observation, parse
-from ryle.monitor.control import ControlClient
+from ryle.config import Observation
 from ryle.monitor.page import Page
 from ryle.problems import listed
-from ryle.products.observed import input_labels
-from ryle.stream.controls import StatusError
-from ryle.watch.run_pages import Runs
-
-#: Seconds after what engines said last at which changes of several are to hold, so that none has passed it when it is
-#: asked: twice the time between two status lines. Tries, each of which leaves twice as long.
-_AHEAD, _TRIES = 1.0, 4
-_LATE = re.compile(r"^late: ")
-
-
-class SteeringError(StatusError):
-    """What was asked cannot be done; says why, and what can."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """What was done.
-
-    Parameters
-    ----------
-    sample : int
-        Time stamp, samples since sync, of the first spectrum that has all of it.
-    utc : str
-        The same, ISO 8601.
-    engines : dict of str to int
-        The same of each engine.
-    """
-
-    sample: int
-    utc: str
-    engines: dict[str, int]
+from ryle.products.observed import input_labels, output_file
+from ryle.serve.asking import Ask, Change, Engines, SteeringError
 
 
 class Telescope:
@@ -63,18 +31,13 @@ class Telescope:
     """
 
     def __init__(self, observation: str | None = None, patience: float = 10.0) -> None:
-        self._name, self._patience = observation, patience
-        self._runs = Runs()
-        self._clients: dict[tuple[str, int, int], ControlClient] = {}
-        self._read: tuple[str, Observation] | None = None
+        self._engines = Engines(observation, patience)
         self._lock = threading.RLock()
 
     def close(self) -> None:
         """Hang up."""
         with self._lock:
-            for client in self._clients.values():
-                client.close()
-            self._clients.clear()
+            self._engines.close()
 
     def __enter__(self) -> Telescope:
         return self
@@ -92,9 +55,8 @@ class Telescope:
             If nothing runs.
         """
         with self._lock:
-            self._engines("gains")
-            assert self._read is not None
-            return self._read[1]
+            self._engines.look()
+            return self._engines.observation
 
     def inputs(self) -> list[str]:
         """Names of all inputs, antenna and polarization, in order."""
@@ -189,6 +151,18 @@ class Telescope:
         rows = np.broadcast_to(found, (len(mine), found.shape[-1] if found.ndim == 2 else 1))
         return self._change("gains", mine, {"gains": rows}, sample)
 
+    def gains(self, inputs: Sequence[str | int] | None = None) -> NDArray[np.complex64]:
+        """Give the gains that inputs have, or are to have, after all that has been asked; shape (input, channel)."""
+        with self._lock:
+            mine = list(range(len(self.inputs()))) if inputs is None else self.numbers(inputs)
+            shares = self._shares(self._engines.having("read_gains"), mine)
+            said = self._engines.ask([Ask(page, "read_gains", {"inputs": some}) for page, some in shares])
+            found = np.empty((len(mine), self.observation.fengine.channels), np.complex64)
+            row = {number: row for row, number in enumerate(mine)}
+            for page, some in shares:
+                found[[row[i] for i in some]] = said[page.name]["gains"]
+            return found
+
     def set_delays(
         self,
         models: Any,
@@ -228,28 +202,147 @@ class Telescope:
             raise SteeringError(f"a delay of {largest:.6g} s is beyond fengine.max_delay, {most:.6g} s")
         return self._change("delays", mine, {"models": found}, sample, {} if start is None else {"start": start})
 
-    # -- engines -----------------------------------------------------------------------------------------------------
+    def set_polynomials(
+        self,
+        delay: Any,
+        seconds: float,
+        phase: Any = (0.0,),
+        inputs: Sequence[str | int] | None = None,
+        sample: int | None = None,
+        start: int | None = None,
+    ) -> Change:
+        """Steer inputs by polynomials of time, and by geometry no longer.
 
-    def _engines(self, key: str) -> list[Page]:
-        run = self._runs.find(self._name)
-        which = f" called {self._name}" if self._name else ""
-        if run is None or not (alive := [p for p in run.pages if p.alive]):
-            raise SteeringError(f"no observation{which} runs on this machine: `ryle run` starts one")
-        if self._read is None or self._read[0] != run.text:
+        Parameters
+        ----------
+        delay : array_like of float, shape (coefficient,) or (input, coefficient)
+            c0 + c1·t + c2·t² …: s, s/s …
+        seconds : float
+            For how long they hold; what follows is a straight line.
+        phase : array_like of float, shape (coefficient,) or (input, coefficient)
+            Of the total phase at the centre of the band, rad, rad/s …
+        inputs : sequence of str or int, optional
+            See `numbers`; all if absent.
+        sample : int, optional
+            Time stamp from which on they are to hold; as soon as all engines can if absent.
+        start : int, optional
+            Time stamp at which t is 0; `sample` if absent.
+
+        Raises
+        ------
+        SteeringError
+            If they do not fit, are too large, bend too much or are late: says why. Nothing has changed then.
+        """
+        mine = list(range(len(self.inputs()))) if inputs is None else self.numbers(inputs)
+        arrays = {}
+        for name, given in (("delay", delay), ("phase", phase)):
             try:
-                self._read = run.text, parse(run.text, run.name)
-            except (ConfigError, ValueError) as error:
-                raise SteeringError(f"the observation file of {run.name} cannot be read here: {error}") from None
-        having = [p for p in alive if key in p.controls]
-        if not having:
-            raise SteeringError(f"nothing of {run.name} that runs takes {key}: its F-engines are not there")
-        return having
+                found = np.atleast_1d(np.asarray(given, np.float64))
+                arrays[name] = np.broadcast_to(found, (len(mine), found.shape[-1]))
+            except (ValueError, TypeError):
+                raise SteeringError(f"{name} must be coefficients of each input, or of all") from None
+            if not np.isfinite(found).all():
+                raise SteeringError(f"coefficients of {name} must be finite")
+        more = {"seconds": seconds} if start is None else {"seconds": seconds, "start": start}
+        return self._change("polynomials", mine, arrays, sample, more)
 
-    def _client(self, page: Page) -> ControlClient:
-        key = page.name, page.owner.pid, page.owner.started
-        if key not in self._clients:
-            self._clients[key] = ControlClient(page, self._patience)
-        return self._clients[key]
+    def set_phase_centre(
+        self, ra: float, dec: float, name: str = "phase centre", sample: int | None = None, file: str | None = None
+    ) -> Change:
+        """Track another phase centre with all inputs, also with those that were steered, and begin a file for it.
+
+        It holds from an integration of the X-engines on, so that none has two.
+
+        Parameters
+        ----------
+        ra, dec : float
+            Degrees, ICRS.
+        name : str
+            In the file.
+        sample : int, optional
+            Time stamp from which on it is to hold, rounded up to an integration; as soon as all engines can if absent.
+        file : str, optional
+            Name of the file, without ``.uvh5``; the next that is free if absent.
+
+        Raises
+        ------
+        SteeringError
+            If it is none, beyond the reach of delays, or late; says why. Nothing has changed then.
+        """
+        with self._lock:
+            every = self._shares(self._engines.having("phase_centre"), list(range(self.observation.n_inputs)))
+            tracking = [Ask(page, "phase_centre", {"ra": ra, "dec": dec}) for page, _ in every]
+            centre = {"ra": ra, "dec": dec, "name": name}
+            return self._scan({"phase_centre": centre}, sample, file, tracking)
+
+    def set_scan(
+        self,
+        write: bool | None = None,
+        file: str | None = None,
+        integration: float | None = None,
+        sample: int | None = None,
+    ) -> Change:
+        """Begin a file, or write none.
+
+        Parameters
+        ----------
+        write : bool, optional
+            Whether integrations are to be written from then on; as before if absent.
+        file : str, optional
+            Name of the file, without ``.uvh5``; the next that is free if absent.
+        integration : float, optional
+            Length of an integration of the file in seconds, rounded to a multiple of that of the X-engines.
+        sample : int, optional
+            Time stamp from which on, rounded up to an integration of the X-engines; as soon as can be if absent.
+
+        Raises
+        ------
+        SteeringError
+            If it is not allowed, or late; says why. Nothing has changed then.
+        """
+        value: dict[str, Any] = {} if write is None else {"write": write}
+        if integration is not None:
+            value["integration"] = integration
+        with self._lock:
+            return self._scan(value, sample, file)
+
+    def writes(self) -> bool:
+        """Say whether integrations are written, or are to be after all that was asked."""
+        with self._lock:
+            said = self._engines.ask([Ask(page, "scan") for page in self._engines.having("scan", "catcher is")])
+        return any([each["value"], *each["value"]["queued"]][-1]["file"] for each in said.values())
+
+    def _scan(self, value: dict[str, Any], sample: int | None, file: str | None, first: Sequence[Ask] = ()) -> Change:
+        writing, o = self._engines.having("scan", "catcher is"), self._engines.observation
+        if len(writing) < (wanted := 1 if o.fx is not None else o.catchers):
+            raise SteeringError(f"{len(writing)} of {wanted} catchers run on this machine: all begin a file together")
+        if file is not None:
+            value["name"] = file
+        elif len(writing) > 1 and (value["write"] if "write" in value else self.writes()):  # all are to choose the same
+            places = [str(p.values.get("directory") or "") for p in writing]
+            value["name"] = output_file(o, Path(places[0])).stem
+        asks = [*first, *(Ask(page, "scan", value) for page in writing)]
+        return self._engines.change(asks, sample, o.integration_spectra * o.step)
+
+    # -- others ------------------------------------------------------------------------------------------------------
+
+    def sharing(self, key: str, inputs: Sequence[int]) -> list[tuple[Page, list[int]]]:
+        """Give the engines that have a control and some of these inputs, and which.
+
+        Raises
+        ------
+        SteeringError
+            If none has it, or an input is of none.
+        """
+        with self._lock:
+            return self._shares(self._engines.having(key), list(inputs))
+
+    def ask(self, asks: Sequence[Ask], sample: int | None = None) -> dict[str, dict[str, Any]]:
+        """Ask engines; see `ryle.serve.asking.Engines.ask`."""
+        with self._lock:
+            return self._engines.ask(asks, sample)
+
+    # -- inputs ------------------------------------------------------------------------------------------------------
 
     def _change(
         self,
@@ -259,31 +352,14 @@ class Telescope:
         sample: int | None,
         more: Mapping[str, Any] | None = None,
     ) -> Change:
-        """Ask each engine for its share; all are to have it from one time stamp on."""
+        """Ask each engine for its share of what is asked of inputs."""
+        row = {number: row for row, number in enumerate(inputs)}
         with self._lock:
-            shares = self._shares(self._engines(key), inputs)
-            if sample is not None and len(shares) > 1 and sample < (first := self._next(shares)):
-                # One of them would refuse it, and the others take it.
-                raise SteeringError(f"late: sample {sample} has passed; changes can be made from sample {first} on")
-            for attempt in range(_TRIES):
-                wanted = sample
-                if sample is None and len(shares) > 1:
-                    wanted = self._next(shares) + math.ceil(self._rate * _AHEAD * 2**attempt)
-                try:
-                    told = self._ask(key, shares, inputs, arrays, wanted, more or {})
-                except (StatusError, TimeoutError) as error:
-                    if sample is None and _LATE.match(str(error)) and attempt + 1 < _TRIES:
-                        continue  # engines that have taken it are asked again, for a later time
-                    raise SteeringError(str(error)) from None
-                break
-            assert self._read is not None
-            last = max(told.values())
-            return Change(last, sync_time(self._read[1]).iso(last), told)
-
-    @property
-    def _rate(self) -> float:
-        assert self._read is not None
-        return float(self._read[1].sample_rate)
+            asks = []
+            for page, mine in self._shares(self._engines.having(key), inputs):
+                value: dict[str, Any] = {"inputs": mine, **(more or {})}
+                asks.append(Ask(page, key, value | {n: array[[row[i] for i in mine]] for n, array in arrays.items()}))
+            return self._engines.change(asks, sample)
 
     def _shares(self, pages: Sequence[Page], inputs: list[int]) -> list[tuple[Page, list[int]]]:
         """Say which of the inputs each engine has."""
@@ -299,44 +375,3 @@ class Telescope:
         if left:
             raise SteeringError(f"inputs {listed(map(str, sorted(left)))} are of no engine that runs on this machine")
         return shares
-
-    def _next(self, shares: Sequence[tuple[Page, list[int]]]) -> int:
-        """Give the first time stamp from which on all engines can change anything, by what they said last."""
-        pages = {p.name: p for p in self._engines("gains")}
-        said = [pages.get(page.name, page).values.get("next_sample") for page, _ in shares]
-        return max((n for n in said if type(n) is int), default=0)
-
-    def _ask(
-        self,
-        key: str,
-        shares: Sequence[tuple[Page, list[int]]],
-        inputs: list[int],
-        arrays: Mapping[str, NDArray[Any]],
-        sample: int | None,
-        more: Mapping[str, Any],
-    ) -> dict[str, int]:
-        """Ask all at once, then hear all answers; raise the first refusal, saying who has taken it nevertheless."""
-        row = {number: row for row, number in enumerate(inputs)}
-        told: dict[str, int] = {}
-        refused: Exception | None = None
-        for page, mine in shares:
-            value: dict[str, Any] = {"inputs": mine, **more}
-            value |= {name: array[[row[i] for i in mine]] for name, array in arrays.items()}
-            if sample is not None:
-                value["sample"] = sample
-            self._client(page).ask(key, value)
-        for page, _ in shares:
-            try:
-                told[page.name] = int(self._client(page).answer()["sample"])
-            except (StatusError, TimeoutError) as error:
-                if isinstance(error, TimeoutError):
-                    self._hang_up(page)  # its answer may come later, and be taken for another's
-                refused = refused or error
-        if refused is None:
-            return told
-        if told and sample is not None and not _LATE.match(str(refused)):
-            raise StatusError(f"{refused}; {listed(told)} has taken it, from sample {max(told.values())} on")
-        raise refused
-
-    def _hang_up(self, page: Page) -> None:
-        self._clients.pop((page.name, page.owner.pid, page.owner.started)).close()

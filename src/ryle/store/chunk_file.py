@@ -17,8 +17,8 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from ryle.receive.assembly import Plan
 
 PAGE = 4096
-_MAGIC = b"RYLECHNK"
+#: What a file, and each record in it, begins with.
+MAGIC = b"RYLECHNK"
 _RECORD = struct.Struct("<8s4q")  # magic, number, epoch, timestamp, placed; then a CRC-32 of these
 
 
@@ -61,6 +62,8 @@ class Layout:
         Of timestamps.
     parts : int
         Packets of a cell: 1, or those of a heap of several.
+    about : dict of str to object
+        What whoever wrote it says of it, ready for JSON.
     """
 
     format: str
@@ -72,6 +75,7 @@ class Layout:
     origin: int
     unit: str
     parts: int = 1
+    about: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
@@ -88,6 +92,10 @@ class Layout:
             plan.format.timestamp.unit,
             max(1, len(plan.parts)),
         )
+
+    def of_heads(self, rows: Sequence[int]) -> Layout:
+        """Give the layout of some heads alone, by their places; of payloads that lie one behind the other."""
+        return replace(self, heads=tuple(self.heads[row] for row in rows), shape=(len(rows), *self.shape[1:]))
 
     @property
     def data_bytes(self) -> int:
@@ -112,7 +120,10 @@ class Layout:
 
     def to_json(self) -> str:
         """Write it down."""
-        return json.dumps(asdict(self))
+        found = asdict(self)
+        if not self.about:  # as files of before have it
+            del found["about"]
+        return json.dumps(found)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -165,13 +176,13 @@ class StoredChunk:
 def file_header(layout: Layout) -> bytes:
     """Give what a file begins with."""
     text = layout.to_json().encode()
-    size = pages(len(_MAGIC) + 8 + len(text))
-    return (_MAGIC + struct.pack("<II", size, len(text)) + text).ljust(size, b"\0")
+    size = pages(len(MAGIC) + 8 + len(text))
+    return (MAGIC + struct.pack("<II", size, len(text)) + text).ljust(size, b"\0")
 
 
 def record_header(chunk: AnyChunk) -> bytes:
     """Give the page that makes a record count."""
-    head = _RECORD.pack(_MAGIC, chunk.number, chunk.epoch, chunk.timestamp, chunk.placed)
+    head = _RECORD.pack(MAGIC, chunk.number, chunk.epoch, chunk.timestamp, chunk.placed)
     return (head + struct.pack("<I", zlib.crc32(head))).ljust(PAGE, b"\0")
 
 
@@ -191,7 +202,7 @@ def _layout(path: Path, text: bytes) -> Layout:
     try:
         layout = Layout.from_json(text)
         sizes = (layout.packets, layout.parts, *layout.shape)
-        if not all(type(n) is int and 0 < n < 1 << 40 for n in sizes):
+        if not all(type(n) is int and 0 < n < 1 << 40 for n in sizes) or not isinstance(layout.about, dict):
             raise ValueError
         if not layout.heads or math.prod(sizes[2:]) >= 1 << 46 or len(layout.heads) * math.prod(sizes[:2]) >= 1 << 46:
             raise ValueError
@@ -224,10 +235,10 @@ class ChunkFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         with Path(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if size < PAGE or file.read(len(_MAGIC)) != _MAGIC:
+            if size < PAGE or file.read(len(MAGIC)) != MAGIC:
                 raise ValueError(f"{path} is no file of chunks")
             self._start, length = struct.unpack("<II", file.read(8))
-            if not len(_MAGIC) + 8 + length <= self._start <= size or self._start % PAGE:
+            if not len(MAGIC) + 8 + length <= self._start <= size or self._start % PAGE:
                 raise ValueError(f"{path} is no file of chunks: its header goes beyond its end")
             self.layout = _layout(Path(path), file.read(length))
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -240,7 +251,7 @@ class ChunkFile:
         head = self._map[at : at + _RECORD.size]
         (check,) = struct.unpack_from("<I", self._map, at + _RECORD.size)
         magic, *numbers = _RECORD.unpack(head)
-        return tuple(numbers) if magic == _MAGIC and check == zlib.crc32(head) else None
+        return tuple(numbers) if magic == MAGIC and check == zlib.crc32(head) else None
 
     def __len__(self) -> int:
         return len(self._at)

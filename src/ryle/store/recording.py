@@ -28,6 +28,7 @@ from ryle.receive import _native
 from ryle.receive.assembly import Assembler, Chunk
 from ryle.receive.sources import Discard
 from ryle.store.chunk_file import PAGE, Layout, file_header, pages, record_header
+from ryle.store.gather import Gather
 from ryle.store.pcap_write import headers
 
 _IN_FLIGHT = 2
@@ -77,9 +78,9 @@ def unused_stem(stem: str, *, overwrite: bool = False) -> str:
     return next(s for s in stems if not files(s))
 
 
-def _open(path: Path, direct: bool) -> tuple[int, bool]:
-    """Open a new file; whether it is written past the page cache."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+def _open(path: Path, direct: bool, present: int = os.O_EXCL) -> tuple[int, bool]:
+    """Open a new file; whether it is written past the page cache. What is to become of one that is there, flags say."""
+    flags = os.O_WRONLY | os.O_CREAT | present | os.O_CLOEXEC
     if direct:
         try:
             return os.open(path, flags | os.O_DIRECT, 0o644), True
@@ -171,9 +172,12 @@ class ChunkRecorder:
     files : Files
         Where and how.
     layout : Layout
-        What the chunks are.
+        What the chunks are, or what is written of them.
     assembler : Assembler
         Whose chunks they are.
+    rows : sequence of int, optional
+        Heads that are written, by their places; all if absent. Payloads of some, and those that lie where packets came
+        to, are gathered.
 
     Attributes
     ----------
@@ -187,8 +191,12 @@ class ChunkRecorder:
 
     suffix = "chunks"
 
-    def __init__(self, files: Files, layout: Layout, assembler: Assembler) -> None:
+    def __init__(self, files: Files, layout: Layout, assembler: Assembler, rows: Sequence[int] | None = None) -> None:
         self._files, self._layout, self._assembler = files, layout, assembler
+        self._gather: Gather | None = None
+        if rows is not None or assembler.plan.pointers:
+            every = range(len(assembler.plan.heads))
+            self._gather = Gather(layout, every if rows is None else rows, _IN_FLIGHT)
         self.chunks = self.files_begun = self.written = 0
         self.busy_seconds = 0.0
         self._lock = threading.Lock()
@@ -231,15 +239,22 @@ class ChunkRecorder:
         if f.begun and (longer or older):
             f.close()
             self._file = self._next_file()
+        at = self._file.begin()
+        write = self._record if self._gather is None else self._gathered
+        self._writing.append((self._pool.submit(write, self._file, at, chunk), chunk, done))
+
+    def _record(self, file: _File, at: int, chunk: Chunk) -> None:
         slot = self._assembler.native.slot_bytes
         memory = self._assembler.memory[chunk.slot * slot : (chunk.slot + 1) * slot]
         body = pages(self._layout.data_bytes)
-        marks = memory[body : body + pages(self._layout.cells)]
-        at = self._file.begin()
-        future = self._pool.submit(self._record, self._file, at, record_header(chunk), [marks, memory[:body]])
-        self._writing.append((future, chunk, done))
+        self._write(file, at, record_header(chunk), [memory[body : body + pages(self._layout.cells)], memory[:body]])
 
-    def _record(self, file: _File, at: int, header: bytes, parts: list[NDArray[np.uint8]]) -> None:
+    def _gathered(self, file: _File, at: int, chunk: Chunk) -> None:
+        assert self._gather is not None
+        with self._gather.of(chunk) as (header, parts):
+            self._write(file, at, header, parts)
+
+    def _write(self, file: _File, at: int, header: bytes, parts: list[NDArray[np.uint8]]) -> None:
         began = time.monotonic()
         with self._lock:
             page = self._headers.popleft()
@@ -346,7 +361,7 @@ class PacketRecorder:
         buffers: int = 4,
     ) -> None:
         heads = [headers(e.host, e.port) for e in endpoints]
-        os.close(_open(files.path(0, self.suffix), False)[0])  # its errors are Python's
+        os.close(_open(files.path(0, self.suffix), False, os.O_TRUNC)[0])  # its errors are Python's
         self.native = _native.Recorder(
             sink.native, files.stem, heads, files.bytes, files.seconds, files.keep, buffer_bytes, buffers, files.direct
         )

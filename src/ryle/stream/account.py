@@ -5,6 +5,7 @@ Two equations hold (DESIGN: accounting)::
     datagrams = placed + late + duplicate + malformed + foreign
     expected  = placed + missing
 
+What came and found no memory free (`ring_full`) stands beside them: all that came is ``datagrams + ring_full``.
 A class that a source cannot see is None, unknown, never 0.
 """
 
@@ -28,7 +29,7 @@ class Account:
     unit : str
         What is counted: "packets" or "heaps".
     datagrams : int or None
-        All that arrived.
+        All that arrived and that there was memory for.
     placed : int or None
         Put where they belong.
     late : int or None
@@ -44,7 +45,10 @@ class Account:
     missing : int or None
         Expected and never placed.
     kernel_drops : int or None
-        Dropped by the kernel because a socket buffer was full; part of `missing`.
+        Messages that the kernel dropped because a socket buffer was full; their packets are part of `missing`. A train
+        of packets (UDP_GRO) is one message, so that there may be more packets.
+    ring_full : int or None
+        Arrived, and dropped because readers held all memory: they are too slow. Part of `missing`.
     """
 
     name: str
@@ -58,13 +62,14 @@ class Account:
     expected: int | None = 0
     missing: int | None = 0
     kernel_drops: int | None = None
+    ring_full: int | None = None
 
     def __add__(self, other: Account) -> Self:
         """Sum of two hand-overs of the same kind; unknown plus anything is unknown."""
         if self.unit != other.unit:
             raise ValueError(f"cannot add {self.unit} of {self.name} to {other.unit} of {other.name}")
         sums: dict[str, Any] = {}
-        for key in (*_CLASSES, "datagrams", "expected", "missing", "kernel_drops"):
+        for key in (*_CLASSES, "datagrams", "expected", "missing", "kernel_drops", "ring_full"):
             a, b = getattr(self, key), getattr(other, key)
             sums[key] = None if a is None or b is None else a + b
         name = self.name if self.name == other.name else f"{self.name} + {other.name}"

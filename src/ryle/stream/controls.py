@@ -16,6 +16,18 @@ class StatusError(ValueError):
     """What was asked of a status page cannot be; says what can."""
 
 
+class Late(ValueError):  # noqa: N818 - a refusal, told to whoever asked
+    """What was asked for was to hold from a time on that has passed."""
+
+
+def sample_of(value: dict[str, Any], key: str = "sample") -> int | None:
+    """Give the time stamp that a request names, if it names one; ValueError if it is none."""
+    sample = value.get(key)
+    if sample is not None and (type(sample) is not int or not 0 <= sample < 1 << 62):
+        raise ValueError(f"{key} is {sample!r}: it is a time stamp, a count of samples since sync")
+    return sample
+
+
 def _nobody(*_: Any) -> Any:
     """Stand in for what only the owner of a control has."""
     raise TypeError("only the owner of a control gets and sets it")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ryle.stream.audience import Audience
 from ryle.stream.controls import Control
 
 
@@ -47,6 +48,9 @@ class Registry:
     ----------
     controls : dict of str to Control
         What others may set.
+    beside : dict of str to callable
+        What else is left for who watches, by name: gives its newest version, in bytes, or None if there is no newer.
+        Called by the status thread, several times a second.
     """
 
     def __init__(self, look: Callable[[], None] = lambda: None) -> None:
@@ -54,6 +58,8 @@ class Registry:
         self._looking = threading.Lock()
         self._metrics: dict[str, Metric] = {}
         self.controls: dict[str, Control] = {}
+        self.beside: dict[str, Callable[[], bytes | None]] = {}
+        self._audience: Audience | None = None
 
     def counter(self, name: str, unit: str, means: str, read: Callable[[], Any]) -> None:
         """Add a number that only grows; see `Metric`.
@@ -84,6 +90,19 @@ class Registry:
             If there is a metric or a control of that name.
         """
         self.controls[self._new(name)] = control
+
+    def audience(self, products: int) -> Audience:
+        """Give those who watch, the same for all who ask; they say so by the control ``watch``.
+
+        Parameters
+        ----------
+        products : int
+            Of the array, as of `Audience`.
+        """
+        if self._audience is None:
+            self._audience = Audience(products)
+            self.control("watch", self._audience.control)
+        return self._audience
 
     def _new(self, name: str) -> str:
         if name in self._metrics or name in self.controls:

@@ -45,9 +45,16 @@ class Readable(ABC):
         self._kept: SimpleQueue[Block] = SimpleQueue()  # released, but work on a device still reads them
         self._keeper: threading.Thread | None = None
 
-    def reader(self) -> Reader:
-        """Add a reader, before the first block is put in; it gets all blocks."""
-        reader = Reader(self)
+    def reader(self, *, asks: bool = True) -> Reader:
+        """Add a reader, before the first block is put in; it gets all blocks.
+
+        Parameters
+        ----------
+        asks : bool
+            Whether it asks for more when it has nothing. One that looks on gets what others ask for: an assembler that
+            waits (`ryle.receive.assembly`) takes whoever asks for somebody who has done with all that he was given.
+        """
+        reader = Reader(self, asks)
         self._readers.append(reader)
         return reader
 
@@ -127,8 +134,8 @@ class Readable(ABC):
 class Reader:
     """One reader's view of a ring: iterate, and release each block when it has been used."""
 
-    def __init__(self, ring: Readable) -> None:
-        self.ring = ring
+    def __init__(self, ring: Readable, asks: bool = True) -> None:
+        self.ring, self._asks = ring, asks
         self.waiting: deque[Block] = deque()
 
     def get(self, timeout: float | None = None) -> Block | None:
@@ -162,7 +169,10 @@ class Reader:
                 left = _TURN if deadline is None else min(_TURN, deadline - time.monotonic())
                 if left <= 0:
                     return None
-                ring._fetch(left)
+                if self._asks:
+                    ring._fetch(left)
+                else:
+                    ring._changed.wait(left)
 
     @property
     def ended(self) -> bool:

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from ryle.config import Observation
-from ryle.watch.conditions import Conditions, Finding, Thresholds
+from ryle.watch.conditions import Conditions
+from ryle.watch.finding import Finding, Thresholds
 from ryle.watch.sight import Alarm, Sight
 
 #: Seconds for which an alarm that has ended is still shown, and how many are.

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeGuard
 
 import numpy as np
 
 from ryle.config import Observation
 from ryle.products.glance import Glance
+from ryle.watch.finding import RUNNING, Finding, Thresholds, engine_name, is_number
+from ryle.watch.losses import Losses
 from ryle.watch.sight import EngineSight, InputSight, Sight
 from ryle.watch.suspicions import Interference, Suspicion, fringe_suspicions
 
@@ -22,77 +23,6 @@ _GLANCES_APART = 1.0  # seconds between two glances that are judged
 _NAMED = 4  # inputs that one finding names at most
 _MANY = 16  # of as many inputs each has a finding of its own; of more, one is about them all
 _MISSED = 300.0  # seconds for which an engine that has left is missed
-_RUNNING = ("running", "draining")
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """From where on something is wrong.
-
-    Parameters
-    ----------
-    looks, holds : int, float
-        Looks, and seconds, for which a condition must hold: a status page that was read at a bad moment is one look.
-    gone : float
-        Seconds for which it must be gone: a loss of a packet a second is one alarm.
-    dead_rms : float
-        Share of the other inputs' median rms below which an input has no receiver behind it: 26 dB down; gains of
-        a healthy array differ by some dB.
-    dead_present : float
-        Share of its spectra below which an input is gone, while others' median is above `others_present`.
-    others_present : float
-        That share.
-    clipped, saturated : float
-        Share of values: 1 % of a Gaussian signal is clipped at 2.6 times its rms, where a tenth of a dB of
-        the power is lost.
-    clipping_bits : int
-        Bits of an ADC below which its ends are in use in good order.
-    loss : float
-        Share of what was expected at a hand-over.
-    silent : float
-        Seconds for which an engine that runs may say nothing, beyond twice its own interval.
-    vanished : float
-        Seconds after which an engine that has left is missed, if others of its kind go on.
-    disk : float
-        Seconds for which the disk must last at the rate at which it fills.
-    disk_over : float
-        Seconds of looks over which that rate is taken.
-    behind : float
-        Share of a catcher's memory for integrations that may wait for the writer.
-    """
-
-    looks: int = 2
-    holds: float = 1.0
-    gone: float = 5.0
-    dead_rms: float = 0.05
-    dead_present: float = 0.01
-    others_present: float = 0.5
-    clipped: float = 0.01
-    saturated: float = 0.01
-    clipping_bits: int = 6
-    loss: float = 1e-3
-    silent: float = 5.0
-    vanished: float = 10.0
-    disk: float = 600.0
-    disk_over: float = 20.0
-    behind: float = 0.5
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that is wrong in one look.
-
-    Parameters
-    ----------
-    kind, subject, severity, text, cure
-        As of `Alarm`.
-    """
-
-    kind: str
-    subject: str
-    severity: Literal["warning", "error"]
-    text: str
-    cure: str
 
 
 @dataclass
@@ -119,7 +49,7 @@ class Conditions:
     def __init__(self, observation: Observation | None, thresholds: Thresholds) -> None:
         self._observation, self._t = observation, thresholds
         self._past = _Past()
-        self._interference = Interference(observation)
+        self._interference, self._losses = Interference(observation), Losses(thresholds)
         self._glance: Glance | None = None  # the last that was judged, when, and what was found
         self._glance_at, self._glance_findings = -np.inf, list[Finding]()
         self._disk: list[tuple[float, float]] = []
@@ -130,14 +60,14 @@ class Conditions:
         past = self._past
         past.left = {name: (engine, when + by) for name, (engine, when) in past.left.items()}
         past.until = {name: when + by for name, when in past.until.items()}
+        self._losses.clear()
         self._disk.clear()
 
     def findings(self, sight: Sight) -> Iterator[Finding]:
         """Find what is wrong in a look, newer than those before."""
         self._time = sight.time
         if sight.engines:
-            yield from _together(list(self._of_inputs(sight.inputs)))
-            yield from self._of_losses(sight)
+            yield from _together([*self._of_inputs(sight.inputs), *self._losses.findings(sight)])
             yield from self._of_counters(sight)
             yield from self._of_disk(sight)
             yield from self._of_visibilities(sight)
@@ -192,45 +122,7 @@ class Conditions:
                     "Lower its gain: ryle control gain, or fengine.gain in the observation file.",
                 )
 
-    # -- packets ----------------------------------------------------------------------------------------------------
-
-    def _of_losses(self, sight: Sight) -> Iterator[Finding]:
-        """Tell what did not come, at each hand-over; of which inputs, if that is known."""
-        for engine in sight.engines:
-            if not engine.alive or engine.state not in _RUNNING:
-                continue
-            expected, missing = (engine.rates.get(f"account.{k}", 0.0) for k in ("expected", "missing"))
-            full = engine.rates.get("ring_full", 0.0)
-            if expected <= 0 or missing <= self._t.loss * expected:
-                continue
-            name = engine_name(engine)
-            text = f"{missing / expected:.2%} of the packets that {name} expects do not come ({missing:.3g} a second)"
-            cure = (
-                "Look at the link and its switch (ethtool -S), at the kernel's buffers (sysctl net.core.rmem_max), and "
-                "whether the cores of this engine are its own."
-            )
-            if full > 0:
-                text += f"; {full:.3g} a second found its memory full"
-                cure = "It is too slow for what comes: give it more cores or a GPU, or fewer antennas or channels."
-            elif dropped := engine.rates.get("account.kernel_drops", 0.0):
-                text += f"; the kernel dropped {dropped:.3g} a second of them because a socket's buffer was full"
-                cure = "Raise net.core.rmem_max and network.buffer, or give its receiving threads cores of their own."
-            if losing := self._losing(sight, engine):
-                text += f"; of {losing}"
-                cure = "Look at the cable, the transceiver and the switch port of who sends these."
-            severity: Literal["warning", "error"] = "error" if missing > 10 * self._t.loss * expected else "warning"
-            yield Finding("loss", name, severity, text, cure)
-
-    def _losing(self, sight: Sight, engine: EngineSight) -> str:
-        """Name the inputs that lose, if only some of an engine's do."""
-        labels, shares = engine.values.get("inputs"), engine.values.get("input_placed")
-        if not isinstance(labels, list) or not isinstance(shares, list) or len(labels) != len(shares):
-            return ""
-        bad = [str(n) for n, s in zip(labels, shares, strict=True) if _is_number(s) and s < 1 - self._t.loss]
-        if not bad or 2 * len(bad) > len(labels):  # most do: it is not the inputs' own
-            return ""
-        more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
-        return ", ".join(bad[:_NAMED]) + more
+    # -- counters ------------------------------------------------------------------------------------------------------
 
     def _of_counters(self, sight: Sight) -> Iterator[Finding]:
         """Tell what must not grow: times that the clock moved, controls that came too late."""
@@ -258,7 +150,7 @@ class Conditions:
     def _grew(self, engine: EngineSight, counter: str) -> bool:
         """Whether a counter is larger than `gone` before; it is told for as long, so that one jump is an alarm."""
         count = engine.values.get(counter)
-        if not _is_number(count):
+        if not is_number(count):
             return False
         key = f"{engine.name} {engine.pid} {counter}"
         before = self._past.counters.get(key)
@@ -279,7 +171,7 @@ class Conditions:
             where = str(Path(sight.file).parent)
             # A file grows in leaps: of a shorter time nothing can be said.
             rate = (free0 - free1) / (t1 - t0) if t1 - t0 >= 0.5 * self._t.disk_over else 0.0
-            writes = any(e.state in _RUNNING and e.rates.get("integrations", 0) > 0 for e in sight.engines)
+            writes = any(e.state in RUNNING and e.rates.get("integrations", 0) > 0 for e in sight.engines)
             if writes and (free1 < 1 << 20 or (rate > 0 and free1 / rate < self._t.disk)):
                 lasts = f"full in {free1 / rate / 60:.1f} minutes" if rate > 0 else "full"
                 yield Finding(
@@ -293,7 +185,7 @@ class Conditions:
             if engine.role != "catcher" or not engine.alive or engine.state != "running":
                 continue
             ring = engine.values.get("ring")
-            blocks = {k: v for k, v in ring.items() if _is_number(v)} if isinstance(ring, dict) else {}
+            blocks = {k: v for k, v in ring.items() if is_number(v)} if isinstance(ring, dict) else {}
             waiting, whole = blocks.get("ready", 0), sum(blocks.values())
             # At full speed everybody waits for the slowest: nothing is lost by it.
             waits = self._observation is not None and self._observation.at_full_speed
@@ -324,9 +216,9 @@ class Conditions:
                 yield _engine_finding(name, f"{name} has failed", sight.log, engine)
             elif not engine.alive and engine.state != "done":
                 yield _engine_finding(name, f"{name} (process {engine.pid}) is gone: it was killed", sight.log, engine)
-            elif engine.alive and engine.state in _RUNNING:
+            elif engine.alive and engine.state in RUNNING:
                 interval = engine.values.get("interval")
-                patience = self._t.silent + (2 * interval if _is_number(interval) else 0.0)
+                patience = self._t.silent + (2 * interval if is_number(interval) else 0.0)
                 if now - engine.updated > patience:
                     yield Finding(
                         "engine",
@@ -339,7 +231,7 @@ class Conditions:
             # Engines end one kind after the other; one that ends alone was not meant to.
             others = [e for e in sight.engines if e.role == engine.role and e.alive and e.state == "running"]
             failed = engine.state == "failed"
-            if (failed and sight.engines) or (others and engine.state in _RUNNING and now - when > self._t.vanished):
+            if (failed and sight.engines) or (others and engine.state in RUNNING and now - when > self._t.vanished):
                 name = engine_name(engine)
                 what = "has failed" if failed else f"has left, while {len(others)} of its kind go on"
                 yield _engine_finding(name, f"{name} {what}", sight.log, engine)
@@ -366,23 +258,17 @@ class Conditions:
 
 
 def _together(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Give findings of inputs; where there are very many of a kind, one in their place."""
+    """Give findings of inputs and links; where there are very many of a kind, one in their place."""
     for kind in dict.fromkeys(f.kind for f in findings):
         some = [f for f in findings if f.kind == kind]
         if len(some) <= _MANY:
             yield from some
             continue
         named = ", ".join(f.subject for f in some[:_NAMED])
-        text = f"{len(some)} inputs at once: {named} and others; {some[0].text}"
+        what = "links" if kind == "loss" else "inputs"
+        text = f"{len(some)} {what} at once: {named} and others; {some[0].text}"
         cure = f"Look for what they have in common: power, clock, switch, interference. {some[0].cure}"
-        yield Finding(kind, "many inputs", some[0].severity, text, cure)
-
-
-def engine_name(engine: EngineSight) -> str:
-    """Say what people call an engine."""
-    words = {"simulate": "simulator", "catcher": "catcher", "fx": "FX-engine", "f": "F-engine", "x": "X-engine"}
-    word = words.get(engine.role, engine.role)
-    return f"{word} {engine.index}" if engine.role in ("f", "x", "catcher") else word
+        yield Finding(kind, f"many {what}", some[0].severity, text, cure)
 
 
 def _engine_finding(name: str, text: str, log: Iterable[str], engine: EngineSight) -> Finding:
@@ -391,7 +277,3 @@ def _engine_finding(name: str, text: str, log: Iterable[str], engine: EngineSigh
     return Finding(
         "engine", name, "error", text + said, f"Read its log, logs/{engine.role}{engine.index}.log beside the file."
     )
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -24,6 +24,8 @@ class History:
     def add(self, sight: Sight) -> None:
         """Take a look; what an older one has that is large goes."""
         with self._lock:
+            if self._sights and self._sights[-1].histograms is not None:  # the newest are enough
+                self._sights[-1] = replace(self._sights[-1], histograms=None)
             self._sights.append(sight)
             if len(self._sights) > WHOLE:
                 old = len(self._sights) - 1 - WHOLE

@@ -7,35 +7,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ryle.config import ConfigError, Observation, parse
+from ryle.config import ConfigError, Observation, changed, parse
 from ryle.monitor.page import Page
-from ryle.monitor.page_files import GLANCE
 from ryle.monitor.table import Rate
-from ryle.products.glance import Glance, GlanceError
-from ryle.store.shared import open_shared
-from ryle.watch.fringes import joined
+from ryle.products.glance import Glance
+from ryle.watch.left import Left
 from ryle.watch.log_tail import LogTail
 from ryle.watch.run_pages import Run, Runs, role_of
 from ryle.watch.sight import STAGES, EngineSight, InputSight, Sight
 
-_LONGEST = 256 << 20  # bytes of a glance
-_FORMER = 4  # glances of each band that are kept, for those of others to match
 _EARLY = 5.0  # seconds by which a log may be older than the process that writes it
-
-
-@dataclass(frozen=True)
-class _Left:
-    """A glance that lies beside a page, and which file it was."""
-
-    file: tuple[int, int]  # inode, time of change
-    glances: tuple[Glance, ...]  # the newest last
 
 
 class Looking:
@@ -51,10 +38,10 @@ class Looking:
         self._wanted, self._runs, self._logs = observation, Runs(), LogTail()
         self._rates: dict[tuple[str, int, str], Rate] = {}
         self._updated: dict[tuple[str, int], float] = {}
-        self._left: dict[str, _Left] = {}
+        self._left = Left()
         self._engines: dict[tuple[str, int], None] = {}  # all that this run had
-        self._joined: tuple[tuple[int, ...], Glance] | None = None
         self._text = ""
+        self._centre: dict[str, Any] | None = None  # that was turned to last
         #: The observation, if its file could be read.
         self.observation: Observation | None = None
         #: Pages of the last look.
@@ -70,12 +57,16 @@ class Looking:
             return Sight(now)
         self._begin(run.text, run)
         engines = tuple(self._engine(page) for page in run.pages)
+        self._turn_to([e.values.get("scan") for e in engines if e.alive])
         self._forget()
-        glance = self._glance(run)
+        glance, adc = self._left.glance(run, self.observation), self._left.adc(run, self.observation)
         writers = [e for e in engines if "integrations" in e.values]
         said = [e for e in writers if e.alive] or writers
         position = [p for e in said if (p := _number(e.values.get("position"))) is not None]
         file = next((f for e in writers if (f := _text(e.values.get("file")))), "")
+        directories = [d for e in writers if (d := _text(e.values.get("directory")))] or [
+            str(Path(file).parent)
+        ] * bool(file)
         o = self.observation
         end = None if o is None or o.end_sample is None else float(o.end_sample / o.sample_rate)
         return Sight(
@@ -88,16 +79,20 @@ class Looking:
             position=min(position) if position else None,
             duration=end,
             engines=engines,
-            inputs=_inputs(o, engines, glance),
+            inputs=_inputs(o, engines, glance, adc.verdicts),
             disk_free=_least_free([_text(e.values.get("writes")) or file for e in writers]),
-            log=self._logs.lines(Path(file).parent / "logs", self._engines, run.began - _EARLY) if file else (),
+            log=self._logs.lines(Path(directories[0]) / "logs", self._engines, run.began - _EARLY)
+            if directories
+            else (),
             glance=glance,
+            histograms=adc.histograms,
         )
 
     def _begin(self, text: str, run: Run | None) -> None:
         """Read the observation if it is another one; remember which engines it has."""
         if text != self._text:
-            self._text, self.observation, self._engines, self._joined = text, None, {}, None
+            self._text, self.observation, self._engines = text, None, {}
+            self._centre = None
             self._left.clear()
         if run is None:
             return
@@ -106,6 +101,18 @@ class Looking:
                 self._engines.setdefault(role)
         if self.observation is None:
             self.observation = read_observation(text, [p.values for p in run.pages])
+
+    def _turn_to(self, scans: Sequence[Any]) -> None:
+        """Follow the phase centre of whoever writes, if it was set to another one."""
+        centre = next((scan.get("phase_centre") for scan in scans if isinstance(scan, dict)), None)
+        o = self.observation
+        if o is None or not isinstance(centre, dict) or centre in (dict(o.phase_centre or ()), self._centre):
+            return
+        self._centre = centre
+        try:
+            self.observation = changed(o, phase_centre=centre)
+        except (ConfigError, TypeError, ValueError):  # anybody may have put anything on a page
+            return
 
     def _engine(self, page: Page) -> EngineSight:
         role = role_of(page)
@@ -138,48 +145,7 @@ class Looking:
         there = {(page.name, page.owner.started) for page in self.pages}
         self._updated = {key: when for key, when in self._updated.items() if key in there}
         self._rates = {key: rate for key, rate in self._rates.items() if key[:2] in there}
-        names = {page.name for page in self.pages}
-        self._left = {name: left for name, left in self._left.items() if name in names}
-
-    def _glance(self, run: Run) -> Glance | None:
-        """Read new glances; join those of several bands that are of the same integration, the newest that all have."""
-        for page in run.pages:
-            if role_of(page) is not None and "integrations" in page.values:
-                self._read(page)
-        by_time: dict[int, list[Glance]] = {}
-        for left in self._left.values():
-            for glance in left.glances:
-                by_time.setdefault(glance.first_spectrum, []).append(glance)
-        if not by_time:
-            return None
-        _, newest = max((len(some), first) for first, some in by_time.items())
-        some = by_time[newest]
-        key = tuple(sorted(id(glance) for glance in some))
-        if self._joined is None or self._joined[0] != key:  # the same object as long as it is the same
-            try:
-                self._joined = key, joined(some)
-            except ValueError:
-                self._joined = key, some[0]
-        return self._joined[1]
-
-    def _read(self, page: Page) -> None:
-        path = page.path / GLANCE
-        try:
-            found = path.stat(follow_symlinks=False)
-            file = found.st_ino, found.st_mtime_ns
-            left = self._left.get(page.name)
-            if left is not None and left.file == file:
-                return
-            with open_shared(path, _LONGEST) as opened:
-                glance = Glance.from_bytes(opened.read(_LONGEST))
-        except (OSError, GlanceError):
-            return
-        if not consistent(glance, self.observation):
-            return
-        former = () if left is None else left.glances
-        if former and former[-1].first_spectrum >= glance.first_spectrum:  # it began again
-            former = ()
-        self._left[page.name] = _Left(file, (*former[1 - _FORMER :], glance))
+        self._left.forget(self.pages)
 
 
 def read_observation(text: str, engines: Iterable[Mapping[str, Any]]) -> Observation | None:
@@ -200,34 +166,6 @@ def read_observation(text: str, engines: Iterable[Mapping[str, Any]]) -> Observa
         except (ConfigError, OSError, ValueError):
             continue
     return None
-
-
-def consistent(glance: Glance, observation: Observation | None = None) -> bool:
-    """Say whether the arrays of a glance have the shapes that its numbers ask for, and fit an observation if given."""
-    g = glance
-    if not (g.antennas > 0 and g.pols in (1, 2) and g.channels > 0 and g.integration > 0 and g.first_channel >= 0):
-        return False
-    if not 0 <= g.first_spectrum < 1 << 62:
-        return False
-    inputs, products = g.antennas * g.pols, g.antennas * (g.antennas + 1) // 2 * g.pols**2
-    bins, parts = len(g.power_channels) - 1, len(g.coarse_edges) - 1
-    shapes = (
-        (g.power.shape, (inputs, bins)),
-        (g.coarse.shape, (parts, products)),
-        (g.present.shape, (inputs,)),
-        (g.spectra.shape, (g.chosen.size, bins)),
-        (g.chosen.shape, (g.chosen.size,)),
-    )
-    if bins < 1 or parts < 1 or any(found != wanted for found, wanted in shapes):
-        return False
-    for edges in (g.power_channels, g.coarse_edges):
-        if edges.ndim != 1 or edges[0] != 0 or edges[-1] != g.channels or (np.diff(edges) <= 0).any():
-            return False
-    if g.chosen.size and not (0 <= g.chosen.min() and g.chosen.max() < products):
-        return False
-    o = observation
-    whole = o is None or g.first_channel + g.channels <= o.fengine.channels
-    return whole and (o is None or (g.antennas, g.pols) == (len(o.antennas), o.pols))
 
 
 def _counters(page: Page) -> list[tuple[str, int]]:
@@ -273,7 +211,9 @@ def _column(values: Mapping[str, Any], name: str, count: int) -> list[float | No
     return [_number(value) for value in found]
 
 
-def _inputs(o: Observation | None, engines: tuple[EngineSight, ...], glance: Glance | None) -> tuple[InputSight, ...]:
+def _inputs(
+    o: Observation | None, engines: tuple[EngineSight, ...], glance: Glance | None, verdicts: Sequence[str | None]
+) -> tuple[InputSight, ...]:
     """Join what engines say of their inputs."""
     names: dict[int, tuple[str, str]] = {}
     if o is not None:
@@ -296,14 +236,17 @@ def _inputs(o: Observation | None, engines: tuple[EngineSight, ...], glance: Gla
     if glance is not None and not names:
         names = {i: (str(i // glance.pols), "xy"[i % glance.pols]) for i in range(glance.antennas * glance.pols)}
     share = _shares(glance, len(names))
-    return tuple(_input(i, names[i], told.get(i, {}), share.get(i)) for i in sorted(names))
+    of_codes = dict(enumerate(verdicts))
+    return tuple(_input(i, names[i], told.get(i, {}), share.get(i), of_codes.get(i)) for i in sorted(names))
 
 
 #: Figures of inputs that engines have in lists (`ryle.engines.totals`).
 _OF_INPUTS = ("input_rms", "input_clipped", "input_saturated", "input_placed", "input_present", "input_delay")
 
 
-def _input(index: int, name: tuple[str, str], told: Mapping[str, Any], share: float | None) -> InputSight:
+def _input(
+    index: int, name: tuple[str, str], told: Mapping[str, Any], share: float | None, of_codes: str | None
+) -> InputSight:
     rms, full = told.get("input_rms"), told.get("full_scale")
     dbfs = None if not rms or not full or rms < 0 or full < 0 else float(20 * np.log10(rms * np.sqrt(2) / full))
     placed = told.get("input_placed")
@@ -321,6 +264,7 @@ def _input(index: int, name: tuple[str, str], told: Mapping[str, Any], share: fl
         saturated=told.get("input_saturated"),
         present={stage: present[stage] for stage in STAGES},
         delay=told.get("input_delay"),
+        codes=of_codes,
     )
 
 

@@ -2,7 +2,8 @@
 
 A file is a line of text and frames that are added one behind the other, each whole in itself: magic, kind, bytes and
 checksum, then compressed bytes. One that was cut, or whose last frame was not written whole, is read up to there. A
-glance has a frame of its own, before the look that has it; looks that have the same one share it.
+glance, and histograms of ADC values, have frames of their own, before the look that has them; looks that have the same
+share it.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from ryle.config import Observation
-from ryle.products.glance import Glance, GlanceError
+from ryle.products.glance import Glance
+from ryle.products.histograms import Histograms
 from ryle.watch.history import History
-from ryle.watch.looking import consistent, read_observation
+from ryle.watch.left import consistent
+from ryle.watch.looking import read_observation
 from ryle.watch.sight import Alarm, EngineSight, InputSight, Sight
 
 _FIRST = b"a session of ryle monitor, version 1\n"
 _HEAD = struct.Struct("<4scxxxQI")  # magic, kind, bytes, CRC-32 of kind and bytes
 _MAGIC = b"RYSE"
-_LOOK, _GLANCE = b"s", b"g"
+_LOOK, _GLANCE, _HISTOGRAMS = b"s", b"g", b"h"
 _LONGEST = 512 << 20  # bytes of a frame
 _LONG = 60.0  # seconds of a gap, such as a clock that was set leaves, that nobody waits for
 
@@ -44,7 +47,7 @@ class Recorder:
     path : Path
         The file; what is there is replaced.
     glances : float
-        Seconds between glances that are kept, at least: they are most of what a session takes.
+        Seconds between glances that are kept, and histograms, at least: they are most of what a session takes.
 
     Raises
     ------
@@ -57,7 +60,8 @@ class Recorder:
         self._file: BinaryIO = open(path, "wb", buffering=0)
         self._file.write(_FIRST)
         self._glance: Glance | None = None
-        self._glance_at = -math.inf
+        self._glance_at = self._histograms_at = -math.inf
+        self._histograms: Histograms | None = None
 
     def add(self, sight: Sight) -> None:
         """Add a look.
@@ -77,7 +81,11 @@ class Recorder:
             if has:
                 self._glance, self._glance_at = glance, sight.time
                 self._write(_GLANCE, glance.to_bytes())
-        look = asdict(replace(sight, glance=None)) | {"glance": has}
+        if (some := sight.histograms) is not None and some is not self._histograms:
+            if abs(sight.time - self._histograms_at) >= self._apart:
+                self._histograms, self._histograms_at = some, sight.time
+                self._write(_HISTOGRAMS, some.to_bytes())
+        look = asdict(replace(sight, glance=None, histograms=None)) | {"glance": has, "histograms": some is not None}
         self._write(_LOOK, json.dumps(look, default=_plain).encode())
 
     def _write(self, kind: bytes, data: bytes) -> None:
@@ -115,6 +123,7 @@ def looks(path: Path) -> Iterator[Sight]:
         if file.read(len(_FIRST)) != _FIRST:
             raise SessionError(f"{path} is no recorded session: give a file that `ryle monitor --record` wrote")
         glance: Glance | None = None
+        histograms: Histograms | None = None
         texts: dict[str, str] = {}
         while (frame := _frame(file)) is not None:
             kind, data = frame
@@ -122,9 +131,11 @@ def looks(path: Path) -> Iterator[Sight]:
                 if kind == _GLANCE:
                     read = Glance.from_bytes(data)
                     glance = read if consistent(read) else None
+                elif kind == _HISTOGRAMS:
+                    histograms = Histograms.from_bytes(data)
                 elif kind == _LOOK:
-                    yield _sight(json.loads(data), glance, texts)
-            except (GlanceError, ValueError, TypeError, KeyError, RecursionError):
+                    yield _sight(json.loads(data), glance, histograms, texts)
+            except (ValueError, TypeError, KeyError, RecursionError):
                 continue  # of another version
 
 
@@ -150,7 +161,7 @@ def _frame(file: BinaryIO) -> tuple[bytes, bytes] | None:
     return None if unpacking.unconsumed_tail else (kind, data)
 
 
-def _sight(said: dict[str, Any], glance: Glance | None, texts: dict[str, str]) -> Sight:
+def _sight(said: dict[str, Any], glance: Glance | None, histograms: Histograms | None, texts: dict[str, str]) -> Sight:
     engines = tuple(
         EngineSight(**{**e, "kinds": {name: tuple(kind) for name, kind in e["kinds"].items()}}) for e in said["engines"]
     )
@@ -163,6 +174,7 @@ def _sight(said: dict[str, Any], glance: Glance | None, texts: dict[str, str]) -
             "alarms": tuple(Alarm(**a) for a in said["alarms"]),
             "log": tuple(said["log"]),
             "glance": glance if said["glance"] else None,
+            "histograms": histograms if said.get("histograms") else None,  # older sessions have none
         }
     )
 

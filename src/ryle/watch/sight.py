@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ryle.products.glance import Glance
+from ryle.products.histograms import Histograms
 
 #: Hand-overs that an input's samples pass, in the order of the signal: what share was there behind each is told.
 STAGES = ("ring", "F", "X", "file")
@@ -87,6 +88,8 @@ class InputSight:
         Share of its samples or spectra lately that were there, behind each of `STAGES`.
     delay : float or None
         Seconds, as it is applied now.
+    codes : str or None
+        What is wrong with its converter's codes: a bit that is stuck, codes that are missing; empty if nothing is.
     """
 
     index: int
@@ -98,6 +101,7 @@ class InputSight:
     saturated: float | None = None
     present: Mapping[str, float | None] = field(default_factory=dict)
     delay: float | None = None
+    codes: str | None = None
 
     @property
     def label(self) -> str:
@@ -170,6 +174,8 @@ class Sight:
         Last lines that engines said on standard error, each with its engine's name before it.
     glance : Glance or None
         The newest look at visibilities.
+    histograms : Histograms or None
+        The newest of ADC values, of all inputs, the first being 0; of one that nobody told, all counts are 0.
     """
 
     time: float
@@ -186,3 +192,4 @@ class Sight:
     disk_free: float | None = None
     log: tuple[str, ...] = ()
     glance: Glance | None = None
+    histograms: Histograms | None = None

@@ -340,8 +340,8 @@ def _off_suspicions(
 
 def _tracked(o: Observation, glance: Glance) -> Floats:
     """Delays that are tracked in the middle of a glance, s, shape (antenna, polarization)."""
-    from ryle.array.observed import phase_tracker
+    from ryle.array.observed import phase_centre, phase_tracker
 
     middle = (glance.first_spectrum + glance.integration // 2) * o.step
-    tau: Floats = phase_tracker(o).delays([middle])[0]
+    tau: Floats = phase_tracker(o, phase_centre(o)).delays([middle])[0]
     return tau

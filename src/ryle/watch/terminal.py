@@ -27,6 +27,7 @@ from ryle.watch.terminal_draw import DARK, LIGHT, Palette, ago, line
 from ryle.watch.terminal_panes import (
     AlarmsPane,
     InputsPane,
+    LevelsPane,
     LossesPane,
     Scrolled,
     Shown,
@@ -37,21 +38,22 @@ from ryle.watch.terminal_panes import (
 from ryle.watch.terminal_text import clock, verdict
 from ryle.watch.watcher import Watching
 
-_NAMES = ("overview", "inputs", "losses", "spectra", "log", "alarms")
+_NAMES = ("overview", "inputs", "losses", "spectra", "log", "alarms", "levels")
 #: Seconds without a new look after which it is said.
 _STALE = 5.0
 _SOONEST = 0.1  # seconds between pictures, at least: nobody sees more
 
 _HELP = """\
-1 to 6      overview, inputs, losses, spectra, log, alarms
+1 to 7      overview, inputs, losses, spectra, log, alarms, levels
 arrows      move; in spectra: up and down choose the first input,
-            left and right the second
+            left and right the second; in levels: the input
 /           show what has some text in it: inputs, log, alarms
 escape      show everything again
 space       freeze the picture, and let it go on
 s           inputs: sort by the next column (r: turn the order round)
             losses: map of the next hand-over
             spectra: over the band or in time
+            levels: of the last second or since the start
 d           dark or light
 q           leave; nothing that runs takes notice
 
@@ -64,7 +66,10 @@ Inputs: rms in ADC steps; dBFS against a full-scale sine wave, too low
 below -45, too high above -6; clip: ADC values at an end of the range;
 sat: values of spectra that do not fit; shares that were there behind
 the ring, the F-engine, the X-engine, and in the file; the delay that is
-applied."""
+applied.
+
+Levels: how often each ADC value came, on a logarithmic scale; ▲ where the
+converter clips, × codes that never came though those beside them did."""
 
 
 class Help(ModalScreen[None]):
@@ -116,13 +121,14 @@ class Monitor(App[None]):
         self._frozen: tuple[Sight, Sequence[Sight]] | None = None
         self._sight = source.sight()
         self._changed = time.monotonic()
-        self._panes: dict[str, Scrolled | InputsPane | LossesPane | SpectraPane] = {
+        self._panes: dict[str, Scrolled | InputsPane | LossesPane | SpectraPane | LevelsPane] = {
             "overview": overview_pane(),
             "inputs": InputsPane(),
             "losses": LossesPane(),
             "spectra": SpectraPane(source.choose),
             "log": log_pane(),
             "alarms": AlarmsPane(),
+            "levels": LevelsPane(),
         }
 
     def compose(self) -> ComposeResult:

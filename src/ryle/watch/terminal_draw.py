@@ -204,6 +204,33 @@ def _dots(values: Floats, columns: int, rows: int, low: float, high: float, join
     return dots
 
 
+def columns(shares: Floats, wide: Sequence[int] | NDArray[np.int64], styles: Sequence[str], rows: int) -> list[Text]:
+    """Draw columns that stand side by side, in eighths of a row.
+
+    Parameters
+    ----------
+    shares : ndarray of float, shape (column,)
+        How high each is, of all that there is; what is more than 0 is seen.
+    wide : sequence of int
+        Characters of each.
+    styles : sequence of str
+        Of each.
+    rows : int
+        Lines.
+    """
+    eighths = np.rint(np.clip(shares, 0, 1) * rows * 8).astype(int)
+    eighths[(shares > 0) & (eighths == 0)] = 1
+    lines = []
+    for r in range(rows):
+        text, below = Text(), 8 * (rows - 1 - r)
+        for style, run in groupby(zip(eighths.tolist(), wide, styles, strict=True), key=lambda column: column[2]):
+            text.append(
+                "".join(" ▁▂▃▄▅▆▇█"[min(max(high - below, 0), 8)] * int(count) for high, count, _ in run), style
+            )
+        lines.append(text)
+    return lines
+
+
 def loss_rows(
     lost: NDArray[np.floating], labels: Sequence[str], width: int, height: int, palette: Palette
 ) -> list[Text]:

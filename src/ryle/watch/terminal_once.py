@@ -58,6 +58,6 @@ def told(sight: Sight, width: int) -> RenderableType:
 
 def as_json(sight: Sight) -> dict[str, Any]:
     """Give a look ready for JSON, without pictures and the observation file; "health" says how it stands."""
-    found = asdict(replace(sight, glance=None, text=""))
-    del found["glance"], found["text"]
+    found = asdict(replace(sight, glance=None, histograms=None, text=""))
+    del found["glance"], found["histograms"], found["text"]
     return {"health": health(sight).name.lower(), **found}

@@ -15,11 +15,13 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import DataTable, Static
 
 from ryle.config import Observation
+from ryle.watch.baseline import Baseline, newest_glance
 from ryle.watch.fringes import loss_map
+from ryle.watch.inputs import COLUMNS, InputRow, input_rows, inputs_in_words, ordered
 from ryle.watch.sight import Alarm, Sight
 from ryle.watch.terminal_draw import Palette
-from ryle.watch.terminal_inputs import COLUMNS, InputRow, input_rows, inputs_in_words, ordered
-from ryle.watch.terminal_spectra import Baseline, newest_glance, spectra
+from ryle.watch.terminal_levels import levels
+from ryle.watch.terminal_spectra import spectra
 from ryle.watch.terminal_text import alarms, log_lines, loss_map_lines, losses, overview
 
 _STAGES = ("worst", "ring", "F", "X", "file")
@@ -269,7 +271,7 @@ class SpectraPane(Static, can_focus=True):
                 max(40, self.size.width),
                 max(10, self.size.height),
                 shown.palette,
-                in_time=self._in_time,
+                over_time=self._in_time,
             )
         )
 
@@ -290,6 +292,42 @@ class SpectraPane(Static, can_focus=True):
         if self._inputs is not None:
             self._inputs = self._inputs[0] + first, self._inputs[1] + second
             self._again()
+
+    def _again(self) -> None:
+        if self._shown is not None:
+            self.show(self._shown)
+
+
+class LevelsPane(Static, can_focus=True):
+    """Histogram of the ADC values of an input that arrows choose."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", "Input", show=False),
+        Binding("down", "move(1)", "Input", show=False),
+        Binding("s", "since", "Lately or in all"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__("", id="levels-view", markup=False)
+        self._input, self._in_all = 0, False
+        self._shown: Shown | None = None
+
+    def show(self, shown: Shown) -> None:
+        """Draw a look."""
+        self._shown = shown
+        self._input %= max(1, len(shown.sight.inputs))
+        size = max(40, self.size.width), max(10, self.size.height)
+        self.update(levels(shown.sight, self._input, *size, shown.palette, in_all=self._in_all))
+
+    def action_move(self, by: int) -> None:
+        """Choose another input."""
+        self._input += by
+        self._again()
+
+    def action_since(self) -> None:
+        """Draw what came since the start, or lately."""
+        self._in_all = not self._in_all
+        self._again()
 
     def _again(self) -> None:
         if self._shown is not None:

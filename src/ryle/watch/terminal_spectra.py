@@ -1,13 +1,8 @@
-"""Bandpasses, fringes and lags of one baseline, drawn with braille dots.
-
-A glance has all products of the array; what is drawn here is of two antennas, so they are cut out first: that makes the
-cost of a picture independent of the array.
-"""
+"""Bandpasses, fringes and lags of one baseline, drawn with braille dots."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 import numpy as np
@@ -16,77 +11,12 @@ from rich.text import Text
 
 from ryle.config import Observation
 from ryle.products.glance import Glance
-from ryle.watch.fringes import Floats, bandpass, fringe, fringes, lags, product_of
+from ryle.watch.baseline import Baseline, in_time, newest_glance, of_antennas
+from ryle.watch.fringes import Floats, bandpass, fringe, fringes, lags
 from ryle.watch.sight import Sight
 from ryle.watch.terminal_draw import Palette, curves, line, short
 
 _HIGH = 34  # lines from which fringes in time are drawn too
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """Two inputs of a glance, in the order of the engines' products.
-
-    Parameters
-    ----------
-    first, second : int
-        Inputs of the array.
-    pols : int
-        Polarizations of an antenna.
-    """
-
-    first: int
-    second: int
-    pols: int
-
-    @classmethod
-    def of(cls, i: int, j: int, pols: int) -> Baseline:
-        """Put two inputs in the order that products have."""
-        return cls(i, j, pols) if i // pols <= j // pols else cls(j, i, pols)
-
-    @property
-    def product(self) -> int:
-        """Which product of the array it is."""
-        (a1, p1), (a2, p2) = divmod(self.first, self.pols), divmod(self.second, self.pols)
-        return product_of(a1, p1, a2, p2, self.pols)
-
-    @property
-    def antennas(self) -> list[int]:
-        """Its antennas, each once."""
-        return sorted({self.first // self.pols, self.second // self.pols})
-
-    @property
-    def here(self) -> int:
-        """Which product it is of its own antennas alone (`of_antennas`)."""
-        place = {a: n for n, a in enumerate(self.antennas)}
-        (a1, p1), (a2, p2) = divmod(self.first, self.pols), divmod(self.second, self.pols)
-        return product_of(place[a1], p1, place[a2], p2, self.pols)
-
-
-def of_antennas(glance: Glance, antennas: Sequence[int]) -> Glance:
-    """Cut some antennas out of a glance, in order, as if the array had no others."""
-    p = glance.pols
-    inputs = [a * p + q for a in antennas for q in range(p)]
-    pairs = [(a1, a2) for n, a2 in enumerate(antennas) for a1 in antennas[: n + 1]]
-    products = [p * p * (a2 * (a2 + 1) // 2 + a1) + k for a1, a2 in pairs for k in range(p * p)]
-    place = {product: n for n, product in enumerate(products)}
-    kept = [(n, place[k]) for n, k in enumerate(glance.chosen.tolist()) if k in place]
-    return replace(
-        glance,
-        antennas=len(antennas),
-        power=glance.power[inputs],
-        coarse=glance.coarse[:, products],
-        present=glance.present[inputs],
-        spectra=glance.spectra[[n for n, _ in kept]],
-        chosen=np.array([k for _, k in kept], np.int64),
-    )
-
-
-def newest_glance(sight: Sight, history: Sequence[Sight]) -> Glance | None:
-    """Give the newest glance there is: not every look of a recorded session has one."""
-    if sight.glance is not None or not sight.engines:
-        return sight.glance
-    return next((s.glance for s in reversed(history) if s.glance is not None), None)
 
 
 def spectra(
@@ -98,7 +28,7 @@ def spectra(
     height: int,
     palette: Palette,
     *,
-    in_time: bool = False,
+    over_time: bool = False,
 ) -> RenderableType:
     """Draw a baseline: bandpasses of its inputs, its fringe over the band and in time, its lags.
 
@@ -114,7 +44,7 @@ def spectra(
         Columns and lines.
     palette : Palette
         Its colours.
-    in_time : bool
+    over_time : bool
         Draw fringes in time where there is no room for all.
     """
     glance = newest_glance(sight, history)
@@ -126,7 +56,7 @@ def spectra(
     half, high = max(20, width // 2 - 1), height >= _HIGH
     of_band = _of_band(small, base, observation, half, (height - 2) // (3 if high else 2), palette, sight)
     grid = of_band
-    if high or in_time:
+    if high or over_time:
         lines = (height - 2) // 3 if high else (height - 2) // 2
         found = _in_time(history, sight.time, glance, base, half, lines, palette)
         grid = [*of_band, *found] if high else [*of_band[:1], *of_band[3:], *found]
@@ -248,10 +178,7 @@ def _in_time(
     history: Sequence[Sight], until: float, glance: Glance, base: Baseline, width: int, height: int, palette: Palette
 ) -> list[list[Text]]:
     """Draw amplitude and phase of the band's average, integration by integration."""
-    seen = {id(s.glance): s.glance for s in history if s.glance is not None and s.time <= until}
-    alike = [
-        of_antennas(g, base.antennas) for g in seen.values() if (g.antennas, g.pols) == (glance.antennas, glance.pols)
-    ]
+    alike = in_time(history, until, glance, base)
     found = fringes(alike, [base.here])
     amplitude = np.asarray(found.amplitude[:, 0])
     phase = np.where(np.isfinite(amplitude), np.degrees(found.phase[:, 0]), np.nan)

@@ -12,11 +12,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ryle.watch.conditions import engine_name
+from ryle.watch.finding import engine_name
 from ryle.watch.fringes import LossMap
+from ryle.watch.inputs import input_rows, inputs_in_words
 from ryle.watch.sight import Alarm, EngineSight, Sight
 from ryle.watch.terminal_draw import LOST, Palette, ago, bar, line, loss_rows, number, short
-from ryle.watch.terminal_inputs import input_rows, inputs_in_words
 
 #: Classes of what arrives or does not, and their short names.
 CLASSES = {
@@ -29,8 +29,10 @@ CLASSES = {
 }
 #: Seconds after which an engine that says nothing is called silent, beyond twice its own interval.
 SILENT = 3.0
+#: Share of its cores' time from which on an engine is marked as using it all.
+FULL = 0.9
 _MARKS = {"running": "●", "draining": "◐", "done": "■", "failed": "✖"}
-_WIDE = 112  # columns from which there is room for everything
+_WIDE = 148  # columns from which there is room for everything
 
 
 def clock(when: float) -> str:
@@ -92,14 +94,16 @@ def engines(sight: Sight, width: int, palette: Palette) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
     table.add_column("engine", no_wrap=True, max_width=20 if wide else 11)
     table.add_column("state", no_wrap=True, min_width=10)
-    names = (
-        ["at s", "in Mb/s", "in /s", "out /s", "ring", "lost"] if wide else ["at s", "Mb/s", "in/s", "out/s", "ring"]
-    )
+    names = ["at s", "in Mb/s", "in /s", "out /s"] if wide else ["at s", "Mb/s", "in/s", "out/s"]
+    names += ["cpu", "mem", "ring", "lost"] if wide else ["cpu", "ring"]
     names += [*list(CLASSES.values())[1:], "full", "process", "heard s ago"] if wide else ["lost", "other"]
     for name in names:
         table.add_column(name, justify="left" if name == "ring" else "right", no_wrap=True)
     for engine in sight.engines:
         table.add_row(*_engine_cells(engine, sight.time, wide, palette))
+    lines = [line for e in sight.engines if e.alive for line in _gpus(e)]
+    if lines:
+        return Group(table, *lines)
     return table if sight.engines else Text("nothing of Ryle runs on this machine: start it with `ryle run FILE`")
 
 
@@ -118,6 +122,10 @@ def _engine_cells(engine: EngineSight, now: float, wide: bool, palette: Palette)
         out += f" {line(_unit(engine))}"
         out += f", {short((bits or 0) * 8 / 1e6)} Mb/s" if sends else ""
     cells.append(Text(out))
+    cells.append(_cores(engine, palette))
+    if wide:
+        memory = number(values.get("memory"))
+        cells.append(Text("" if memory is None else f"{short(memory)}B"))
     cells.append(_ring(engine, palette))
     counts = {name: _loss(engine, name) for name in CLASSES}
     if wide:
@@ -147,6 +155,30 @@ def _state(engine: EngineSight, now: float, palette: Palette) -> Text:
     if is_silent(engine, now):
         return Text(f"▲ last heard {ago(heard(engine, now))} ago", palette.warning)
     return Text(f"{_MARKS.get(engine.state, '○')} {line(engine.state)}", palette.good)
+
+
+def _cores(engine: EngineSight, palette: Palette) -> Text:
+    """Write how many cores' worth of time an engine uses; marked if that is nearly all that it may run on."""
+    used, most = number(engine.rates.get("cpu")), number(engine.values.get("cores"))
+    if used is None or not engine.alive:
+        return Text("")
+    busy = most is not None and most > 0 and used / 1e3 > FULL * most
+    return Text(f"{used / 1e3:.2f}" if used < 1e4 else short(used / 1e3), palette.warning if busy else "")
+
+
+def _gpus(engine: EngineSight) -> list[Text]:
+    """Say of each GPU of an engine what is used of it, by whomever."""
+    busy, power, used, size = (
+        found if isinstance(found := engine.values.get(f"gpu_{what}"), dict) else {}
+        for what in ("busy", "power", "memory", "memory_size")
+    )
+    lines = []
+    for name in dict.fromkeys((*busy, *power, *used)):
+        share = number(busy.get(name))
+        words = f"{'?' if share is None else f'{share:.0f}'} % busy · {short(power.get(name))} W"
+        words += f" · {short(used.get(name))}B of {short(size.get(name))}B in use"
+        lines.append(Text(f"GPU {line(name)} of {line(engine_name(engine))}: {words}"))
+    return lines
 
 
 def _ring(engine: EngineSight, palette: Palette) -> Text:

@@ -1,8 +1,8 @@
 """Looks at a running correlator again and again, for any number of views, and costs it nothing.
 
-One thread makes the looks, whoever asks: a view takes the newest there is. Another tells engines that write
-visibilities that somebody watches, as long as somebody does, so that they leave glances; one that does not answer holds
-up nobody.
+One thread makes the looks, whoever asks: a view takes the newest there is. Another tells engines that somebody watches,
+as long as somebody does, so that they leave glances at visibilities, or histograms of ADC values; one that does not
+answer holds up nobody.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Watcher:
             print(what, file=sys.stderr, flush=True)
 
     def _keep_watched(self) -> None:
-        """Tell who writes visibilities, again and again, that somebody watches, and which products."""
+        """Tell who leaves anything for it, again and again, that somebody watches, and which products."""
         told: dict[tuple[str, int], tuple[tuple[int, ...], float]] = {}
         while not self._ended.is_set():
             now = time.monotonic()

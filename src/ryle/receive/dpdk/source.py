@@ -214,6 +214,7 @@ class DpdkSource:
             c.expected,
             c.missing,
             self.kernel_drops,
+            c.ring_full,
         )
 
     def __enter__(self) -> Self:

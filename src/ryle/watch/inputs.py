@@ -118,6 +118,8 @@ def _judged(each: InputSight, levels: bool) -> tuple[int, str]:
         return 1, "too high"
     if levels and ((level is not None and level < TOO_LOW) or number(each.rms) == 0):
         return 1, "too low"
+    if isinstance(each.codes, str) and each.codes:
+        return 1, "stuck bit" if "stuck" in each.codes else "codes missing"
     if known and min(known) < _THERE:
         return 1, "losses"
     return (3, "ok") if known or level is not None else (2, "unknown")

@@ -1,0 +1,172 @@
+"""Files of chunks, as triggers and captures write them, as a source of samples: any number of them, joined by time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ryle.chunk import SampleChunk
+from ryle.config import ConfigError, Observation, Problem
+from ryle.problems import listed
+from ryle.store.chunk_file import MAGIC, ChunkFile, Layout
+
+
+def is_chunks(start: bytes) -> bool:
+    """Whether a file that begins so is one of chunks."""
+    return start.startswith(MAGIC)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a file holds.
+
+    Parameters
+    ----------
+    name : str
+        Of the file.
+    blocks, promised : int
+        Chunks that it has, and that it was to have; as many, if nobody said so.
+    inputs : list of int
+        Of the observation, that it is of.
+    first, end : int
+        Time stamps of its first sample and behind its last.
+    placed, expected : int
+        Packets of these inputs.
+    """
+
+    name: str
+    blocks: int
+    promised: int
+    inputs: list[int]
+    first: int
+    end: int
+    placed: int
+    expected: int
+
+    def __str__(self) -> str:
+        missing = self.expected - self.placed
+        text = f"{self.blocks} blocks, {self.placed} packets of {len(self.inputs)} inputs; {missing} missing"
+        if (lost := self.promised - self.blocks) > 0:
+            text += f"; {lost} of {self.promised} blocks that were to be recorded are not there"
+        return text
+
+
+class ChunkRecordings:
+    """Samples of an observation's inputs, in order of time; inputs and stretches that no file has are missing.
+
+    Iterating gives band 0 and a `SampleChunk`, once for each stretch of time that any file has.
+
+    Parameters
+    ----------
+    observation : Observation
+        What was observed.
+    paths : sequence of Path
+        The files, in any order: of several F-engines, or parts of one recording.
+
+    Attributes
+    ----------
+    recorded : list of Recorded
+        What each file holds.
+    start, stop : int
+        Time stamps of the first sample, and behind the last.
+
+    Raises
+    ------
+    ConfigError
+        If a file is of something else, or files do not fit each other; names the key or the file.
+    ValueError
+        If one is no file of chunks.
+    """
+
+    def __init__(self, observation: Observation, paths: Sequence[Path]) -> None:
+        o = self._observation = observation
+        if not o.channelizes:
+            remedy = "are of others' F-engines, and chunks are of digitizers' samples; remove it"
+            key = "fengine.packets" if o.packets is not None else "catcher.packets"
+            raise ConfigError(o.source, [Problem(key, o.fengine.packets or o.catcher.packets, remedy)])
+        self._files = [ChunkFile(path) for path in paths]
+        heads = {tuple(o.digitizer_head(i)): i for i in range(o.n_inputs)}
+        self._rows: list[tuple[list[int], list[int]]] = []  # of each file: its heads, and what inputs they are
+        self._at: dict[int, list[tuple[int, int]]] = defaultdict(list)  # time stamp -> files, and chunks of them
+        self.recorded: list[Recorded] = []
+        first = self._files[0].layout
+        for number, (path, file) in enumerate(zip(paths, self._files, strict=True)):
+            layout = file.layout
+            if (problem := _unlike(o, path, layout)) is not None:
+                raise ConfigError(o.source, [problem])
+            if (layout.packets, layout.origin) != (first.packets, first.origin):
+                remedy = f"has blocks of {layout.packets} packets, and {paths[0].name} of {first.packets}"
+                raise ConfigError(str(path), [Problem("input", path.name, f"{remedy}: give files of one recording")])
+            rows = [row for row, head in enumerate(layout.heads) if head in heads]
+            inputs = [heads[layout.heads[row]] for row in rows]
+            if not rows:
+                shown = listed(str(head) for head in layout.heads[:4])
+                remedy = f"({', '.join(layout.fields)}) of the streams in {path.name} are {shown}; the inputs' are "
+                raise ConfigError(o.source, [Problem("inputs", None, remedy + listed(map(str, list(heads)[:4])))])
+            self._rows.append((rows, inputs))
+            self.recorded.append(self._look(number, path, file))
+        self._packets = first.packets
+        if not self._at:
+            raise ConfigError(str(paths[0]), [Problem("input", paths[0].name, "holds no block: nothing was recorded")])
+        self.start, self.stop = min(self._at), max(self._at) + first.packets * first.step
+
+    def _look(self, number: int, path: Path, file: ChunkFile) -> Recorded:
+        """Note when a file's chunks are."""
+        rows, inputs = self._rows[number]
+        epochs, placed, times, span = set(), 0, [], file.layout.packets * file.layout.step
+        for index, chunk in enumerate(file):
+            epochs.add(chunk.epoch)
+            placed += int(np.count_nonzero(chunk.present[rows]))
+            times.append(chunk.timestamp)
+            if chunk.timestamp < 0 or (chunk.timestamp - file.layout.origin) % span:
+                remedy = f"has a block of time stamp {chunk.timestamp}, which is none of a whole block"
+                raise ConfigError(str(path), [Problem("input", path.name, remedy)])
+            self._at[chunk.timestamp].append((number, index))
+        if len(epochs) > 1:
+            remedy = "holds samples from before and after a jump of time stamps, which cannot be told apart"
+            raise ConfigError(str(path), [Problem("input", path.name, remedy)])
+        about = file.layout.about
+        promised = about.get("end", 0), about.get("sample", 0)
+        blocks = (promised[0] - promised[1]) // span if all(type(t) is int for t in promised) else 0
+        return Recorded(
+            path.name,
+            len(times),
+            max(len(times), blocks),
+            inputs,
+            min(times, default=0),
+            max(times, default=-span) + span,
+            placed,
+            len(times) * len(rows) * file.layout.packets,
+        )
+
+    def __iter__(self) -> Iterator[tuple[int, SampleChunk]]:
+        o, packets = self._observation, self._packets
+        for timestamp in sorted(self._at):
+            data = np.zeros((o.n_inputs, packets, o.digitizer_heap_bytes), np.uint8)
+            present = np.zeros((o.n_inputs, packets), np.uint8)
+            for number, index in self._at[timestamp]:
+                chunk = self._files[number][index]
+                for row, i in zip(*self._rows[number], strict=True):
+                    there = chunk.present[row] != 0
+                    data[i, there] = chunk.data[row, there]
+                    present[i, there] = 1
+            yield 0, SampleChunk(timestamp, data, present, o.digitizer.heap_samples)
+
+
+def _unlike(o: Observation, path: Path, layout: Layout) -> Problem | None:
+    """Say in what a file is not of an observation's packets."""
+    wanted = o.digitizer_format
+    if layout.format != wanted.name or layout.fields != tuple(wanted.timestamp.stream):
+        remedy = f"is not the format of the packets in {path.name}, {layout.format}: set it to that"
+        return Problem("digitizer.packets", o.digitizer.packets, remedy)
+    if layout.unit != "samples" or layout.step != o.digitizer.heap_samples:
+        remedy = f"is not what packets in {path.name} hold, {layout.step} {layout.unit}: set it to that"
+        return Problem("digitizer.heap_samples", o.digitizer.heap_samples, remedy)
+    if layout.shape != (len(layout.heads), layout.packets, o.digitizer_heap_bytes):
+        remedy = f"makes packets of {o.digitizer_heap_bytes} B, and blocks in {path.name} are of shape {layout.shape}"
+        return Problem("digitizer.bits", o.digitizer.bits, remedy)
+    return None
