@@ -19,7 +19,7 @@ SMALL = (Path(__file__).parent / "small.toml").read_text()
 SECONDS = 6
 
 
-def observation(directory, fx=False, **other):
+def observation(directory, fx=False, backend="cpu", **other):
     """Three antennas in real time, two of them in one F-engine and one in another, or all in one of FX."""
     text = SMALL.replace('speed = "max"', "speed = 1.0").replace('duration = "4 s"', f'duration = "{SECONDS} s"')
     text = text.replace('sample_rate = "8 MHz"', 'sample_rate = "1 MHz"')
@@ -34,26 +34,31 @@ def observation(directory, fx=False, **other):
         for what, count in (("digitizers", 3), ("spectra", 2), ("visibilities", 1), ("statistics", 1))
     )
     path = directory / "o.toml"
-    path.write_text(f"{text}\n[network]\n{network}\n[output]\npictures = false\n" + "[fx]\n" * fx)
+    on = f'backend = "{backend}"\n'
+    if fx:
+        text += f"\n[fx]\n{on}"
+    else:
+        text = text.replace("[fengine]\n", f"[fengine]\n{on}").replace("[xengine]\n", f"[xengine]\n{on}")
+    path.write_text(f"{text}\n[network]\n{network}\n[output]\npictures = false\n")
     return path
 
 
 _PLAIN = {}  # what runs gave in which nothing happened: it is the same each time
 
 
-def runs(tmp_path, monkeypatch):
-    """Give what runs it, lets something happen meanwhile, and gives the visibilities."""
+def runs(tmp_path, monkeypatch, backend="cpu"):
+    """Give what runs it on a backend, lets something happen meanwhile, and gives the visibilities."""
 
     def one(name, meanwhile=None, fx=False, **other):
         if meanwhile is None:
-            if (known := (fx, *sorted(other.items()))) not in _PLAIN:
+            if (known := (backend, fx, *sorted(other.items()))) not in _PLAIN:
                 _PLAIN[known] = one(name, lambda telescope: None, fx, **other)
             return _PLAIN[known]
         pages, out = tmp_path / f"pages-{name}", tmp_path / name
         pages.mkdir()
         out.mkdir()
         monkeypatch.setenv("RYLE_STATUS_DIR", str(pages))
-        path = observation(out, fx, **other)
+        path = observation(out, fx, backend, **other)
         command = [sys.executable, "-m", "ryle", "run", str(path), "--output", str(out)]
         with (out / "said").open("w") as said:
             process = subprocess.Popen(command, stdout=said, stderr=said, env=os.environ | {"COLUMNS": "200"})

@@ -13,6 +13,7 @@ import uvicorn
 
 from fake_engines import fake_engines
 from ports import free_ports
+from ryle.gpu import gpu_problem
 from ryle.serve.app import application
 from steered_runs import runs
 from watched import Watched
@@ -98,6 +99,8 @@ def engines(tmp_path, monkeypatch):
         yield make
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    return runs(tmp_path, monkeypatch)
+@pytest.fixture(params=["cpu", "cuda"])
+def run(request, tmp_path, monkeypatch):
+    if request.param == "cuda" and (problem := gpu_problem()):
+        pytest.skip(f"needs an NVIDIA GPU: {problem}")
+    return runs(tmp_path, monkeypatch, request.param)
