@@ -175,6 +175,33 @@ def test_any_shape(cases, cuda_form):
     check()
 
 
+@pytest.mark.parametrize(("output_bits", "pols"), [(8, 2), (4, 2), (8, 1)])
+def test_heaps_hold_what_blocks_do(cases, cuda_form, rng, output_bits, pols):
+    """To the bit: in whole sectors, or value by value where 16 spectra lie in two heaps or a device lacks the room."""
+    shape = {"channels": int(rng.choice([64, 128, 256])), "bits": 8, "taps": 3, "output_bits": output_bits}
+    case = random_case(cases, rng, {**shape, "complex_input": False}, Blocks(), inputs=4, loss=2)
+    plan = make_plan(case.config, DEVICES[arch := str(rng.choice(sorted(DEVICES)))], arch)
+    tested = cases.form(case.config, cuda_form, plan)
+    assert tested.plan.together(Heaps(48, pols)) == pols
+    tested.set_gains(case.gains)
+    tested.slab_bytes = int(rng.choice([1, 1 << 27]))
+    cases.gpu(EMULATED).multiprocessors = int(rng.integers(1, 8))
+    whole = tested.process(case.chunk, case.first, case.spectra, case.delays, Blocks())
+    wanted, power, saturated = cases.unlaid(whole, case.config), tested.output_power, tested.saturated
+    for spectra in (16, 64, 8):
+        got = tested.process(case.chunk, case.first, case.spectra, case.delays, Heaps(spectra, pols))
+        np.testing.assert_array_equal(cases.unlaid(got, case.config), wanted)
+        np.testing.assert_array_equal(tested.output_power, power)
+        np.testing.assert_array_equal(tested.saturated, saturated)
+    later = cut_short(case, 48, 16)  # amid a group
+    got = tested.process(later.chunk, later.first, later.spectra, later.delays, Heaps(16, pols))
+    np.testing.assert_array_equal(cases.unlaid(got, case.config), wanted[:, 16:64])
+    tested = cases.form(case.config, cuda_form, replace(plan, heap_inputs=1))
+    tested.set_gains(case.gains)
+    got = tested.process(case.chunk, case.first, case.spectra, case.delays, Heaps(64, pols))
+    np.testing.assert_array_equal(cases.unlaid(got, case.config), wanted)
+
+
 BIG = [(4096, False, 10, 16), (8192, True, 8, 4), (16384, False, 12, 8), (32768, False, 10, 16), (65536, False, 8, 16),
        (65536, True, 4, 3)]  # fmt: skip
 
@@ -253,8 +280,9 @@ def part(delays, begin, end):
     return Delays(delays.coarse[:, begin:end], delays.fine[:, begin:end], delays.phase[:, begin:end])
 
 
-def cut_short(case, spectra):
-    return replace(case, spectra=spectra, delays=part(case.delays, 0, spectra))
+def cut_short(case, spectra, begin=0):
+    delays = part(case.delays, begin, begin + spectra)
+    return replace(case, first=case.first + begin, spectra=spectra, delays=delays)
 
 
 @pytest.mark.parametrize("bits", [10, 16])

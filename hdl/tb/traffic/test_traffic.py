@@ -285,16 +285,22 @@ async def faults_of_received_packets_are_counted(dut, throttle):
     assert await bench.checked() == wanted
     assert wanted["lost"] > 0 < wanted["late"]
     assert 0 < wanted["wrong"]
-    # A reset forgets counts and sequences; without enable nothing is counted.
+    # A reset forgets counts and sequences: what a stream sends first is neither late nor behind a gap, wherever it was before.
+    for stream in (3, 4):
+        bench.source.send(counter_packet(1000, 100), dst_port=stream, length=100)
+    await bench.source.idle()
+    await bench.checked()
     await bench.bus.write("checker_reset", 1)
     assert set((await bench.checked()).values()) == {0}
-    bench.source.send(counter_packet(5, 100), dst_port=3, length=100)
+    for stream, number in ((3, 5), (4, 1 << 63)):
+        bench.source.send(counter_packet(number, 100), dst_port=stream, length=100)
     await bench.source.idle()
-    assert (await bench.checked())["lost"] == 0
+    assert await bench.checked() == {"packets": 2, "bytes": 200, "lost": 0, "late": 0, "wrong": 0, "short": 0}
+    # Without enable nothing is counted.
     await bench.bus.write_fields("checker_enable", enable=0)
     bench.source.send(counter_packet(9, 100), dst_port=3, length=100)
     await bench.source.idle()
-    assert (await bench.checked())["packets"] == 1
+    assert (await bench.checked())["packets"] == 2
 
 
 @cocotb.test()
@@ -385,6 +391,30 @@ async def it_runs_until_the_last_beat_is_taken(dut):
     assert len(bench.sink.frames) > 12
     await bench.bus.write("generator_select", 0)
     assert await bench.bus.read("generator_sequence") == len(bench.sink.frames)
+    # So it does when the last packet has begun, and has left the stage that decides, but stands in those behind it.
+    held.on = True
+    await bench.run(1)
+    await ClockCycles(dut.clk, 60)
+    assert await bench.bus.read("generator_enable") & 2
+    held.on = False
+    await bench.stopped()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(pause=["half", "bursts"], count=[1, 3])
+async def numbers_wait_with_the_pipeline(dut, pause, count):
+    """More packets of one beat than there are stages, to somebody who is slow: none gets the number of the one behind it."""
+    rng = random.Random(random.getrandbits(32))
+    bench = Bench(dut, pauses(rng.getrandbits(32))[pause])
+    await start(dut)
+    await bench.bus.write("generator_length", bench.keep)
+    await bench.streams(streams := random_streams(rng, count, 63))
+    await bench.run(rounds := 60 // count)
+    for n in range(rounds):
+        for entry in streams:
+            got = await bench.sink.receive()
+            assert got.data == counter_packet(entry["generator_sequence"] + n, bench.keep)
+    await bench.stopped()
 
 
 class Held:

@@ -10,15 +10,17 @@ import numpy as np
 from ryle.bench.channelize import Arena, config_of, delays_of, gains_of
 from ryle.bench.measured import PACKET, Case, Prepared
 from ryle.channelize import cuda, cuda_kernels
-from ryle.channelize.channelizer import Blocks, Heaps, Layout, output_shape
+from ryle.channelize.channelizer import Blocks, Heaps, Layout, Rows, output_shape
 from ryle.channelize.cuda_plan import make_plan
 from ryle.chunk import BLOCK
 from ryle.gpu import Gpu
 
 
 def layout_of(case: Case) -> Layout:
-    """Layout of a case's spectra: K-blocks, or heaps of as many spectra with two polarizations."""
-    return Blocks() if case.layout == "blocks" else Heaps(BLOCK, min(2, case.streams))
+    """Layout of a case's spectra: K-blocks, rows, or heaps of as many spectra with two polarizations."""
+    pols = min(2, case.streams)
+    layouts: dict[str, Layout] = {"blocks": Blocks(), "rows": Rows(pols), "interleaved": Heaps(BLOCK, pols)}
+    return layouts[case.layout]
 
 
 class FusedMeasured:

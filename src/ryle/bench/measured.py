@@ -15,8 +15,9 @@ from ryle.chunk import BLOCK
 from ryle.gpu.interface import Stream
 
 #: Orders of the output: K-blocks of sixteens of real and imaginary parts; or plainly (re, im) of one spectrum after the
-#: other, channel by channel: MeerKAT's heaps with both polarizations, or K-blocks like that from who makes no heaps.
-LAYOUTS = ("blocks", "interleaved")
+#: other, channel by channel: MeerKAT's heaps with both polarizations, or K-blocks like that from who makes no heaps; or
+#: rows, as packets hold them.
+LAYOUTS = ("blocks", "interleaved", "rows")
 #: Where samples lie: in one buffer, or in packets of which a table holds the addresses.
 POLICIES = ("flat", "table")
 PACKET = 4096  # samples of one packet, for the table
@@ -32,6 +33,7 @@ MANY = 512  # slow streams
 KEPT = {
     "8 bit": ("", 1.0),
     "interleaved": ("", None),
+    "rows": ("", 0.97),
     "packet table": ("", 0.85),
     "many streams": ("one stream", 0.9),
     "short launch": ("", 0.8),
@@ -132,6 +134,7 @@ def forms(channels: int) -> dict[str, Case]:
         "": long_launch(channels),
         "8 bit": long_launch(channels, bits=8),
         "interleaved": long_launch(channels, layout="interleaved"),
+        "rows": long_launch(channels, layout="rows"),
         "packet table": long_launch(channels, policy="table"),
         "one stream": long_launch(channels, streams=1),
         "many streams": many_streams(channels),

@@ -278,7 +278,7 @@ class CudaChannelizer:
             filter_ = self._kernel("filter.cu", "filter", filter_defines(config, plan, packet_bytes))
             defines = transform_defines(config, plan, layout, dithered=dithered, own=own)
             transform = self._kernel("transform.cu", "transform", defines)
-            shared = plan.filter_shared(config), plan.transform_shared(config)
+            shared = plan.filter_shared(config), plan.transform_shared(config, plan.together(layout))
             resident = max(1, filter_.blocks_per_multiprocessor(plan.filter_threads, shared[0]))
             transform_resident = max(1, transform.blocks_per_multiprocessor(plan.transform_threads, shared[1]))
             self._launches[key] = _Launch(

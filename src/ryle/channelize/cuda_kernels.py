@@ -51,9 +51,10 @@ def transform_defines(
         "COMPLEX": int(config.complex_input),
         "OUTPUT": 2 if layout is None else 1 if isinstance(layout, Heaps) else 0,  # rows are strided K-blocks
         "OUTPUT_BITS": config.output_bits,
+        "TOGETHER": (together := plan.together(layout)),
         "OWN": int(own),
         "DITHER": int(dithered and config.dither == "uniform"),
-        "SHARED": plan.transform_shared(config),
+        "SHARED": plan.transform_shared(config, together),
     }
 
 
@@ -76,8 +77,11 @@ def compile_variants() -> list[KernelVariant]:
             config = ChannelizerConfig(1, channels)
             plan = make_plan(config, shared, arch)
             variants.append(KernelVariant(FOLDER / "transform.cu", transform_defines(config, plan, Blocks()), (arch,)))
-            defines = transform_defines(config, plan, Rows(), own=True)
-            variants.append(KernelVariant(FOLDER / "transform.cu", defines, (arch,)))
+            for defines in (
+                transform_defines(config, plan, Rows(), own=True),
+                transform_defines(config, plan, Heaps(256)),
+            ):
+                variants.append(KernelVariant(FOLDER / "transform.cu", defines, (arch,)))
             if plan.middle > 1:
                 variants.append(KernelVariant(FOLDER / "middle.cu", middle_defines(config, plan), (arch,)))
         for channels, bits, taps in ((1024, 10, 16), (8192, 10, 16), (256, 12, 4), (512, 16, 8), (64, 32, 4)):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ryle.channelize.channelizer import ChannelizerConfig
+from ryle.channelize.channelizer import ChannelizerConfig, Heaps, Layout
 
 GROUP = 128  # spectra filtered together
 #: Bytes of the intermediate array at most, and its share of the device's memory: fewer and larger launches are faster.
@@ -35,6 +35,8 @@ class Plan:
         Blocks of the filter kernel that should fit on a multiprocessor.
     transform_blocks : int
         Blocks of the transform kernel that should.
+    heap_inputs : int
+        Inputs of heaps for whose spectra side by side a block of the transform kernel has room.
     """
 
     radix: int
@@ -43,6 +45,7 @@ class Plan:
     filter_threads: int
     filter_blocks: int
     transform_blocks: int
+    heap_inputs: int = 1
 
     def points(self, config: ChannelizerConfig) -> int:
         """Points of a row of the transform kernel."""
@@ -76,10 +79,20 @@ class Plan:
         """Threads of a block of the transform kernel: each has one task in its last pass."""
         return max(32, self.first * TILE // (2 if self.passes[-1] == 8 and self.first >= 4 else 1))
 
-    def transform_shared(self, config: ChannelizerConfig) -> int:
-        """Shared memory of a block of the transform kernel in bytes."""
+    def transform_shared(self, config: ChannelizerConfig, together: int = 1) -> int:
+        """Shared memory in bytes of a block of the transform kernel, which takes some inputs together."""
         points = self.points(config)
-        return 2 * points * TILE * 8 + 4 * points * TILE + 16 * points + 16 * self.passes[-1] * TILE + 64 * TILE + 16
+        return (
+            2 * points * TILE * 8
+            + together * (4 * points * TILE + 16 * points)
+            + (16 * self.passes[-1] * TILE + 64 * TILE + 16)
+        )
+
+    def together(self, layout: Layout | None) -> int:
+        """Give the number of inputs that a block of the transform kernel takes together: 2 of heaps, if it has room."""
+        if isinstance(layout, Heaps) and layout.pols <= self.heap_inputs and layout.spectra % TILE == 0:
+            return layout.pols
+        return 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +169,7 @@ def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a"
             )
             fits = max(plan.filter_shared(config), plan.transform_shared(config)) <= shared_bytes
             if fits and threads <= min(resident, config.channels):
-                return plan
+                return replace(plan, heap_inputs=2 if plan.transform_shared(config, 2) <= shared_bytes else 1)
     raise ValueError(
         f"{config.channels} channels and {config.taps} taps of {config.bits} bits do not fit the {shared_bytes} bytes "
         "of shared memory of this device; use fewer taps, channels or bits"

@@ -1,0 +1,166 @@
+// What becomes of channels after the Fourier transform: from pairs of real samples to real samples, delay and phase,
+// gains, dither, rounding and clamping, into shared memory.
+#pragma once
+#include "philox.cuh"
+#include "points.cuh"
+#include "transform_shape.cuh"
+
+namespace ryle {
+
+// The limit by which values are clamped, which NaN passes.
+DEVICE float clamped(float value) {
+    value = value > float(LIMIT) ? float(LIMIT) : value;
+    return value < -float(LIMIT) ? -float(LIMIT) : value;
+}
+
+// gain·value + noise
+DEVICE float2 amplified(float2 gain, float2 value, float2 noise) {
+    return make_float2(fmaf(gain.x, value.x, fmaf(-gain.y, value.y, noise.x)),
+                       fmaf(gain.x, value.y, fmaf(gain.y, value.x, noise.y)));
+}
+
+// Finish the outputs v[side][w][j] of two butterflies p[side] of the rows row[side], of WIDE spectra from s on; the
+// second one's output LAST-1-j is the image of the first one's output j. Counts in `over` the values that are clamped;
+// writes complex floats to `floats` [stream][count][CHANNELS] if that is the output.
+DEVICE void finish_butterflies(const float2 (&v)[2][WIDE][LAST], const int (&row)[2], const int (&p)[2], int s,
+                               const Tile& tile, const float2* mirror, const DitherKeys& keys, float2* floats,
+                               int count, int& over) {
+    // Channels of output 0, and where these are in `staged`.
+    const int base[2] = {tile.row(row[0]) + ROWS * p[0], tile.row(row[1]) + ROWS * p[1]};
+    uint8_t* staged_at[2] = {tile.staged + (row[0] * POINTS + p[0]) * (2 * TILE) + s,
+                             tile.staged + (row[1] * POINTS + p[1]) * (2 * TILE) + s};
+    const int entry[2] = {2 * (tile.row(row[0]) * (POINTS / 2) + p[0]), 2 * (tile.row(row[1]) * (POINTS / 2) + p[1])};
+#pragma unroll
+    for (int i = 0; i < Q; ++i) {
+        // Channels base[0] + i·STRIDE + t·n/4, t = 0 to 3, and images base[1] + (Q - 1 - i)·STRIDE + (3 -
+        // t)·n/4.
+        uint4 noise[2][WIDE];
+        Turns centre[WIDE];
+        Spectrum spectrum[WIDE];
+        forget();
+#pragma unroll
+        for (int w = 0; w < WIDE; ++w) {
+            spectrum[w] = read_spectrum(tile.spectra, s + w);
+            const uint64_t at = tile.first_index + uint32_t(s + w);
+            if constexpr (DITHER) {
+                noise[0][w] = philox4x32(base[0] + i * STRIDE, uint32_t(at), uint32_t(at >> 32),
+                                         keys.first_input + tile.stream, keys.key0, keys.key1);
+                noise[1][w] = philox4x32(base[1] + (Q - 1 - i) * STRIDE, uint32_t(at), uint32_t(at >> 32),
+                                         keys.first_input + tile.stream, keys.key0, keys.key1);
+            }
+            centre[w] = turns_at(spectrum[w], base[0] + i * STRIDE - CHANNELS / 8);
+        }
+        float2 value[4][2][WIDE];
+        float largest = 0;
+#pragma unroll
+        for (int order = 0; order < 4; ++order) {
+            const int t = order == 0 ? 1 : order == 1 ? 2 : order == 2 ? 0 : 3;  // two that share half of their turns
+            const int j = i + t * Q;
+            float2 gain0[2], gain1[2], mirrored[2];
+            const int up = (2 * i + order / 2) * (2 * P), down = (2 * (Q - 1 - i) + order / 2) * (2 * P);
+            read_table(gain0, tile.gains + entry[0] + up);
+            read_table(gain1, tile.gains + entry[1] + down);
+            if constexpr (!COMPLEX) read_table(mirrored, mirror + entry[0] + up);
+#pragma unroll
+            for (int w = 0; w < WIDE; ++w) {
+                float2 a = v[0][w][j], b = v[1][w][LAST - 1 - j];
+                if constexpr (!COMPLEX) separate(a, b, mirrored[order % 2]);
+                const Turns turn = turned(centre[w], order < 2 ? spectrum[w].eighth : spectrum[w].three_eighths, t > 1);
+                float2 dither0 = make_float2(0, 0), dither1 = make_float2(0, 0);
+                if constexpr (DITHER) {
+                    const uint4 up = noise[0][w], down = noise[1][w];
+                    dither0 = dither_of(t == 0 ? up.x : t == 1 ? up.y : t == 2 ? up.z : up.w);
+                    dither1 = dither_of(t == 0 ? down.w : t == 1 ? down.z : t == 2 ? down.y : down.x);
+                }
+                a = amplified(gain0[order % 2], a * turn.channel, dither0);
+                b = amplified(gain1[1 - order % 2], b * turn.image, dither1);
+                largest = fmaxf(largest, fmaxf(fmaxf(fabsf(a.x), fabsf(a.y)), fmaxf(fabsf(b.x), fabsf(b.y))));
+                value[t][0][w] = a;
+                value[t][1][w] = b;
+            }
+        }
+        if constexpr (OUTPUT == TO_FLOATS) {
+#pragma unroll
+            for (int t = 0; t < 4; ++t)
+#pragma unroll
+                for (int w = 0; w < WIDE; ++w) {
+                    if (tile.first + s + w < 0 || tile.first + s + w >= count) continue;
+                    float2* to = floats + (int64_t(tile.stream) * count + tile.first + s + w) * CHANNELS;
+                    const float2 zero = make_float2(0, 0);
+                    to[base[0] + (i + t * Q) * STRIDE] = spectrum[w].valid != 0 ? value[t][0][w] : zero;
+                    to[base[1] + (LAST - 1 - i - t * Q) * STRIDE] = spectrum[w].valid != 0 ? value[t][1][w] : zero;
+                }
+        }
+        if (largest >= LIMIT + 0.5f) {  // seldom
+#pragma unroll
+            for (int t = 0; t < 4; ++t)
+#pragma unroll
+                for (int side = 0; side < 2; ++side)
+#pragma unroll
+                    for (int w = 0; w < WIDE; ++w) {
+                        float2& x = value[t][side][w];
+                        count_at_least(over, fmaxf(fabsf(x.x), fabsf(x.y)), LIMIT + 0.5f);
+                        x = make_float2(clamped(x.x), clamped(x.y));
+                    }
+        }
+#pragma unroll
+        for (int t = 0; t < 4; ++t)
+#pragma unroll
+            for (int side = 0; side < 2; ++side) {
+                const int j = i + t * Q;
+                uint8_t* at = staged_at[side] + (side ? LAST - 1 - j : j) * (P * 2 * TILE);
+                const float2 x = value[t][side][0], y = value[t][side][WIDE - 1];
+                if constexpr (WIDE == 2) {
+                    *reinterpret_cast<uint16_t*>(at) = uint16_t(int8_pair(x.x, y.x));
+                    *reinterpret_cast<uint16_t*>(at + TILE) = uint16_t(int8_pair(x.y, y.y));
+                } else {
+                    const uint32_t both = int8_pair(x.x, x.y);
+                    at[0] = uint8_t(both);
+                    at[TILE] = uint8_t(both >> 8);
+                }
+            }
+    }
+}
+
+// Finish channels j·STRIDE and (j + 1/2)·STRIDE, which are their own images or each other's, of butterflies that lie in
+// `edge` [2][LAST][TILE]; all threads of the block.
+DEVICE void finish_edges(const float2* edge, const Tile& tile, const float2* mirror, const DitherKeys& keys,
+                         float2* floats, int count, int& over) {
+#pragma unroll 1
+    for (int task = int(threadIdx.x); task < 2 * Q * TILE; task += THREADS) {
+        const int s = task % TILE, i = task / TILE % Q, half = task / TILE / Q;
+        const int row = P == 1 ? half : 0, p = P == 1 ? 0 : half * (P / 2);  // of `staged`
+        const int base = half * (STRIDE / 2) + i * STRIDE;
+        const int entry = row * (ROWS / 2) * POINTS + i * (4 * P) + 2 * p;
+        const Spectrum spectrum = read_spectrum(tile.spectra, s);
+        const Turns centre = turns_at(spectrum, base - CHANNELS / 8);
+        uint4 noise = make_uint4(0, 0, 0, 0);
+        if constexpr (DITHER) {
+            const uint64_t at = tile.first_index + uint32_t(s);
+            noise = philox4x32(base, uint32_t(at), uint32_t(at >> 32), keys.first_input + tile.stream, keys.key0,
+                               keys.key1);
+        }
+#pragma unroll
+        for (int t = 0; t < 4; ++t) {
+            const int j = i + t * Q, outer = t == 0 || t == 3, at = entry + outer * (2 * P) + (t > 1);
+            float2 a = edge[(half * LAST + j) * TILE + s],
+                   b = edge[(half * LAST + (half ? LAST - 1 - j : (LAST - j) % LAST)) * TILE + s];
+            if constexpr (!COMPLEX) separate(a, b, __ldg(mirror + at));
+            const float2 turn = turned(centre, outer ? spectrum.three_eighths : spectrum.eighth, t > 1).channel;
+            float2 dither = make_float2(0, 0);
+            if constexpr (DITHER) dither = dither_of(t == 0 ? noise.x : t == 1 ? noise.y : t == 2 ? noise.z : noise.w);
+            a = amplified(__ldg(tile.gains + at), a * turn, dither);
+            if constexpr (OUTPUT == TO_FLOATS)
+                if (tile.first + s >= 0 && tile.first + s < count)
+                    floats[(int64_t(tile.stream) * count + tile.first + s) * CHANNELS + base + t * (CHANNELS / 4)] =
+                        spectrum.valid != 0 ? a : make_float2(0, 0);
+            count_at_least(over, fmaxf(fabsf(a.x), fabsf(a.y)), LIMIT + 0.5f);
+            const uint32_t both = int8_pair(clamped(a.x), clamped(a.y));
+            uint8_t* to = tile.staged + (row * POINTS + p + P * j) * (2 * TILE) + s;
+            to[0] = uint8_t(both);
+            to[TILE] = uint8_t(both >> 8);
+        }
+    }
+}
+
+}  // namespace ryle

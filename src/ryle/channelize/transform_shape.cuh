@@ -1,0 +1,55 @@
+// How transform.cu divides its work, by the macros that it is compiled with; and a tile, as a block works on it.
+#pragma once
+#include "finish.cuh"
+#include "heaps.cuh"
+
+#define TO_BLOCKS 0
+#define TO_HEAPS 1
+#define TO_FLOATS 2
+
+namespace ryle {
+
+constexpr int GROUP = 128, TILE = 16, TILES = GROUP / TILE;
+constexpr int ROWS = RADIX * MIDDLE;  // from the filter, and from the pass between the two kernels
+constexpr int POINTS = CHANNELS / ROWS;
+constexpr int P = POINTS / LAST;                   // butterflies of the last pass in a row
+constexpr int WIDE = LAST == 8 && P >= 4 ? 2 : 1;  // spectra of a thread in the last pass
+constexpr int LANES = TILE / WIDE;
+constexpr int Q = LAST / 4;
+constexpr int STRIDE = CHANNELS / LAST;  // channels from one output of the last pass to the next
+constexpr int SHARE = THREADS / 2 < POINTS ? THREADS / 2 : POINTS;  // channels of a row that are written at a time
+constexpr int LIMIT = OUTPUT_BITS == 8 ? 127 : 7;
+constexpr int VALUE =
+    HEAP_VALUE<TOGETHER, OUTPUT_BITS>;  // bytes of a spectrum in a channel of a heap; pieces of a tile
+static_assert(P == FIRST && P * LANES <= THREADS, "a thread has one task in the last pass");
+
+constexpr int Z_BYTES = 2 * POINTS * TILE * 8;
+constexpr int OUT_BYTES = 2 * POINTS * 2 * TILE;
+constexpr int SUM_BYTES = 2 * POINTS * 2 * 4;
+constexpr int EDGE_BYTES = 2 * LAST * TILE * 8;
+constexpr int SPECTRA_BYTES = TILE * 32;
+static_assert(Z_BYTES + TOGETHER * (OUT_BYTES + SUM_BYTES) + EDGE_BYTES + 2 * SPECTRA_BYTES + 16 == SHARED,
+              "the host's plan and the kernel differ");
+static_assert(TOGETHER == 1 || OUTPUT == TO_HEAPS);
+
+// A tile of spectra of one input, in two rows of channels.
+struct Tile {
+    int stream;
+    int pair;               // the first row: row k has the channels k + ROWS·k2
+    int image;              // and the second one, with their mirror images
+    int first;              // of its spectra, among those wanted
+    uint64_t first_index;   // the same since sync, for the dither
+    const float4* spectra;  // shared: 16 times Spectrum
+    const float2* gains;    // of the input, in the order of butterflies
+    uint8_t* staged;        // shared [2 POINTS][2: re, im][TILE]: quantized values
+
+    DEVICE int row(int which) const { return which ? image : pair; }
+};
+
+// Keys of the dither's generator, and the number in the whole array of input 0.
+struct DitherKeys {
+    uint32_t key0, key1;
+    int first_input;
+};
+
+}  // namespace ryle
