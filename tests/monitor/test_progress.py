@@ -97,3 +97,19 @@ def test_the_bar_of_a_run_is_full_when_all_is_observed():
         said = console.file.getvalue()
         assert ("━" * 24 in said) == full and "9.50 of 10.00 s · 9 integrations" in said
     assert RunTable("live", None).so_far(rows) == "9.50 s"
+
+
+def test_what_made_packets_missing_is_told_beside_the_table():
+    """Who looks on should not have to guess whether the network lost them or this machine was too slow."""
+    table = RunTable("demo", 10.0)
+    account = {"missing": 12, "ring_full": 7, "kernel_drops": None}
+
+    def said(account):
+        console = Console(file=io.StringIO(), width=160)
+        console.print(table.render([("f0", {"state": "running", "account": account})], 0))
+        return console.file.getvalue()
+
+    assert "f0: 7 packets came while the ring was full" in said(account)
+    assert "kernel" not in said(account)
+    assert "f0: 5 packets were dropped by the kernel" in said(account | {"kernel_drops": 5})
+    assert "f0:" not in said({"missing": 12, "ring_full": 0, "kernel_drops": 0})

@@ -24,8 +24,11 @@ _STATES = {
 }
 #: Classes of datagram and of loss, in the order of the columns; None in an account means that the source cannot see it.
 LOSSES = ("missing", "late", "duplicate", "malformed", "foreign")
-
-
+#: What made packets missing on this machine, and what mends it.
+CAUSES = {
+    "ring_full": "came while the ring was full: this engine is slower than what comes",
+    "kernel_drops": "were dropped by the kernel: raise network.receive_buffer, or receive.threads",
+}
 #: Beginnings of the names of processes whose position is that of a file.
 _WRITERS = ("catcher", "FX")
 _SHORT = {"missing": "lost", "late": "late", "duplicate": "dup", "malformed": "bad", "foreign": "alien"}
@@ -101,11 +104,17 @@ class RunTable:
             cells += [self._loss(account, key) for key in LOSSES]
             cells.append(f"{status['saturated']:.0e}" if status.get("saturated") is not None else "")
             table.add_row(*cells)
+        causes = [
+            Text(f"{name}: {count} packets {why}", "bold red")
+            for name, status in rows
+            for key, why in CAUSES.items()
+            if (count := (status.get("account") or {}).get(key))
+        ]
         # Progress is what is safe in the file, not what is on its way.
         text = f"{self.so_far(rows)} · {written} integrations written · {time.monotonic() - self._started:.0f} s"
         completed = self._duration if ended and self._duration else self._position(rows)
         self._progress.update(self._task, completed=completed, text=text)
-        return Group(table, self._progress)
+        return Group(table, *causes, self._progress)
 
     def so_far(self, rows: list[tuple[str, dict[str, Any]]]) -> str:
         """Say how much of the signal is in the file, and of how much."""
