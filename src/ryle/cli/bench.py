@@ -18,6 +18,7 @@ class What(StrEnum):
     CORRELATE = "correlate"
     PRECISION = "precision"
     TRANSPORT = "transport"
+    PAPERS = "papers"
 
 
 class Fed(StrEnum):
@@ -77,6 +78,16 @@ def bench(
     ] = 20.0,
     most: Annotated[float, typer.Option(help="transport, a search: highest rate to try, Gb/s.")] = 1000.0,
     report: Annotated[Path, typer.Option(help="transport: directory for transport.md, .png and .json.")] = Path("."),
+    markdown: Annotated[Path | None, typer.Option(help="papers: also write a page of Markdown.")] = None,
+    pictures: Annotated[Path | None, typer.Option(help="papers: directory for a PNG of each figure and table.")] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="papers: directory of results, if not those that Ryle comes with.")
+    ] = None,
+    measure: Annotated[
+        Path | None,
+        typer.Option(help="papers: directory to measure into first, what this machine can; again, and it goes on."),
+    ] = None,
+    limit: Annotated[float, typer.Option(help="papers: s that --measure may take.", min=1)] = 540.0,
 ) -> None:
     """Measure this machine against named baselines.
 
@@ -85,8 +96,9 @@ def bench(
     copies and their kernels alone; `cpu` takes the CPU forms,
     one core at a time, about a minute for five runs; `channelize` the F-engine and
     `correlate` the X-engine on a GPU, less than four minutes each; `precision` how pure the F-engine is, in half a
-    minute; `transport` repeats two papers' experiments with packets, memory and copies to GPUs, in some minutes. Close
-    other programs for speeds that mean something.
+    minute; `transport` repeats two papers' experiments with packets, memory and copies to GPUs, in some minutes;
+    `papers` sets all that four papers published beside results that are there, and with --measure measures them here.
+    Close other programs for speeds that mean something.
     """
     if what is What.CHANNELIZE:
         from ryle.bench.channelize import bench_channelize
@@ -129,10 +141,29 @@ def bench(
         from ryle.bench.transport import TransportOptions, bench_transport
 
         bench_transport(report, TransportOptions(confirm, seconds or 2.0, most, quick))
+    elif what is What.PAPERS:
+        _papers(json, markdown, pictures, results, measure, limit)
     else:
         from ryle.bench.cpu import bench_cpu
 
         bench_cpu(runs or 5, json)
+
+
+def _papers(
+    json: Path | None,
+    markdown: Path | None,
+    pictures: Path | None,
+    results: Path | None,
+    measure: Path | None,
+    limit: float,
+) -> None:
+    """Compare with the papers; files that are wrong or missing are told in a line."""
+    from ryle.bench.papers import bench_papers
+
+    try:
+        bench_papers(json, markdown, pictures, results, measure, limit)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{error}") from None
 
 
 def _numbers(text: str) -> list[int]:
