@@ -272,6 +272,18 @@ def test_command_writes_page_json_and_pictures(tmp_path, capsys):
     assert "published and measured" in capsys.readouterr().out
 
 
+def test_results_are_the_repository_s_or_those_installed_with_the_package(tmp_path):
+    package = tmp_path / "src" / "ryle"
+    assert committed(package) == package / "bench" / "papers" / "results"
+    (tmp_path / "bench" / "results").mkdir(parents=True)
+    assert committed(package) == tmp_path / "bench" / "results"
+    assert committed() == REPOSITORY / "bench" / "results"
+    install = re.search(
+        r"install\(DIRECTORY bench/results/ DESTINATION (\S+)", (REPOSITORY / "CMakeLists.txt").read_text()
+    )
+    assert install and install[1] == "ryle/bench/papers/results"
+
+
 def test_no_folder_of_results_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match="--results"):
         bench_papers(results=tmp_path / "none")

@@ -58,11 +58,10 @@ class Measured:
     spreads: dict[At | None, tuple[float, float]] = field(default_factory=dict)
 
 
-def committed() -> Path:
+def committed(package: Path = Path(ryle.__file__).parent) -> Path:
     """Folder of the results that Ryle comes with: the repository's, or what was installed with the package."""
-    package = Path(ryle.__file__).parent
     repository = package.parents[1] / "bench" / "results"
-    return repository if repository.is_dir() else package / "bench" / "results"
+    return repository if repository.is_dir() else package / "bench" / "papers" / "results"
 
 
 def find(entry: Entry, results: Path, measurements: Path | None = None) -> list[Measured]:
