@@ -70,7 +70,6 @@ def lacking(command: Command) -> str | None:
     """Say what this machine lacks for a command; None if nothing."""
     problems: dict[str, Callable[[], str | None]] = {
         "gpu": gpu_problem,
-        "two gpus": lambda: gpu_problem(1),
         "dpdk": lambda: environment.dpdk_problem(),
         "repository": lambda: None if (repository() / "Makefile").is_file() else "Ryle does not run from a clone",
     }

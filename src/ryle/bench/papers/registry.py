@@ -19,7 +19,7 @@ COMMANDS = FOLDER / "commands.toml"
 #: Which way of a value is better; "neither" is stated, such as a setting, and compared with nothing.
 BETTER = ("more", "less", "neither")
 #: What a command may need: `ryle.bench.papers.measure` knows how to look for it.
-NEEDS = ("gpu", "two gpus", "dpdk", "repository")
+NEEDS = ("gpu", "dpdk", "repository")
 
 At = str | float
 Found = TypeVar("Found")
