@@ -261,6 +261,9 @@ def test_report_holds_every_label_and_counts_every_number():
         assert sum(sheet.count().values()) == published
     assert len(saved["comparisons"]) == sum(len(sheet.comparisons) for sheet in compared)
     assert saved["summary"] == summary(compared)
+    assert all(
+        f"{one.verdict}*" in page for sheet in compared for one in sheet.comparisons if one.differs and one.verdict
+    )
 
 
 def test_command_writes_page_json_and_pictures(tmp_path, capsys):

@@ -30,6 +30,8 @@ A ratio says how many times better Ryle's value is: above 1 is better, whether m
 *Equal* is within the spread of the measurement, or {MARGIN:.0%} where it has none. Hardware differs, and often the way
 too: the notes below each table say how. A ratio between different cards is no ratio between programs, and rates of
 copies, of memory and of cuFFT are the machine's and the library's: they say how the machines compare.
+A star says that more than the hardware differs, most often that no network card took part: such a *better* shows what
+Ryle's part of the work can do, not that the published system is beaten.
 *Stated* are settings, standards and properties that nobody races; no other column counts them. Readings that a figure
 lists of one quantity count as one number, their median.
 """
@@ -92,6 +94,7 @@ def tables(sheets: Sequence[Sheet]) -> list[Table]:
             *cells, verdict, card = _cells(found)
             colour = COLOURS.get(found.verdict) if found.verdict else None
             one.add_row(found.entry.label, *cells, f"[{colour}]{verdict}[/]" if colour else verdict, card)
+        one.caption, one.caption_justify = "* measured otherwise than published: `differs` in --json says how", "left"
         made.append(one)
     return made
 
@@ -207,7 +210,7 @@ def _cells(one: Comparison) -> list[str]:
     where = place(one.at, entry.axis)
     name = entry.name + (f": {where}" if where and where not in entry.name else "")
     unit = "" if entry.unit == "as stated" else f" {entry.unit}"
-    verdict = one.verdict.value if one.verdict else "only measured"
+    verdict = (one.verdict.value if one.verdict else "only measured") + "*" * bool(one.differs)
     if one.verdict is Verdict.LACKING:
         verdict = f"needs {entry.needs}"
     published = number(one.published) + unit if one.published is not None else ""
