@@ -273,7 +273,7 @@ def form_of(row: dict[str, Any]) -> str:
     parts += [f"{row['bits']} bit"] if row["bits"] != 10 else []
     parts += ["one stream"] if streams == 1 else []
     parts += [f"{streams} streams of {'2^20 samples' if samples <= 1 << 20 else 'more'}"] if streams > 2 else []
-    parts += ["interleaved"] if row.get("layout") == "interleaved" else []
+    parts += [row["layout"]] if row.get("layout", "blocks") != "blocks" else []
     parts += ["packet table"] if row.get("policy") == "table" else []
     parts += ["2 streams of 2^20 samples"] if streams == 2 and 0 < samples <= 1 << 22 else []
     return ", ".join(parts)
