@@ -17,7 +17,6 @@ ORDER = (
         "monitor",
         "engines",
         "plan",
-        "deploy",
         "watch",
         "serve",
         "bench",
