@@ -20,7 +20,7 @@ settings.load_profile("ryle")
 
 #: Tests of what a machine has once: ports, buffers of the kernel, namespaces, shared memory, DPDK, real time.
 TAKE_TURNS = (
-    *("receive/", "send/", "store/", "engines/", "operator/", "docs/test_followed.py", "deploy/test_slurm.py"),
+    *("receive/", "send/", "store/", "engines/", "operator/", "docs/test_followed.py"),
     *("cli/test_send.py", "bench/test_traffic.py", "bench/test_transport.py", "bench/test_engine.py"),
     *("watch/test_live.py", "serve/test_steered_run.py"),
 )

@@ -179,7 +179,7 @@ def test_every_engine_has_a_place_and_no_host_is_too_full(name, margin):
     o = load(example(name))
     placement = seen(o, margin)
     assert not placement.problems
-    told = tomllib.loads(written(o, placement, "h200"))
+    told = tomllib.loads(written(o, placement, SERVER))
     assert told["plan"]["engines"] == len(told["engines"]) == sum(o.engines.values())
     names = {h["name"] for h in told["hosts"]}
     for engine, p in zip(told["engines"], placement.engines, strict=True):
@@ -225,7 +225,7 @@ def test_two_thousand_antennas_are_planned_and_placed_within_seconds():
     )
     began = time.monotonic()
     placement = place(o, HARDWARE)
-    text = written(o, placement, "h200")
+    text = written(o, placement, SERVER)
     took = time.monotonic() - began
     assert len(placement.engines) == 400 + 256 + 1
     assert len(tomllib.loads(text)["engines"]) == 657

@@ -114,12 +114,6 @@ COMMANDS = {
         "Plan a correlator: engines, GPUs, servers, ports, watts, what limits each; place an observation's engines.",
         _MACHINE,
     ),
-    "deploy": Entry(
-        "deploy",
-        "deploy",
-        "Make systemd units, a Slurm job or Kubernetes manifests of a placement, which is checked as a whole before.",
-        _MACHINE,
-    ),
     "doctor": Entry(
         "doctor",
         "doctor",

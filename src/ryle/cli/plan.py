@@ -114,7 +114,7 @@ def plan(
     else:
         Console().print(Group(report(needed), placed(observation, found, server, placement)))
     if output is not None:
-        output.write_text(written(observation, placement, server, output.parent))
+        output.write_text(written(observation, placement, found.servers[server]))
         Console(stderr=True).print(f"written: {output}")
     if placement.problems:
         raise typer.Exit(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 #: By the command's whole name.
 WORKED = {
     "plan": "ryle plan array.toml --margin 0.7 -o placement.toml",
-    "deploy": "ryle deploy placement.toml --to slurm -o job",
     "doctor": "ryle doctor array.toml --engine f0 --measure",
     "demo": "ryle demo -o demo-output",
     "example": "ryle example demo -o .",

@@ -3,7 +3,7 @@
 from ryle.config.cautions import FOREIGN_X_HEAPS
 from ryle.config.changes import changed, recorded, simulated
 from ryle.config.observation import Observation
-from ryle.config.reading import example, example_files, example_names, example_title, files_read, load, parse
+from ryle.config.reading import example, example_files, example_names, example_title, load, parse
 from ryle.config.tables import Endpoint
 from ryle.config.units import show
 from ryle.problems import ConfigError, Problem
@@ -19,7 +19,6 @@ __all__ = [
     "example_files",
     "example_names",
     "example_title",
-    "files_read",
     "load",
     "parse",
     "recorded",

@@ -61,13 +61,9 @@ def example(name: str) -> Path:
 
 def example_files(name: str) -> list[Path]:
     """List a shipped example and the files that it reads, which must lie beside it."""
-    return files_read(example(name))
-
-
-def files_read(path: Path) -> list[Path]:
-    """List an observation file and the files of text that it reads."""
+    path = example(name)
     files = read_toml(path.read_text(), str(path)).get("array", {})
-    return [path, *(path.parent / files[key] for key in ("antenna_file",) if key in files)]
+    return [path, *(path.with_name(files[key]) for key in ("antenna_file",) if key in files)]
 
 
 def example_title(name: str) -> str:

@@ -2,8 +2,7 @@
 
 A supervisor says so on standard input. An engine also drains when standard input closes (its supervisor has died), or
 on SIGTERM. SIGINT is left to the supervisor, which drains the engines in signal-path order, so that Ctrl-C loses
-nothing. An engine without a supervisor goes at once, and also drains on SIGINT, SIGHUP (its terminal is gone) and
-SIGUSR1, which batch systems send before the end.
+nothing. An engine without a supervisor goes at once.
 """
 
 from __future__ import annotations
@@ -41,9 +40,8 @@ class Orders:
             signal.signal(signal.SIGTERM, self._signalled)
         else:
             self._go.set()
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
-                if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup, and shells for jobs behind, have asked
-                    signal.signal(number, self._signalled)
+            signal.signal(signal.SIGINT, self._signalled)
+            signal.signal(signal.SIGTERM, self._signalled)
 
     def wait_go(self) -> None:
         """Wait until everybody is ready, or until there is nothing to wait for any more."""

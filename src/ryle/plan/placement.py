@@ -7,10 +7,8 @@ engine on which host, GPU and cores, where it receives and where it sends to.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ryle.config import Observation, Problem
 from ryle.config.observation import Engine
@@ -209,27 +207,31 @@ def _too_much(o: Observation, engine: Engine, load: Load, margin: float) -> Prob
     )
 
 
-def written(o: Observation, found: Placement, kind: str, folder: Path | None = None) -> str:
-    """Write a placement on hosts of a kind as TOML, with the observation's path from a folder, or as it was named."""
-    source = o.source if folder is None else os.path.relpath(o.source, folder)
+def written(o: Observation, found: Placement, server: Server) -> str:
+    """Write a placement as TOML."""
     lines = [
         f"# Where the engines of {o.observation.name} run: made by `ryle plan`; change it as you like.",
         "[plan]",
-        f"observation = {toml(source)}",
+        f"observation = {toml(o.source)}",
         f"engines = {len(found.engines)}",
     ]
     for host in found.hosts:
-        lines += ["", "[[hosts]]", f"name = {toml(host.name)}", f"kind = {toml(kind)}"]
+        lines += ["", "[[hosts]]", f"name = {toml(host.name)}", f"kind = {toml(server.name)}"]
         shares = {k: round(v, 3) for k, v in host.shares.items()}
         lines += [f"used = {{ {', '.join(f'{toml(k)} = {v}' for k, v in shares.items())} }}"] if shares else []
-    spectra = [str(o.spectra_endpoint(s)) for s in range(o.substreams)] if "f" in o.engines else []
     for p in found.engines:
         lines += ["", "[[engines]]", f"kind = {toml(p.engine)}", f"index = {p.index}", f"host = {toml(p.host)}"]
         lines += [f"gpu = {p.gpu}"] if p.gpu is not None else []
         lines += [f"cores = {list(p.cores)}"]
-        come = map(str, o.engine_endpoints(p.engine, p.index))
-        go = [str(o.visibilities_endpoint(p.index))] if p.engine == "x" else spectra if p.engine == "f" else []
+        come, go = map(str, o.engine_endpoints(p.engine, p.index)), _sends(o, p.engine, p.index)
         lines += [f"{name} = [{', '.join(map(toml, to))}]" for name, to in (("receives", come), ("sends", go))]
         if p.load is not None:
             lines += [f"bottleneck = {toml(p.load.bottleneck)}", f"used = {p.load.most:.3f}"]
     return "\n".join(lines) + "\n"
+
+
+def _sends(o: Observation, engine: Engine, index: int) -> list[str]:
+    """Where an engine sends to."""
+    if engine == "x":
+        return [str(o.visibilities_endpoint(index))]
+    return [str(o.spectra_endpoint(s)) for s in range(o.substreams)] if engine == "f" else []
