@@ -75,8 +75,10 @@ def plan(
     The exit status is 1 if engines of the observation are more than a GPU takes.
     """
     from ryle.config import load
+    from ryle.plan.checks import check
     from ryle.plan.hardware import read_hardware
     from ryle.plan.placement import place, written
+    from ryle.plan.placement_file import parse_placement
     from ryle.plan.size import TooMuchError
     from ryle.plan.size import plan as size
     from ryle.plan.work import Work, telescopes
@@ -100,6 +102,9 @@ def plan(
         return
     observation = load(file)
     placement = place(observation, found, server, host or (), margin)
+    text = written(observation, placement, found.servers[server])
+    if not placement.problems:  # what does not fit is said; what is left shows in the whole
+        placement = replace(placement, problems=tuple(check(parse_placement(text, file.name), observation)))
     if here:
         _tried(observation, as_json)
         return
@@ -114,7 +119,7 @@ def plan(
     else:
         Console().print(Group(report(needed), placed(observation, found, server, placement)))
     if output is not None:
-        output.write_text(written(observation, placement, found.servers[server]))
+        output.write_text(text)
         Console(stderr=True).print(f"written: {output}")
     if placement.problems:
         raise typer.Exit(1)

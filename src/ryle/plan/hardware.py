@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -52,7 +52,10 @@ class Gpu(_Table):
 
 
 class Server(_Table):
-    """``[servers.NAME]``: a server with its GPUs and cards; rates in bit/s, `disk` in byte/s."""
+    """``[servers.NAME]``: a server with its GPUs and cards; rates in bit/s, `disk` in byte/s.
+
+    Its cores are counted node by node, equally many of each of `nodes` parts of its memory.
+    """
 
     name: str
     gpu: str
@@ -60,12 +63,18 @@ class Server(_Table):
     cards: int = Field(ge=1)
     card: float = Field(gt=0)
     cores: int = Field(ge=1)
+    nodes: int = Field(1, ge=1)
     memory: float = Field(gt=0)
     memory_bandwidth: float = Field(gt=0)
     receive: Literal["udp", "packet_ring", "dpdk"] = "dpdk"
     disk: float = Field(gt=0)
     watts: float = Field(ge=0)
     price: float = Field(0, ge=0)
+
+    def node_of(self, cores: Sequence[int]) -> int | None:
+        """Say on which node some cores are; None if there is one only, or they are on several."""
+        found = {core * self.nodes // self.cores for core in cores}
+        return found.pop() if self.nodes > 1 and len(found) == 1 else None
 
 
 class Switch(_Table):

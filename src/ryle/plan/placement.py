@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ryle.config import Observation, Problem
 from ryle.config.observation import Engine
+from ryle.plan.checks import Traffic
 from ryle.plan.hardware import Gpu, Hardware, Server
 from ryle.plan.loads import Load, f_load, fx_load, x_load
 from ryle.plan.work import Work
@@ -114,15 +115,18 @@ def place(
     filled: list[Host] = []
     placed: list[Placed] = []
     problems: list[Problem] = []
+    traffic = Traffic(o)
     asked = [(engine, i, _load(o, work, engine, i, gpu, machine)) for engine, n in o.engines.items() for i in range(n)]
     for engine, index, load in sorted(asked, key=lambda a: -(a[2].most if a[2] else 0.0)):
         if load is not None and load.most > margin and not any(p.key == _key(engine) for p in problems):
             problems.append(_too_much(o, engine, load, margin))
         cores = _cores(o, engine, index)
+        # What runs on a CPU takes of the cards too; a catcher of a large array most of all.
+        cards = _cards(traffic.whole(engine, index), machine) if load is None else _of_host(load, machine)
         for host in _with_more(filled, given, machine, bool(hosts)):
-            where = _fits(host, load, cores, machine, margin)
+            where = _fits(host, load, cards, cores, machine, margin)
             if where is not None:
-                placed.append(_put(host, engine, index, load, cores, where, machine))
+                placed.append(_put(host, engine, index, load, cards, cores, where))
                 break
         else:
             problems.append(Problem("hosts", f"{len(given)}", f"have no room for {engine}{index}: name more of them"))
@@ -161,16 +165,17 @@ def _cores(o: Observation, engine: Engine, index: int) -> int:
     return threads + (table.threads if table.backend == "cpu" else 1)
 
 
-def _fits(host: Host, load: Load | None, cores: int, machine: Server, margin: float) -> int | None:
+def _fits(
+    host: Host, load: Load | None, shares: dict[str, float], cores: int, machine: Server, margin: float
+) -> int | None:
     """Say which GPU of a host has room; -1: none is wanted; None: nothing fits."""
     if host.cores + cores > machine.cores:
         return None
+    for name, share in shares.items():
+        if host.shares.get(name, 0.0) + share > margin and host.cores:  # what is too much for any has one for itself
+            return None
     if load is None:
         return -1
-    empty = all(not used for used in host.gpus)
-    for name, share in _of_host(load, machine).items():
-        if host.shares.get(name, 0.0) + share > margin and not empty:
-            return None
     for number, used in enumerate(host.gpus):
         # What is too much for any GPU gets one for itself.
         if not used or all(used.get(n, 0.0) + load.shares.get(n, 0.0) <= margin for n in _OF_GPU):
@@ -182,12 +187,21 @@ def _of_host(load: Load, machine: Server) -> dict[str, float]:
     return {name: share / machine.gpus for name, share in load.shares.items() if name not in _OF_GPU}
 
 
-def _put(host: Host, engine: Engine, index: int, load: Load | None, cores: int, where: int, machine: Server) -> Placed:
+def _cards(flow: tuple[float, float], machine: Server) -> dict[str, float]:
+    """Shares of a host's cards that an engine takes with what it receives and sends, bit/s."""
+    return {
+        name: bits / (machine.cards * machine.card) for name, bits in zip(("card in", "card out"), flow, strict=True)
+    }
+
+
+def _put(
+    host: Host, engine: Engine, index: int, load: Load | None, shares: dict[str, float], cores: int, where: int
+) -> Placed:
     if load is not None:
         used = host.gpus[where]
         used.update({n: used.get(n, 0.0) + load.shares[n] for n in _OF_GPU})
-        for name, share in _of_host(load, machine).items():
-            host.shares[name] = host.shares.get(name, 0.0) + share
+    for name, share in shares.items():
+        host.shares[name] = host.shares.get(name, 0.0) + share
     first, host.cores = host.cores, host.cores + cores
     return Placed(engine, index, host.name, None if where < 0 else where, tuple(range(first, first + cores)), load)
 
@@ -217,21 +231,21 @@ def written(o: Observation, found: Placement, server: Server) -> str:
     ]
     for host in found.hosts:
         lines += ["", "[[hosts]]", f"name = {toml(host.name)}", f"kind = {toml(server.name)}"]
+        lines += [f"cores = {server.cores}", f"gpus = {server.gpus}", f"link = {server.cards * server.card:g}"]
         shares = {k: round(v, 3) for k, v in host.shares.items()}
         lines += [f"used = {{ {', '.join(f'{toml(k)} = {v}' for k, v in shares.items())} }}"] if shares else []
+    # All F-engines send to all substreams; of a large array these are most of the file.
+    spectra = ", ".join(toml(str(o.spectra_endpoint(s))) for s in range(o.substreams)) if o.f_engines else ""
     for p in found.engines:
         lines += ["", "[[engines]]", f"kind = {toml(p.engine)}", f"index = {p.index}", f"host = {toml(p.host)}"]
         lines += [f"gpu = {p.gpu}"] if p.gpu is not None else []
         lines += [f"cores = {list(p.cores)}"]
-        come, go = map(str, o.engine_endpoints(p.engine, p.index)), _sends(o, p.engine, p.index)
-        lines += [f"{name} = [{', '.join(map(toml, to))}]" for name, to in (("receives", come), ("sends", go))]
+        lines += [f"numa = {node}"] if (node := server.node_of(p.cores)) is not None else []
+        come = ", ".join(toml(str(to)) for to in o.engine_endpoints(p.engine, p.index))
+        go = spectra if p.engine == "f" else toml(str(o.visibilities_endpoint(p.index))) if p.engine == "x" else ""
+        lines += [f"receives = [{come}]", f"sends = [{go}]"]
         if p.load is not None:
             lines += [f"bottleneck = {toml(p.load.bottleneck)}", f"used = {p.load.most:.3f}"]
+            of_gpu = ", ".join(f"{toml(name)} = {p.load.shares[name]:.3f}" for name in _OF_GPU)
+            lines.append(f"of_gpu = {{ {of_gpu} }}")
     return "\n".join(lines) + "\n"
-
-
-def _sends(o: Observation, engine: Engine, index: int) -> list[str]:
-    """Where an engine sends to."""
-    if engine == "x":
-        return [str(o.visibilities_endpoint(index))]
-    return [str(o.spectra_endpoint(s)) for s in range(o.substreams)] if engine == "f" else []

@@ -80,7 +80,7 @@ class Work:
             float(o.integration_time),
             o.digitizer.complex,
             wire_in=first.wire / first.payload if first else WIRE,
-            wire_spectra=spectra.wire / spectra.payload if spectra else WIRE,
+            wire_spectra=_wire_of_spectra(o, spectra) if spectra else WIRE,
             file_bytes=rates.file_rate(o),
             source=o.source,
         )
@@ -131,6 +131,14 @@ class Work:
         value = 13  # complex64, flag, nsamples: as rates.FILE_VALUE
         whole = self.products * self.channels * value * self.bands / self.integration
         return whole if self.file_bytes is None else self.file_bytes
+
+
+def _wire_of_spectra(o: Observation, link: rates.Link) -> float:
+    """Bits on the wire over those of values: rows have a byte a part for values of 4 bits too."""
+    if not o.channelizes:
+        return link.wire / link.payload
+    values = o.n_inputs * o.substream_channels * float(o.sample_rate / o.step)
+    return link.wire / (values * 2 * o.fengine.output_bits)
 
 
 @cache
