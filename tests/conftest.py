@@ -22,7 +22,7 @@ settings.load_profile("ryle")
 TAKE_TURNS = (
     *("receive/", "send/", "store/", "engines/", "operator/", "docs/test_followed.py"),
     *("cli/test_send.py", "bench/test_traffic.py", "bench/test_transport.py", "bench/test_engine.py"),
-    *("watch/test_live.py", "serve/test_steered_run.py"),
+    *("watch/test_live.py", "serve/test_steered_run.py", "deploy/test_slurm.py"),
 )
 #: What needs none of that though it lies there; and tests of a file that share nothing.
 EACH_FILE = (

@@ -17,6 +17,7 @@ ORDER = (
         "monitor",
         "engines",
         "plan",
+        "deploy",
         "watch",
         "serve",
         "bench",

@@ -114,6 +114,12 @@ COMMANDS = {
         "Plan a correlator: engines, GPUs, servers, ports, watts, what limits each; place an observation's engines.",
         _MACHINE,
     ),
+    "deploy": Entry(
+        "deploy",
+        "deploy",
+        "Write a plan as a Slurm job, systemd units or Kubernetes manifests, after checking it as a whole.",
+        _MACHINE,
+    ),
     "doctor": Entry(
         "doctor",
         "doctor",

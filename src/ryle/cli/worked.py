@@ -5,6 +5,7 @@ from __future__ import annotations
 #: By the command's whole name.
 WORKED = {
     "plan": "ryle plan array.toml --margin 0.7 -o placement.toml",
+    "deploy": "ryle deploy placement.toml --to systemd --output units",
     "doctor": "ryle doctor array.toml --engine f0 --measure",
     "demo": "ryle demo -o demo-output",
     "example": "ryle example demo -o .",
