@@ -2,7 +2,7 @@
 
 import re
 
-from ryle.plan.placement_file import load_placement
+from ryle.plan.checks import load_placement
 
 
 def hosts(**kinds):

@@ -8,9 +8,9 @@ from ryle.config import ConfigError, example, load
 from ryle.deploy import kubernetes
 from ryle.deploy.kubernetes import manifests
 from ryle.deploy.processes import deployment
+from ryle.plan.checks import load_placement
 from ryle.plan.hardware import read_hardware
 from ryle.plan.placement import place, written
-from ryle.plan.placement_file import load_placement
 
 #: Versions of Kubernetes whose schemas are asked.
 VERSIONS = ("1.30", kubernetes_validate.latest_version())

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from ryle.config import ConfigError, changed, example, load, parse, rates
-from ryle.plan.checks import Traffic, check
+from ryle.plan.checks import Traffic, check, load_placement
 from ryle.plan.hardware import read_hardware
 from ryle.plan.placement import place, written
-from ryle.plan.placement_file import load_placement, parse_placement
+from ryle.plan.placement_file import parse_placement
 from ryle.plan.work import Work
 
 HARDWARE = read_hardware()

@@ -50,7 +50,7 @@ def deploy(
     """
     from ryle.deploy import kubernetes, slurm, systemd
     from ryle.deploy.processes import deployment
-    from ryle.plan.placement_file import load_placement
+    from ryle.plan.checks import load_placement
 
     plan, o = load_placement(placement)
     pods = to == Target.KUBERNETES

@@ -11,16 +11,46 @@ import ipaddress
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
 
-from ryle.config import Observation, Problem, rates, show
+from ryle.config import ConfigError, Observation, Problem, load, rates, show
 from ryle.config.endpoints import read_endpoint
 from ryle.config.observation import Engine
-from ryle.plan.placement_file import EngineTable, HostTable, PlacementFile
+from ryle.plan.placement_file import EngineTable, HostTable, PlacementFile, read_placement
 from ryle.problems import did_you_mean, listed
 
 #: Of an engine's share, what may be beyond 1 by rounding.
 _ROUNDED = 5e-3
 _Keyed = tuple[str, EngineTable]
+
+
+def load_placement(path: Path, *, observation: Path | None = None) -> tuple[PlacementFile, Observation]:
+    """Read a placement and its observation, and check the plan as a whole.
+
+    Parameters
+    ----------
+    path : Path
+        What ``ryle plan --output`` has written, edited or not.
+    observation : Path, optional
+        Where its observation file is, if not where the plan says, seen from here or from beside the plan.
+
+    Returns
+    -------
+    placement : PlacementFile
+    observation : Observation
+
+    Raises
+    ------
+    ConfigError
+        If either cannot be read, or the plan has mistakes: all of them, each with key, value and what mends it.
+    """
+    found = read_placement(path)
+    said = observation or Path(found.plan.observation)
+    beside = path.parent / said
+    o = load(beside if observation is None and not said.exists() and beside.exists() else said)
+    if problems := check(found, o):
+        raise ConfigError(str(path), problems)
+    return found, o
 
 
 def check(plan: PlacementFile, o: Observation) -> list[Problem]:

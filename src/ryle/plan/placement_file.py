@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ryle.config import ConfigError, Observation, load
+from ryle.config import ConfigError
 from ryle.config.observation import Engine
 from ryle.problems import explain
 from ryle.toml_file import read_text, read_toml
@@ -85,41 +84,6 @@ def parse_placement(text: str, source: str) -> PlacementFile:
         return PlacementFile.model_validate(values)
     except ValidationError as error:
         raise ConfigError(source, explain(error, PlacementFile, values)) from None
-
-
-def load_placement(
-    path: Path, *, observation: Path | None = None, read: Callable[[Path], Observation] = load
-) -> tuple[PlacementFile, Observation]:
-    """Read a placement and its observation, and check the plan as a whole.
-
-    Parameters
-    ----------
-    path : Path
-        What ``ryle plan --output`` has written, edited or not.
-    observation : Path, optional
-        Where its observation file is, if not where the plan says, seen from here or from beside the plan.
-    read : callable
-        Reads an observation.
-
-    Returns
-    -------
-    placement : PlacementFile
-    observation : Observation
-
-    Raises
-    ------
-    ConfigError
-        If either cannot be read, or the plan has mistakes: all of them, each with key, value and what mends it.
-    """
-    from ryle.plan.checks import check
-
-    found = read_placement(path)
-    said = observation or Path(found.plan.observation)
-    beside = path.parent / said
-    o = read(beside if observation is None and not said.exists() and beside.exists() else said)
-    if problems := check(found, o):
-        raise ConfigError(str(path), problems)
-    return found, o
 
 
 def _absent() -> str:
