@@ -41,10 +41,11 @@ def script(d: Deployment, *, exclusive: bool = True) -> dict[str, str]:
         names = [host.name for host in hosts]
         if n:
             lines += ["#SBATCH hetjob"]
+        # A host that fails costs its own engines; begun anew hours later it would be another observation.
         lines += [
             f"#SBATCH --job-name=ryle-{d.name}",
             f"#SBATCH --nodes={len(hosts)} --nodelist={','.join(names)}",
-            f"#SBATCH --ntasks-per-node=1 --cpus-per-task={cores}",
+            f"#SBATCH --ntasks-per-node=1 --cpus-per-task={cores} --no-kill --no-requeue",
         ]
         lines += ["#SBATCH --exclusive --mem=0"] if exclusive else []
         lines += [f"#SBATCH --gres=gpu:{count}"] if count and any(p.gpus for h in names for p in d.on(h)) else []
