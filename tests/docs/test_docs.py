@@ -171,7 +171,7 @@ def test_hardware_and_placement_shown_are_what_is_read_and_written(tmp_path):
     (file := tmp_path / "ours.toml").write_text(hardware)
     ours = read_hardware(file)
     o = load(example("meerkat_extension"))
-    made = tomllib.loads(written(o, place(o, ours), "h200"))["engines"][0]
+    made = tomllib.loads(written(o, place(o, ours), ours.servers["h200"]))["engines"][0]
     (shown,) = tomllib.loads(engine)["engines"]
     assert shown.keys() == made.keys()
     assert shown["receives"][0] == made["receives"][0] and shown["sends"][0] == made["sends"][0]
