@@ -211,9 +211,9 @@ def test_commands_print_json(bar):
         "host": GROUP, "size": 56, "sent": 1, "answered": 0,
         "answers": [{"sequence": 1, "milliseconds": None}],
     }  # fmt: skip
+    poke(bar, 0x28, 0)  # before there is somebody who would answer what was sent to nobody
     stop, thread = answering(bar)
     try:
-        poke(bar, 0x28, 0)
         assert "1 of 1 answered" in run(bar, "ping", GROUP, "-c", "1", "-W", "10").output
     finally:
         stop.set()
