@@ -1,0 +1,82 @@
+"""A Ray cluster: which one, and which of its nodes are which hosts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from types import ModuleType
+
+#: Label of a node that says which host it is: ``ray start --labels ryle-host=rack1``. Without it: the node's own name.
+HOST_LABEL = "ryle-host"
+#: Ray's name space in which our actors have their names.
+NAMESPACE = "ryle"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a cluster that is alive.
+
+    Parameters
+    ----------
+    number : str
+        Ray's own name of it.
+    host : str
+        Of the plan's hosts, or what they would be called.
+    address : str
+        Of the node in Ray's network.
+    cores, gpus : int
+        What Ray may give away there.
+    """
+
+    number: str
+    host: str
+    address: str
+    cores: int
+    gpus: int
+
+
+def connect(address: str | None = None) -> ModuleType:
+    """Join a cluster.
+
+    Parameters
+    ----------
+    address : str, optional
+        ``HOST:PORT`` of its head; that of ``RAY_ADDRESS``, or the cluster that this host belongs to, if absent.
+
+    Returns
+    -------
+    module
+        Ray.
+
+    Raises
+    ------
+    RuntimeError
+        If Ray is not installed, or no cluster is reached.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise RuntimeError("--on ray needs Ray: pip install 'ryle[ray]'") from None
+    if ray.is_initialized():
+        return ray
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # an observatory's machines report to nobody
+    where = address or os.environ.get("RAY_ADDRESS") or "auto"
+    try:
+        ray.init(address=where, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        place = "no Ray cluster runs here" if where == "auto" else f"no Ray cluster answers at {where}"
+        remedy = "start one with `ray start --head`, and `ray start --address HEAD:6379` on the other hosts"
+        raise RuntimeError(f"{place} ({str(error).splitlines()[0]}); {remedy}") from None
+    return ray
+
+
+def nodes(ray: ModuleType) -> list[Node]:
+    """List a cluster's nodes that are alive, by name of host."""
+    found = []
+    for node in ray.nodes():
+        if node["Alive"]:
+            has = node["Resources"]
+            host = node.get("Labels", {}).get(HOST_LABEL) or node["NodeManagerHostname"]
+            cores, gpus = int(has.get("CPU", 0)), int(has.get("GPU", 0))
+            found.append(Node(node["NodeID"], host, node["NodeManagerAddress"], cores, gpus))
+    return sorted(found, key=lambda n: n.host)
