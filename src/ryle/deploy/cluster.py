@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from types import ModuleType
+from typing import Any
 
 #: Label of a node that says which host it is: ``ray start --labels ryle-host=rack1``. Without it: the node's own name.
 HOST_LABEL = "ryle-host"
@@ -35,7 +35,7 @@ class Node:
     gpus: int
 
 
-def connect(address: str | None = None) -> ModuleType:
+def connect(address: str | None = None) -> Any:
     """Join a cluster.
 
     Parameters
@@ -70,7 +70,7 @@ def connect(address: str | None = None) -> ModuleType:
     return ray
 
 
-def nodes(ray: ModuleType) -> list[Node]:
+def nodes(ray: Any) -> list[Node]:
     """List a cluster's nodes that are alive, by name of host."""
     found = []
     for node in ray.nodes():
