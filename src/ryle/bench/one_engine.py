@@ -130,7 +130,7 @@ def _whole(engine: OneEngine, o: Observation, stack: ExitStack) -> Engine:
         made = f_engine(o, 0)[0]
     else:
         to, made = [o.visibilities_endpoint(0)], x_engine(o, 0)
-    for s in deaf_sockets([*to, *([o.statistics] if o.statistics else [])], o.network.interface):
+    for s in deaf_sockets([*to, *([o.statistics] if o.statistics else [])], o.network.own_address):
         stack.callback(s.close)
     return made
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from ryle.config.cores import CoreSets, Node
 from ryle.config.endpoints import Endpoint as Endpoint
 from ryle.config.endpoints import EndpointRanges, EndpointText, Senders
+from ryle.config.own_address import address_in
 from ryle.config.units import Angle, Bytes, Duration, Frequency, Length, Seconds
 from ryle.config.utc import iso, parse_utc
 
@@ -476,7 +477,11 @@ class NetworkTable(Table):
         "address and the next free port",
         examples=['"127.0.0.1:17901"'],
     )
-    interface: str = Field("127.0.0.1", description="address of the interface that sends and receives multicast")
+    interface: str = Field(
+        "127.0.0.1",
+        description="address of the interface that sends and receives multicast; or its network, such as "
+        '"10.100.0.0/24", in which each host has an address of its own',
+    )
     packet_size: Bytes = Field(8192, ge=256, le=65000, description="largest payload of a datagram")
     ttl: int = Field(4, ge=0, le=255, description="hops that a multicast packet lives")
     skew: Seconds = Field(
@@ -489,9 +494,21 @@ class NetworkTable(Table):
     @classmethod
     def _address(cls, value: str) -> str:
         try:
-            return str(ipaddress.ip_address(value))
+            return str(ipaddress.ip_network(value) if "/" in value else ipaddress.ip_address(value))
         except ValueError:
-            raise ValueError('write the interface\'s own address, such as "127.0.0.1" or "10.0.0.5"') from None
+            remedy = 'write the interface\'s own address, such as "127.0.0.1" or "10.0.0.5", or its network'
+            raise ValueError(f'{remedy}, such as "10.0.0.0/24"') from None
+
+    @property
+    def own_address(self) -> str:
+        """This host's address on that interface.
+
+        Raises
+        ------
+        ValueError
+            If it has none in that network.
+        """
+        return address_in(self.interface) if "/" in self.interface else self.interface
 
 
 class OutputTable(Table):

@@ -92,7 +92,7 @@ class Needs:
             sockets=sum(len(ends[each]) for each in sockets),
             most_sockets=max((len(ends[each]) for each in sockets), default=0),
             datagram=max(link.datagram for link in rates.links(o)) if outside else 0,
-            interface=o.network.interface,
+            interface=_own_address(o),
             devices=tuple(dict.fromkeys(r.device for r in how.values() if r.by == "packet_ring")),
             dpdk=tuple(dict.fromkeys(how[each].device.split(",")[0] for each in dpdk)),
             huge_bytes=sum(huge for huge, _ in pools),
@@ -118,3 +118,11 @@ def _pools(o: Observation, engine: Engine, index: int, ports: int) -> tuple[int,
     frame = frame_bytes(largest_packet(plan))
     window = pool_bytes(receive, plan, ports, frame) if receive.copies == 0 else 0
     return dpdk_bytes(receive, plan, ports, frame), window
+
+
+def _own_address(o: Observation) -> str:
+    """Say at which of its addresses this host takes part; if at none, where it should."""
+    try:
+        return o.network.own_address
+    except ValueError:
+        return o.network.interface

@@ -85,7 +85,7 @@ def catcher_engine(
         to = o.statistics
 
         def sockets(assembler: Assembler) -> UdpSource:  # they are few, and a device is taken already
-            return UdpSource(assembler, [to], interface=o.network.interface, buffer=_STATISTICS_BUFFER)
+            return UdpSource(assembler, [to], interface=o.network.own_address, buffer=_STATISTICS_BUFFER)
 
         inlet = MappedEntrance(o, "catcher", of_inputs, [to], source=sockets, name="statistics")
         collect = CollectStatistics(inlet.reader(), of_inputs)

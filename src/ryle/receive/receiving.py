@@ -64,7 +64,7 @@ def make_source(
         If the system, or this build, cannot receive so; the message names the key and says what to do.
     """
     receive = observation.receive(engine, index)
-    return open_source(receive, sink, endpoints, interface=observation.network.interface, largest=largest, gpu=gpu)
+    return open_source(receive, sink, endpoints, interface=observation.network.own_address, largest=largest, gpu=gpu)
 
 
 def open_source(
