@@ -501,7 +501,7 @@ class NetworkTable(Table):
 
     @property
     def own_address(self) -> str:
-        """This host's address on that interface.
+        """Address of this host on that interface.
 
         Raises
         ------
