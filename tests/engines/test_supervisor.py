@@ -9,6 +9,7 @@ import time
 import pytest
 
 from ryle.engines import supervisor as module
+from ryle.engines.site import Here
 from ryle.engines.supervisor import RunError, Supervisor
 
 #: An engine in miniature: ready, listening when told to go, done when told to drain; leaves all times in a file.
@@ -91,9 +92,8 @@ def run(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "_PATIENCE", patience)
         events, drained, all_times = [], {}, {}
         commands = [(role, index, [str(tmp_path / f"{role}{index}"), how]) for role, index, how in children]
-        made = Supervisor(
-            commands, tmp_path / "logs", lambda c, e: events.append((c.name, e)), (sys.executable, str(script))
-        )
+        here = Here("array.toml", tmp_path / "logs", (sys.executable, str(script)))
+        made = Supervisor(commands, here, lambda c, e: events.append((c.name, e)))
         if stop_after is not None:
             threading.Timer(stop_after, made.stop).start()
         failure = None

@@ -8,19 +8,18 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 
 from ryle.config import FOREIGN_X_HEAPS, Observation
-from ryle.engines.budget import afford
+from ryle.engines.site import Here, Site
 from ryle.engines.supervisor import STAGES, Child, RunError, Supervisor
-from ryle.gpu import GpuUnavailable, gpu_problem
 from ryle.monitor.progress import PlainLines
 from ryle.monitor.publish import pages_problem
 from ryle.monitor.table import LOSSES, RunTable
-from ryle.products.observed import band_files, kept_note, output_file
+from ryle.products.observed import kept_note
 
 
 @dataclass
@@ -72,6 +71,7 @@ def run_processes(
     console: Console | None = None,
     *,
     overwrite: bool = False,
+    site: Site | None = None,
 ) -> RunResult:
     """Run an observation as processes over UDP, with a live table.
 
@@ -85,6 +85,8 @@ def run_processes(
         Whether to start the simulator if the file has one.
     overwrite : bool
         Replace what an earlier run left; else this one's file gets a new name.
+    site : Site, optional
+        Where the processes run; here if absent.
 
     Returns
     -------
@@ -100,34 +102,33 @@ def run_processes(
         If engines are to run on a GPU and there is none; nothing has been started.
     """
     console = console or Console(stderr=True)
-    _want_gpu(observation)
-    afford(observation if simulate else observation.live, observation.engines)
-    file = output_file(observation, output, overwrite=overwrite)
+    site = Here(observation.source) if site is None else site
+    site.check(observation, simulate)
+    file = site.choose_file(observation, output, overwrite=overwrite)
     meerkat = observation.xengine.sends == "meerkat" and observation.catcher.packets is None
     if not meerkat and (note := kept_note(observation, file)):
         console.print(f"[yellow]{note}[/]", highlight=False, soft_wrap=True)
     directory = file.parent
-    directory.mkdir(parents=True, exist_ok=True)
-    source = observation.source
+    source = site.observation
     commands: list[tuple[str, int, list[str]]] = []
     if simulate and observation.simulate is not None:
-        commands.append(("simulate", 0, ["simulate", source, "--supervised"]))
+        commands.append(("simulate", 0, ["simulate", source]))
     kind = [] if simulate else ["--live"]
     again = [*kind, "--overwrite"] if overwrite else kind
     for i in range(observation.f_engines):
         which = ["--index", str(i), "--output", str(directory)]
-        commands.append(("f", i, ["engine", "f", source, *which, *kind, "--supervised"]))
+        commands.append(("f", i, ["engine", "f", source, *which, *kind]))
     for i in range(observation.engines.get("x", 0)):
-        commands.append(("x", i, ["engine", "x", source, "--index", str(i), *kind, "--supervised"]))
+        commands.append(("x", i, ["engine", "x", source, "--index", str(i), *kind]))
     if observation.fx is not None:
-        commands.append(("fx", 0, ["engine", "fx", source, "--into", str(file), *again, "--supervised"]))
+        commands.append(("fx", 0, ["engine", "fx", source, "--into", str(file), *again]))
     elif meerkat:
         to = observation.network.visibilities
         console.print(f"[yellow]{FOREIGN_X_HEAPS}, at {to}[/]", highlight=False, soft_wrap=True)
     else:
         for i in range(observation.catchers):
             which = ["--index", str(i), "--into", str(file)]
-            commands.append(("catcher", i, ["engine", "catcher", source, *which, *again, "--supervised"]))
+            commands.append(("catcher", i, ["engine", "catcher", source, *which, *again]))
 
     if problem := pages_problem():
         console.print(f"[yellow]{problem}[/]", highlight=False, soft_wrap=True)
@@ -147,7 +148,7 @@ def run_processes(
                 result.scans.append(Path(event["file"]))
             console.print(_scan(event), highlight=False, soft_wrap=True)
 
-    supervisor = Supervisor(commands, directory / "logs", on_event)
+    supervisor = Supervisor(commands, site, on_event)
     end = observation.end_sample
     table = RunTable(
         f"{observation.observation.name}: {len(observation.antennas)} antennas, "
@@ -183,7 +184,10 @@ def run_processes(
         raise RunError(f"{error}\n{where}") from None
     finally:
         if observation.catcher.directories and written:
-            _join(observation, result, console, overwrite=overwrite)
+            files = [result.file, *result.scans]
+            several = len(files) > 1
+            joined = [site.join(observation, f, console, overwrite=overwrite, perhaps=several) for f in files]
+            result.integrations = sum(joined)
         console.print()  # the live table ends without a line end
         for note in supervisor.notes:
             console.print(f"[yellow]{note}[/]", highlight=False, soft_wrap=True)
@@ -197,37 +201,6 @@ def run_processes(
             text = f"[yellow]stopped after {table.so_far(list(result.statuses.items()))}: {kept}[/]"
         console.print(text, highlight=False, soft_wrap=True)
     return result
-
-
-def _want_gpu(o: Observation) -> None:
-    """Say once, and not by every engine, that there is no GPU for those that are to run on one."""
-    halves: list[tuple[Literal["f", "x"], str]] = [("f", o.fengine.backend), ("x", o.xengine.backend)]
-    for half, backend in halves:
-        for index in range(o.engines.get(half, o.fx_gpus) if backend == "cuda" else 0):
-            if problem := gpu_problem(*o.gpu_of(half, index)):
-                raise GpuUnavailable(f"{o.backend_key(half)} is cuda, but {problem}")
-
-
-def _join(o: Observation, result: RunResult, console: Console, *, overwrite: bool) -> None:
-    """Make the file of the whole band over what catchers have left, those that were killed too."""
-    # Here, because they bring astropy and pyuvdata, which a supervisor starts without.
-    from ryle.products.readable import UVH5Error
-    from ryle.products.uvh5 import recover
-    from ryle.products.whole_band import join_bands
-
-    result.integrations = 0
-    for file in (result.file, *result.scans):
-        bands = []
-        for path in band_files(o, file):
-            try:
-                recover(path)
-                bands.append(path)
-            except (FileNotFoundError, UVH5Error) as error:
-                if result.scans and not path.exists():
-                    continue  # it got nothing, and was removed
-                console.print(f"[yellow]{error}; {file} is without it[/]", highlight=False, soft_wrap=True)
-        if bands or not result.scans:
-            result.integrations += join_bands(file, bands, overwrite=overwrite)
 
 
 def _all(result: RunResult) -> str:

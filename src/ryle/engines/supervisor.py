@@ -1,25 +1,23 @@
 """Starts the engines of one observation as processes, watches them, and ends them in signal-path order.
 
-Each process prints a status line a few times a second (`ryle.monitor.status`) and obeys orders on its standard input
-(`ryle.engines.control`). All start at once; when all are ready, stages are told to go against the way of the signal, so
-that nobody sends before whoever receives it does. A stage is drained only when the stages before it have ended and its
-receivers have fallen quiet, so that nothing on its way is lost. The end of one engine is the end of all, but for a
-catcher beside others: these go on with their bands.
+A `ryle.engines.site.Site` says where they run. Each process prints a status line a few times a second
+(`ryle.monitor.status`) and obeys orders (`ryle.engines.control`). All start at once; when all are ready, stages are told
+to go against the way of the signal, so that nobody sends before whoever receives it does. A stage is drained only when
+the stages before it have ended and its receivers have fallen quiet, so that nothing on its way is lost. The end of one
+engine is the end of all, but for a catcher beside others: these go on with their bands.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
+
+from ryle.engines.site import Running, Site
 
 #: Stages in the order of the signal path; "fx" stands for the three behind it.
 STAGES = ("simulate", "fx", "f", "x", "catcher")
@@ -36,7 +34,6 @@ class Child:
 
     role: str
     index: int
-    process: subprocess.Popen[str]
     status: dict[str, Any] = field(default_factory=lambda: {"state": "starting"})
     words: deque[str] = field(default_factory=lambda: deque(maxlen=30))
     told_to_go: bool = False
@@ -48,7 +45,24 @@ class Child:
     forgiven: bool = False
     numbered: bool = False  # whether there are others of its role, though it may be the only one
     reported: bool = False
-    readers: list[threading.Thread] = field(default_factory=list)
+    _process: Running | None = None
+
+    @property
+    def process(self) -> Running:
+        """Its process, once it has been started."""
+        assert self._process is not None
+        return self._process
+
+    def start(self, site: Site, command: Sequence[str], heard: Callable[[Child, str], None]) -> None:
+        """Start it; its lines go to `heard`, all else that it says is kept as its last words."""
+
+        def line(text: str) -> None:
+            heard(self, text)
+
+        def word(text: str) -> None:
+            self.words.append(text.rstrip())
+
+        self._process = site.launch(self.role, self.index, command, line, word)
 
     @property
     def name(self) -> str:
@@ -89,24 +103,20 @@ class Supervisor:
     ----------
     commands : sequence of (role, index, argv)
         One entry a process; role is one of `STAGES`.
-    log_directory : path
-        Where each process's standard error goes.
+    site : Site
+        Where they run.
     on_event : callable, optional
         Called with (child, event) for each event line, from a reader thread.
-    program : sequence of str
-        What to run, arguments following; this installation's ``ryle`` if absent.
     """
 
     def __init__(
         self,
         commands: Sequence[tuple[str, int, list[str]]],
-        log_directory: Path,
+        site: Site,
         on_event: Callable[[Child, dict[str, Any]], None] | None = None,
-        program: Sequence[str] = (sys.executable, "-m", "ryle"),
     ) -> None:
         self._commands = commands
-        self._program = program
-        self._logs = log_directory
+        self._site = site
         self._on_event = on_event
         self._stop = threading.Event()
         self.children: list[Child] = []
@@ -139,7 +149,6 @@ class Supervisor:
             If an engine failed; the others have been drained and the files closed. Of a catcher beside others, when
             these have come to their end.
         """
-        self._logs.mkdir(parents=True, exist_ok=True)
         try:
             for stage in reversed(STAGES):
                 self._start(stage)
@@ -150,11 +159,7 @@ class Supervisor:
                 self._finish(stage, on_update)
         finally:
             for child in self.children:
-                if child.exit_code is None:
-                    child.process.kill()
-                child.process.wait()
-                for reader in child.readers:
-                    reader.join(timeout=5)
+                child.process.close()
             on_update()
         if failures := [*self.lost, *([] if self.failure is None else [self.failure])]:
             raise RunError("\n".join(failures))
@@ -170,7 +175,7 @@ class Supervisor:
             return
         for child in self._stage(stage):
             child.told_to_go, child.begun = True, time.monotonic()
-            self._tell(child, "go\n")
+            child.process.tell("go")
         self._wait("ready", self._stage(stage), on_update)
 
     def _wait(self, state: str, children: list[Child], on_update: Callable[[], None]) -> None:
@@ -200,7 +205,7 @@ class Supervisor:
             if not child.told_to_drain and (at_once or quiet or stuck):
                 child.told_to_drain = True
                 child.last_progress = now
-                self._tell(child, "drain\n")
+                child.process.tell("drain")
             elif child.told_to_drain and now - child.last_progress > _PATIENCE:
                 self._kill(child, f"did not end within {_PATIENCE:g} s of being told to")
 
@@ -210,8 +215,6 @@ class Supervisor:
         for child in self.children:
             if child.failed and not child.reported:
                 child.reported = True
-                for reader in child.readers:  # its last words may still be in the pipe
-                    reader.join(timeout=2)
                 self._fail(self._obituary(child), child)
                 child.status["state"] = "failed"
 
@@ -227,6 +230,8 @@ class Supervisor:
             note = f"{child.name} said that it was done but did not end within {_FAREWELL:g} s; killed, nothing is lost"
             self.notes.append(note)
             child.process.kill()
+        elif child.process.kept:
+            return  # those who keep it do so too, and start it again
         elif child.status["state"] == "starting" and now - child.begun > _PATIENCE:
             self._kill(child, f"is not ready after {_PATIENCE:g} s")
         elif child.status["state"] == "ready" and child.told_to_go and now - child.begun > _PATIENCE:
@@ -252,7 +257,7 @@ class Supervisor:
 
     def _words(self, child: Child) -> str:
         last = "\n".join(f"    {w}" for w in child.words) or "    (nothing)"
-        return f"Its last words:\n{last}\n  All of them: {self._log_path(child.role, child.index)}"
+        return f"Its last words:\n{last}\n  All of them: {child.process.log}"
 
     def _fail(self, why: str, child: Child) -> None:
         others = [c for c in self._stage("catcher") if c is not child and c.exit_code is None]
@@ -263,68 +268,35 @@ class Supervisor:
 
     # -- one process ------------------------------------------------------------------------------------------------
 
-    def _log_path(self, role: str, index: int) -> Path:
-        return self._logs / f"{role}{index}.log"
-
     def _start(self, stage: str) -> None:
         for role, index, argv in self._commands:
             if role != stage:
                 continue
-            process = subprocess.Popen(
-                [*self._program, *argv],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                bufsize=1,
-                start_new_session=True,  # Ctrl-C reaches the supervisor alone
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            )
             numbered = sum(other == role for other, _, _ in self._commands) > 1
-            child = Child(role, index, process, numbered=numbered)
+            child = Child(role, index, numbered=numbered)
+            child.start(self._site, argv, self._heard)
             self.children.append(child)
-            for target in (self._read_status, self._read_words):
-                thread = threading.Thread(target=target, args=(child,), daemon=True)
-                thread.start()
-                child.readers.append(thread)
 
-    def _tell(self, child: Child, text: str) -> None:
+    def _heard(self, child: Child, line: str) -> None:
+        """Take a line of a process: an event, a status, or some library's."""
         try:
-            assert child.process.stdin is not None
-            child.process.stdin.write(text)
-            child.process.stdin.flush()
-        except (BrokenPipeError, ValueError):
-            pass  # it has just ended; its exit status says how
-
-    def _read_status(self, child: Child) -> None:
-        assert child.process.stdout is not None
-        for line in child.process.stdout:
-            try:
-                figures = json.loads(line)
-            except json.JSONDecodeError:
-                figures = None
-            if not isinstance(figures, dict) or not {"event", "state"} & figures.keys():
-                child.words.append(line.rstrip())  # some library's, not ours
-                continue
-            if "event" in figures:
-                if self._on_event is not None:
-                    self._on_event(child, figures)
-                continue
-            if (
-                figures.get("pending")
-                or figures.get("received") != child.status.get("received")
-                or figures["state"] != child.status.get("state")
-            ):
-                child.last_change = time.monotonic()
-            child.last_line = time.monotonic()
-            if any(figures.get(key) != child.status.get(key) for key in _PROGRESS):
-                child.last_progress = child.last_line
-            child.status = figures
-
-    def _read_words(self, child: Child) -> None:
-        assert child.process.stderr is not None
-        with self._log_path(child.role, child.index).open("w") as log:
-            for line in child.process.stderr:
-                log.write(line)
-                log.flush()
-                child.words.append(line.rstrip())
+            figures = json.loads(line)
+        except json.JSONDecodeError:
+            figures = None
+        if not isinstance(figures, dict) or not {"event", "state"} & figures.keys():
+            child.words.append(line.rstrip())  # some library's, not ours
+            return
+        if "event" in figures:
+            if self._on_event is not None:
+                self._on_event(child, figures)
+            return
+        if (
+            figures.get("pending")
+            or figures.get("received") != child.status.get("received")
+            or figures["state"] != child.status.get("state")
+        ):
+            child.last_change = time.monotonic()
+        child.last_line = time.monotonic()
+        if any(figures.get(key) != child.status.get(key) for key in _PROGRESS):
+            child.last_progress = child.last_line
+        child.status = figures
