@@ -1,10 +1,10 @@
 """Starts the engines of one observation as processes, watches them, and ends them in signal-path order.
 
 A `ryle.engines.site.Site` says where they run. Each process prints a status line a few times a second
-(`ryle.monitor.status`) and obeys orders (`ryle.engines.control`). All start at once; when all are ready, stages are told
-to go against the way of the signal, so that nobody sends before whoever receives it does. A stage is drained only when
-the stages before it have ended and its receivers have fallen quiet, so that nothing on its way is lost. The end of one
-engine is the end of all, but for a catcher beside others: these go on with their bands.
+(`ryle.monitor.status`) and obeys orders (`ryle.engines.control`). All start at once; when all are ready, stages are
+told to go against the way of the signal, so that nobody sends before whoever receives it does. A stage is drained only
+when the stages before it have ended and its receivers have fallen quiet, so that nothing on its way is lost. The end of
+one engine is the end of all, but for a catcher beside others: these go on with their bands.
 """
 
 from __future__ import annotations
