@@ -33,6 +33,21 @@ Replay = Annotated[
 Speed = Annotated[float, typer.Option(help="--replay: how many times faster.", min=0.01, max=1000)]
 
 
+class Cluster(StrEnum):
+    """What may start processes on other hosts."""
+
+    RAY = "ray"
+
+
+On = Annotated[Cluster | None, typer.Option(help="Run on the hosts of a cluster instead of this one.")]
+RayHead = Annotated[
+    str | None,
+    typer.Option(
+        "--ray", metavar="HOST:PORT", help="With --on ray: the cluster's head; RAY_ADDRESS, or this host's, if absent."
+    ),
+]
+
+
 class Payload(StrEnum):
     """What payloads hold."""
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ryle.cli.arguments import ObservationFile, OutputDirectory, Overwrite
+from ryle.cli.arguments import ObservationFile, On, OutputDirectory, Overwrite, RayHead
+from ryle.cli.completion import files
 
 
 def run(
@@ -23,11 +24,23 @@ def run(
     json: Annotated[
         Path | None, typer.Option("--json", help="At the end write to this file what became of every packet.")
     ] = None,
+    on: On = None,
+    ray: RayHead = None,
+    placement: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --on: what `ryle plan --output` wrote; else engines are placed on the cluster's hosts.",
+            exists=True,
+            dir_okay=False,
+            autocompletion=files(".toml"),
+        ),
+    ] = None,
 ) -> None:
     """Run the correlator that an observation file describes, until its end or Ctrl-C.
 
     Starts the simulator (if the file asks for one), the F-engines, the X-engines and the catcher as processes over UDP
-    (with [fx] one process in place of these), and shows a live table of rates, losses and states.
+    (with [fx] one process in place of these), and shows a live table of rates, losses and states. With --on ray they
+    run on hosts of a Ray cluster; the same command finds those that run already.
     """
     from rich.console import Console
 
@@ -35,6 +48,10 @@ def run(
 
     if in_process and not simulate:
         raise typer.BadParameter("--in-process has no sockets to wait at: leave out it or --no-simulate")
+    if on is None and (ray is not None or placement is not None):
+        raise typer.BadParameter("--ray and --placement are for --on ray: add that, or leave them out")
+    if on is not None and in_process:
+        raise typer.BadParameter("--in-process is this process: leave out it or --on")
     console = Console(stderr=True)
     with working(f"reading {file}", console):  # imports take longer
         from ryle.config import load
@@ -45,6 +62,10 @@ def run(
         observation = load(file)
     if in_process:
         result = run_in_process(observation, output, console, overwrite=overwrite)
+    elif on is not None:
+        from ryle.deploy.on_ray import run_on_ray
+
+        result = run_on_ray(observation, output, console, ray, placement, simulate=simulate, overwrite=overwrite)
     else:
         result = run_processes(observation, output, simulate=simulate, console=console, overwrite=overwrite)
     if json is not None:

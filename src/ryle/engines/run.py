@@ -147,6 +147,10 @@ def run_processes(
             if event["file"]:
                 result.scans.append(Path(event["file"]))
             console.print(_scan(event), highlight=False, soft_wrap=True)
+        elif "why" in event:  # of who keeps it running
+            console.print(
+                f"[yellow]{child.name} at {event['host']}: {event['why']}[/]", highlight=False, soft_wrap=True
+            )
 
     supervisor = Supervisor(commands, site, on_event)
     end = observation.end_sample
@@ -164,7 +168,7 @@ def run_processes(
 
             def update(ended: bool = False) -> None:
                 children = sorted(supervisor.children, key=lambda c: STAGES.index(c.role))
-                result.statuses = {c.label: c.status for c in children}
+                result.statuses = {f"{c.label} {c.host}".rstrip(): c.status for c in children}
                 result.accounts = {n: s["account"] for n, s in result.statuses.items() if s.get("account")}
                 rows = list(result.statuses.items())
                 live.update(table.render(rows, result.integrations, ended=ended))

@@ -68,6 +68,9 @@ class Site(Protocol):
     def choose_file(self, observation: Observation, output: Path | None, *, overwrite: bool) -> Path:
         """Choose the file of the whole band, where it will be written."""
 
+    def prepare(self, commands: Sequence[tuple[str, int, Sequence[str]]]) -> None:
+        """Make room for all processes, given as (role, index, arguments), before any starts."""
+
     def launch(self, role: str, index: int, command: Sequence[str], line: Say, word: Say) -> Running:
         """Start a process: arguments of ``ryle``; who takes its lines, and what else it says."""
 
@@ -188,6 +191,9 @@ class Here:
         file.parent.mkdir(parents=True, exist_ok=True)
         self._logs = self._logs or file.parent / "logs"
         return file
+
+    def prepare(self, commands: Sequence[tuple[str, int, Sequence[str]]]) -> None:
+        """See `Site`; `check` has."""
 
     def launch(self, role: str, index: int, command: Sequence[str], line: Say, word: Say) -> LocalProcess:
         """See `Site`."""

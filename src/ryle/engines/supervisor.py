@@ -79,6 +79,11 @@ class Child:
         )
 
     @property
+    def host(self) -> str:
+        """On which host it runs; empty: on this one."""
+        return self._process.host if self._process is not None else ""
+
+    @property
     def exit_code(self) -> int | None:
         """Exit status, None while it runs; negative for a signal."""
         return self.process.poll()
@@ -149,6 +154,7 @@ class Supervisor:
             If an engine failed; the others have been drained and the files closed. Of a catcher beside others, when
             these have come to their end.
         """
+        self._site.prepare(self._commands)
         try:
             for stage in reversed(STAGES):
                 self._start(stage)
