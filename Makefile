@@ -11,7 +11,7 @@ FUZZ   := build/fuzz/assembly
 FUZZED := native/fuzz/assembly.cpp native/fuzz/items.cpp native/wire/packets.cpp $(addprefix native/receive/,assembly_plan.cpp assembler.cpp \
           assembler_time.cpp assembler_votes.cpp assembler_parked.cpp assembler_chunks.cpp ring_memory.cpp)
 
-.PHONY: help setup man demo test test-long tools test-tools kernels lint docs bench fuzz soak soak-kills soak-net paper hdl-setup hdl-test hdl-soak hdl-mutate hdl-demo hdl-boards clean
+.PHONY: help setup man demo test test-long test-soak tools test-tools kernels lint docs bench fuzz soak soak-kills soak-net paper hdl-setup hdl-test hdl-soak hdl-mutate hdl-demo hdl-boards clean
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -50,6 +50,9 @@ test: setup  ## run the test suite, two tests at a time (JOBS=tests)
 
 test-long: setup  ## run the tests that take long, which `make test` leaves out
 	$(PYTEST) -m long
+
+test-soak: setup  ## run the tests that try something for minutes: fuzzing, drawing, steering
+	$(PYTEST) -m soak
 
 $(TOOLS)/stamp: tests/products/tools/requirements.txt $(VENV)/ryle.stamp
 	$(PYTHON) -m venv $(TOOLS)

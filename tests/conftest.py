@@ -1,7 +1,8 @@
 """Fresh random numbers, patience where others take the CPU's time, and which tests run at the same time, or only if asked for.
 
 ``pytest -n 2`` (`make test`) shares the tests out among processes. Those of a file stay together, so that what they share is
-made once; those of `TAKE_TURNS` are never under way at the same time. Tests marked ``long`` are left to `make test-long`.
+made once; those of `TAKE_TURNS` are never under way at the same time. Tests marked ``long`` are left to `make test-long`,
+those marked ``soak`` to `make test-soak`.
 """
 
 from pathlib import Path
@@ -20,7 +21,7 @@ settings.load_profile("ryle")
 
 #: Tests of what a machine has once: ports, buffers of the kernel, namespaces, shared memory, DPDK, real time.
 TAKE_TURNS = (
-    *("receive/", "send/", "store/", "engines/", "operator/", "docs/test_followed.py"),
+    *("receive/", "send/", "store/", "engines/", "operator/"),
     *("cli/test_send.py", "bench/test_traffic.py", "bench/test_transport.py", "bench/test_engine.py"),
     *("watch/test_live.py", "serve/test_steered_run.py", "deploy/test_slurm.py"),
 )
@@ -53,13 +54,14 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: run by `make test-long`, and wherever -m is given")
+    config.addinivalue_line("markers", "soak: what is tried for minutes, by `make test-soak`, and wherever -m is given")
     config.addinivalue_line("markers", "tools: run by `make test-tools`, against others' software")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave long tests, and those of others' software, out unless marks are asked for."""
+    """Leave long tests, longer ones, and those of others' software, out unless marks are asked for."""
     if not config.option.markexpr:
-        out = [item for item in items if item.get_closest_marker("long") or item.get_closest_marker("tools")]
+        out = [item for item in items if any(map(item.get_closest_marker, ("long", "soak", "tools")))]
         config.hook.pytest_deselected(items=out)
         items[:] = [item for item in items if item not in set(out)]
 

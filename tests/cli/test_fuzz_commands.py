@@ -180,7 +180,7 @@ def fuzz(folder, tries, seed):
     return wrong
 
 
-@pytest.mark.parametrize("tries", [300, pytest.param(20_000, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
+@pytest.mark.parametrize("tries", [300, pytest.param(20_000, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])])
 def test_no_traceback(tmp_path, monkeypatch, tries):
     """The seed is printed and gives the same tries again."""
     monkeypatch.chdir(bad_files.make(tmp_path))

@@ -19,6 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,8 +117,10 @@ def test_the_page_can_be_followed(page, tmp_path, host, made):
     for there in ROOT.iterdir():  # a clone, but for what is made in it
         if not there.name.startswith((".git", "demo-output")) and there.name not in ("build", "tests"):
             (tmp_path / there.name).symlink_to(there)
-    follower = Follower(tmp_path, host, made)
     with contextlib.ExitStack() as stack:
+        # A host's own pages: engines of other tests are not to be seen. Sockets' paths are short, so not in tmp_path.
+        pages = stack.enter_context(tempfile.TemporaryDirectory(prefix="ryle-pages-"))
+        follower = Follower(tmp_path, host, made, pages)
         for block in blocks(page):
             if not block.marked("not run"):
                 follower.follow(block, stack)
@@ -127,11 +130,12 @@ def test_the_page_can_be_followed(page, tmp_path, host, made):
 class Follower:
     """Runs commands as a reader would, in a directory."""
 
-    def __init__(self, place: Path, host: list[str], made: Path) -> None:
+    def __init__(self, place: Path, host: list[str], made: Path, pages: str) -> None:
         self.place, self.host, self.made, self.followed = place, host, made, 0
         self.environment = os.environ | {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "COLUMNS": "100",
+            "RYLE_STATUS_DIR": pages,
         }
         self.log = itertools.count()
 

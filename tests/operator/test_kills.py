@@ -66,7 +66,7 @@ def live(observation, ryle, workplace):
 
 
 # A minute each on a busy machine.
-KILLS = int(os.environ.get("RYLE_KILLS", "8"))
+KILLS = int(os.environ.get("RYLE_KILLS", "4"))
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ from ryle.config import example, load
 from ryle.plan.here import RunError, predict, run_for
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_the_demonstration_takes_what_was_predicted_within_30_percent(steady):
     """Of processor time and memory; both of one machine that does other things too."""

@@ -243,10 +243,12 @@ def test_a_katcp_client_drives_a_run(run):
         assert file["Ryle/first_spectrum"][0] == 17 * load_observation(out / "o.toml").integration_spectra
 
 
-@pytest.mark.long
-def test_2500_changes_a_second_for_a_minute_lose_nothing(run, steady):
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(10, marks=pytest.mark.long), pytest.param(60, marks=pytest.mark.soak)]
+)
+def test_2500_changes_a_second_lose_nothing(run, steady, seconds):
     """Of gains and delays, at the sockets of two F-engines that observe: each is done, none is late, no packet is lost."""
-    rate, seconds = 2500, 60
+    rate = 2500
     tries = iter(range(9))
 
     def meanwhile(_):

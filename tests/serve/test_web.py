@@ -1,11 +1,13 @@
 """The page in a real browser, Debian's Chromium: every view draws what was seen, says nothing to anybody else, and fits."""
 
 import math
+import os
 import re
 import shutil
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,7 +58,6 @@ PAINTED = [
     "losses",
     "levels",
 ]  # what has pictures without a source that is followed
-ROUNDS = 18  # of 10 s
 LAST_WORDS = "<b>x</b> \x1b[31m <script>document.title='taken'</script>"
 
 
@@ -476,11 +477,28 @@ def test_the_interface_is_described_without_anything_from_elsewhere(page, watche
         until(browser, lambda: "GET /api/sight" in text(browser) and "GET /metrics" in text(browser))
 
 
-@pytest.mark.long
-def test_64_antennas_at_20_frames_a_second(page):
-    """Twenty-five looks a second of 64 antennas and 1024 bins of 4096 channels, drawn for as many looks as an hour has.
+def cpu_of(browser):
+    """Seconds of processor time that each process of a browser has used."""
+    kin, found = {browser.service.process.pid}, {}
+    stats = [(int(p.parent.name), p.read_text().rpartition(")")[2].split()) for p in Path("/proc").glob("[0-9]*/stat")]
+    while new := {pid for pid, words in stats if int(words[1]) in kin} - kin:
+        kin |= new
+    for pid, words in stats:
+        if pid in kin:
+            found[pid] = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    return found
 
-    What is counted: maps of all inputs over the band that the page painted, and the heap of its JavaScript.
+
+@pytest.mark.parametrize(
+    "rounds",
+    [pytest.param(3, marks=pytest.mark.long), pytest.param(18, marks=[pytest.mark.soak, pytest.mark.timeout(600)])],
+)
+def test_64_antennas_at_20_frames_a_second(page, rounds):
+    """Twenty-five looks a second of 64 antennas and 1024 bins of 4096 channels, in 18 rounds for as many as an hour has.
+
+    What is counted: maps of all inputs over the band that the page painted, processor time that the busiest process of the
+    browser and the server took for each, and the heap of the page's JavaScript. A frame each 50 ms needs no more of either
+    than that; how many there are depends on who else has these cores.
     """
     random = np.random.default_rng()
     n, pols, bins, parts = 64, 2, 1024, 32
@@ -515,15 +533,17 @@ def test_64_antennas_at_20_frames_a_second(page):
             return browser.execute_script("return window.maps")
 
         until(browser, lambda: painted(browser) and min(painted(browser)) > 100)
-        rates, heaps = [], []
-        for _ in range(ROUNDS):
-            before, begun = drawn(), time.monotonic()
+        rates, heaps, drawing, serving = [], [], [], []
+        for _ in range(rounds):
+            before, begun, used, served = drawn(), time.monotonic(), cpu_of(browser), time.process_time()
             time.sleep(10)
-            rates.append((drawn() - before) / (time.monotonic() - begun))
+            frames = drawn() - before
+            rates.append(frames / (time.monotonic() - begun))
+            drawing.append(max(cpu - used.get(pid, 0.0) for pid, cpu in cpu_of(browser).items()) / frames)
+            serving.append((time.process_time() - served) / frames)
             browser.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
             heaps.append(browser.execute_script("return performance.memory.usedJSHeapSize") / 2**20)
         print(f"frames a second {np.median(rates):.1f} ({min(rates):.1f} to {max(rates):.1f}); heap {heaps} MiB")
-        assert (
-            max(rates) >= 20 and np.median(rates) >= 12
-        )  # other programs may take cores away from some of these rounds
+        print(f"processor time a frame: browser {np.round(drawing, 4)} s, server {np.round(serving, 4)} s")
+        assert min(drawing) < 0.05 and min(serving) < 0.05 and max(rates) >= 6
         assert heaps[-1] < heaps[len(heaps) // 2] + 5
