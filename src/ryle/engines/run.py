@@ -46,6 +46,11 @@ class RunResult:
     statuses: dict[str, dict[str, Any]] = field(default_factory=dict)
     scans: list[Path] = field(default_factory=list)
 
+    def add(self, file: str) -> None:
+        """Take note of a file that is written, unless it is known."""
+        if file and Path(file) not in (self.file, *self.scans):
+            self.scans.append(Path(file))
+
     @property
     def losses(self) -> int:
         """Packets and heaps lost at all hand-overs together, of any class that is known; foreign ones are no loss."""
@@ -145,7 +150,7 @@ def run_processes(
         elif event["event"] == "scan" and event["sample"] not in begun:  # each catcher of several says so
             begun.add(event["sample"])
             if event["file"]:
-                result.scans.append(Path(event["file"]))
+                result.add(event["file"])
             console.print(_scan(event), highlight=False, soft_wrap=True)
         elif "why" in event:  # of who keeps it running
             console.print(
@@ -170,6 +175,8 @@ def run_processes(
                 children = sorted(supervisor.children, key=lambda c: STAGES.index(c.role))
                 result.statuses = {f"{c.label} {c.host}".rstrip(): c.status for c in children}
                 result.accounts = {n: s["account"] for n, s in result.statuses.items() if s.get("account")}
+                for status in result.statuses.values():
+                    result.add(status.get("file", ""))  # an engine that was started again writes another one
                 rows = list(result.statuses.items())
                 live.update(table.render(rows, result.integrations, ended=ended))
                 while len(told) < len(supervisor.lost):  # the others go on: now is when somebody can do something
