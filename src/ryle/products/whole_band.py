@@ -8,7 +8,6 @@ integration the time is that of the longest exposure that any band has, and ``ns
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,24 +18,10 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.products.readable import UVH5Error, damaged, open_uvh5
+from ryle.products.joining import CHANNELS, FILL, ROWS, check_arrays, check_room, put_at_once
+from ryle.products.readable import UVH5Error, open_uvh5
 
-#: Datasets of a row for each baseline and integration; and those that the bands follow each other in.
-_ROWS = (
-    "time_array",
-    "integration_time",
-    "lst_array",
-    "uvw_array",
-    "ant_1_array",
-    "ant_2_array",
-    "phase_center_id_array",
-    "phase_center_app_ra",
-    "phase_center_app_dec",
-    "phase_center_frame_pa",
-)
-_CHANNELS = ("freq_array", "channel_width", "flex_spw_id_array")
 _SIZES = ("Nblts", "Ntimes", "Nfreqs")
-_FILL = {"visdata": 0, "nsamples": 0, "flags": True}
 
 
 @dataclass(frozen=True)
@@ -76,24 +61,15 @@ def join_bands(path: Path, bands: Sequence[Path], *, overwrite: bool = False) ->
     UVH5Error
         If a band cannot be read, is no catcher's, or overlaps another or differs from it in baselines; says which.
     """
-    if not bands:
-        raise UVH5Error(f"{path} would be a file over none; name the files of bands that it is to join")
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists; choose another name or allow it to be overwritten")
+    check_room(path, bands, overwrite)
     opened = [(band, open_uvh5(band)) for band in bands]
     try:
         try:
             found = list(_bands(path, opened))
         except (KeyError, IndexError, TypeError) as error:  # of headers that lack what each file has
             raise UVH5Error(f"{path} cannot be made: a band's header is damaged ({error})") from error
-        new = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with h5py.File(new, "w") as file:
-                integrations = _write(file, found)
-            os.replace(new, path)
-        except OSError as error:
-            new.unlink(missing_ok=True)
-            raise UVH5Error(f"writing {path} failed: {error}; the files of the bands are as they were") from error
+        with put_at_once(path, "the files of the bands") as file:
+            integrations = _write(file, found)
     finally:
         for _, each in opened:
             each.close()
@@ -105,8 +81,7 @@ def _bands(path: Path, opened: Sequence[tuple[Path, h5py.File]]) -> Iterator[_Ba
     low, first = 0, None
     for band, file in sorted(opened, key=lambda each: float(each[1]["Header/freq_array"][0])):
         header = file["Header"]
-        if "first_spectrum" not in file.get("Ryle", {}):
-            raise damaged(band, "Ryle/first_spectrum, which says which integrations it holds, is missing")
+        check_arrays(band, file)
         baselines = int(header["Nbls"][()])
         same = [header[name][()].tobytes() for name in ("antenna_numbers", "polarization_array")]
         if first is None:
@@ -117,7 +92,6 @@ def _bands(path: Path, opened: Sequence[tuple[Path, h5py.File]]) -> Iterator[_Ba
             raise UVH5Error(f"{band} has channels that {first[0]} has: name each band once")
         first = band, same, float(header["freq_array"][-1])
         channels = int(header["Nfreqs"][()])
-        _check(band, file, baselines, channels)
         near = band.resolve().parent == path.resolve().parent
         yield _Band(
             Path(band.name) if near else band.resolve(),
@@ -129,26 +103,13 @@ def _bands(path: Path, opened: Sequence[tuple[Path, h5py.File]]) -> Iterator[_Ba
         low += channels
 
 
-def _check(band: Path, file: h5py.File, baselines: int, channels: int) -> None:
-    """Refuse a file whose arrays are not as long as its integrations, baselines and channels say."""
-    firsts = file["Ryle/first_spectrum"][()]
-    if np.ndim(firsts) != 1 or not np.issubdtype(firsts.dtype, np.integer) or (np.diff(firsts) <= 0).any():
-        raise damaged(band, "Ryle/first_spectrum does not count up")
-    rows = firsts.size * baselines
-    wanted = [(f"Header/{name}", (rows,)) for name in _ROWS] + [(f"Header/{name}", (channels,)) for name in _CHANNELS]
-    for name, shape in (*wanted, *((f"Data/{name}", (rows, channels)) for name in _FILL)):
-        found = getattr(file.get(name), "shape", None)
-        if found is None or found[: len(shape)] != shape:
-            raise damaged(band, f"{name} has shape {found}, and {firsts.size} integrations need {shape}")
-
-
 def _write(file: h5py.File, bands: Sequence[_Band]) -> int:
     head = bands[0].file["Header"]
     header = file.create_group("Header")
     for name in head:
-        if name not in (*_ROWS, *_CHANNELS, *_SIZES):
+        if name not in (*ROWS, *CHANNELS, *_SIZES):
             head.copy(name, header)
-    for name in _CHANNELS:
+    for name in CHANNELS:
         header[name] = np.concatenate([band.file["Header"][name][()] for band in bands])
     firsts = np.unique(np.concatenate([band.first_spectra for band in bands]))
     baselines = int(head["Nbls"][()])
@@ -170,7 +131,7 @@ def _write_rows(header: h5py.Group, bands: Sequence[_Band], firsts: NDArray[np.i
     for n, band in enumerate(bands):
         exposures[n, np.searchsorted(firsts, band.first_spectra)] = band.exposures
     best = exposures.argmax(axis=0)
-    for name in _ROWS:
+    for name in ROWS:
         example = bands[0].file["Header"][name]
         rows = np.zeros((firsts.size, baselines, *example.shape[1:]), example.dtype)
         for n, band in enumerate(bands):
@@ -182,7 +143,7 @@ def _write_rows(header: h5py.Group, bands: Sequence[_Band], firsts: NDArray[np.i
 
 
 def _write_data(data: h5py.Group, bands: Sequence[_Band], firsts: NDArray[np.int64], baselines: int) -> None:
-    for name, fill in _FILL.items():
+    for name, fill in FILL.items():
         example = bands[0].file["Data"][name]
         shape = firsts.size * baselines, bands[-1].channels.stop, example.shape[2]
         layout = h5py.VirtualLayout(shape, example.dtype)
