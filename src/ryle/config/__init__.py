@@ -1,7 +1,7 @@
 """The observation file: TOML in, one checked object out."""
 
 from ryle.config.cautions import FOREIGN_X_HEAPS
-from ryle.config.changes import changed, recorded, simulated
+from ryle.config.changes import changed, part, recorded, simulated
 from ryle.config.observation import Observation
 from ryle.config.reading import example, example_files, example_names, example_title, load, parse
 from ryle.config.tables import Endpoint
@@ -21,6 +21,7 @@ __all__ = [
     "example_title",
     "load",
     "parse",
+    "part",
     "recorded",
     "show",
     "simulated",

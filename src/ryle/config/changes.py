@@ -1,4 +1,4 @@
-"""Observations made of others: with other values, one band of a recording, what a simulator makes."""
+"""Observations made of others: other values, a band of a recording, some integrations, what a simulator makes."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def changed(observation: Observation, /, **changes: Mapping[str, Any]) -> Observ
     except ValidationError as error:
         raise ConfigError(observation.source, explain(error, Observation, values)) from None
     copy._source, copy._text = observation._source, observation._text
+    copy._integrations = observation._integrations
     if problems := checks.run(copy):
         raise ConfigError(copy.source, problems)
     return copy
@@ -63,6 +64,23 @@ def recorded(
     digitizer = DigitizerTable(bits=32, complex=complex_samples, heap_samples=packet_samples)
     copy = _derived_anew(observation.model_copy(update={"band": band, "digitizer": digitizer}))
     copy.__dict__["levels"] = None  # they come decoded, in packets of any length, which no format has
+    return copy
+
+
+def part(observation: Observation, integrations: range) -> Observation:
+    """Give an observation of which only some integrations of the file are correlated.
+
+    Each of them is bit for bit what it is in the whole: all that it depends on counts from sync.
+
+    Parameters
+    ----------
+    observation : Observation
+        Stays as it is.
+    integrations : range
+        Which, counted from sync in steps of one: number k has the spectra from k times ``file_spectra`` on.
+    """
+    copy = observation.model_copy()
+    copy._integrations = integrations
     return copy
 
 

@@ -60,6 +60,9 @@ RING_BYTES = 128 << 20
 #: Degrees, by ``array.x_orientation``; circular feeds have their phase 0 at north.
 _POINTING = {"east": {"x": 90.0, "y": 0.0}, "north": {"x": 0.0, "y": 90.0}}
 
+#: Spectra of an observation that is not cut: 2**62 of them outlast any.
+EVERY = range(1 << 62)
+
 Engine = Literal["f", "x", "catcher", "fx"]
 
 
@@ -82,6 +85,7 @@ class Observation(tables.Table):
     vdif: VdifTable | None = None
     _source: str = PrivateAttr("observation")
     _text: str = PrivateAttr("")
+    _integrations: range | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _one_process(self) -> Observation:
@@ -117,6 +121,13 @@ class Observation(tables.Table):
     def text(self) -> str:
         """The file's text, kept for the history of what is written."""
         return self._text
+
+    @property
+    def spectra(self) -> range:
+        """Spectra since sync that are correlated: all, or those of some integrations (`ryle.config.part`)."""
+        if (some := self._integrations) is None:
+            return EVERY
+        return range(some.start * self.file_spectra, min(some.stop * self.file_spectra, EVERY.stop))
 
     @property
     def antennas(self) -> list[AntennaTable]:

@@ -12,6 +12,7 @@ import numpy as np
 from ryle.chunk import SampleChunk
 from ryle.config import ConfigError, Observation, Problem
 from ryle.problems import listed
+from ryle.receive.windows import window_shape
 from ryle.store.chunk_file import MAGIC, ChunkFile, Layout
 
 
@@ -72,7 +73,8 @@ class ChunkRecordings:
     recorded : list of Recorded
         What each file holds.
     start, stop : int
-        Time stamps of the first sample, and behind the last.
+        Time stamps of the first sample, and behind the last, of all that there is; only blocks that have samples which
+        the observation's spectra read are given.
 
     Raises
     ------
@@ -144,8 +146,9 @@ class ChunkRecordings:
         )
 
     def __iter__(self) -> Iterator[tuple[int, SampleChunk]]:
-        o, packets = self._observation, self._packets
-        for timestamp in sorted(self._at):
+        o, packets, (low, high) = self._observation, self._packets, window_shape(self._observation).samples
+        span = packets * o.digitizer.heap_samples
+        for timestamp in sorted(at for at in self._at if at < high and at + span > low):
             data = np.zeros((o.n_inputs, packets, o.digitizer_heap_bytes), np.uint8)
             present = np.zeros((o.n_inputs, packets), np.uint8)
             for number, index in self._at[timestamp]:

@@ -91,7 +91,7 @@ class FEngine(InputTotals):
         chunk : SampleChunk
             In time order; must not be written to before `needed` says that its samples are not needed any more.
         """
-        self.adc.add(chunk)
+        self.look(chunk)
         yield from self._channelize(self._buffer.push(chunk))
 
     def flush(self) -> Iterator[Spectra]:

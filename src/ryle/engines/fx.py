@@ -19,7 +19,7 @@ from ryle.engines.statistics import record_statistics
 from ryle.engines.steering import Steering
 from ryle.engines.totals import InputTotals
 from ryle.engines.write_file import WriteFile
-from ryle.engines.x import Correlate, XEngine
+from ryle.engines.x import Correlate, XEngine, wanted
 from ryle.receive.windows import window_shape
 from ryle.stream.block import Block, Together
 from ryle.stream.ring import Readable, Ring
@@ -154,7 +154,7 @@ def fx_steps(
         CorrelateBlocks(spectra.reader(), x, spectra_of, sums),
         WriteFile(
             sums.reader(),
-            lambda block: [[block.data]],
+            wanted(o),
             open_file,
             o.file_spectra,
             at_end=record,

@@ -14,18 +14,21 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from ryle.chunk import SampleChunk
-from ryle.config import ConfigError, Observation, Problem, recorded, show, simulated
-from ryle.engines.chunk_recordings import ChunkRecordings, is_chunks
+from ryle.config import ConfigError, Observation, Problem, show, simulated
+from ryle.config.observation import EVERY
+from ryle.engines.chunk_recordings import ChunkRecordings
+from ryle.engines.extent import kind_of
 from ryle.engines.fx import AsRead, ReadSamples, fx_steps, read_ring
 from ryle.engines.gpus import gpus_for
 from ryle.engines.offline_packets import correlate_packets
-from ryle.engines.recordings import vdif_source
+from ryle.engines.recordings import vdif_bands
 from ryle.engines.run import RunResult
 from ryle.engines.steering import Steering
-from ryle.engines.watching import is_capture, tell_end, watched
+from ryle.engines.watching import tell_end, watched
 from ryle.engines.write_file import WriteFile
 from ryle.products.observed import kept_note, metadata, output_file
 from ryle.products.uvh5 import UVH5Writer
+from ryle.receive.windows import window_shape
 from ryle.stream.engine import Engine
 from ryle.stream.step import Step
 
@@ -83,6 +86,9 @@ def correlate_samples(
         written = sum(w.integrations for w in writes)
         return f"{written} integrations · {show(read.samples / elapsed, 'sample/s')}"
 
+    for (o, _, _), write in zip(bands, writes, strict=True):
+        if o.spectra != EVERY:
+            write.open()  # what is counted belongs to the whole, also where there is no integration
     with Engine([], steps) as engine:
         ended = watched(engine, read.stop, lambda: fraction(read.position), text, console)
         for write in writes:
@@ -161,18 +167,11 @@ def correlate(
     """
     console = console or Console(stderr=True)
     path = _output(observation, output, console, overwrite)
-    with recordings[0].open("rb") as file:
-        start = file.read(8)
-    if is_capture(start):
+    kind = kind_of(observation, recordings[0])
+    if kind == "packets":
         return [correlate_packets(observation, recordings, path, console, overwrite, live)]
-    if is_chunks(start):
+    if kind == "chunks":
         return [_correlate_chunks(observation, recordings, path, console, overwrite, live)]
-    if observation.vdif is None:
-        remedy = (
-            f"is missing: {recordings[0].name} is no packet capture and holds no chunks, so it is read as VDIF, which "
-            "needs a [vdif] table"
-        )
-        raise ConfigError(observation.source, [Problem("vdif", None, remedy)])
     return _correlate_vdif(observation, recordings, path, console, overwrite)
 
 
@@ -181,9 +180,11 @@ def _correlate_chunks(
 ) -> RunResult:
     source = ChunkRecordings(o, recordings)
     band: Band = (o, path, None)
-    length = source.stop - source.start
+    low, high = window_shape(o).samples
+    first = max(source.start, low)
+    length = max(1, min(source.stop, high) - first)
     (result,) = correlate_samples(
-        [band], source, lambda at: max(0, at - source.start) / length, console, overwrite, joins=live
+        [band], source, lambda at: max(0, at - first) / length, console, overwrite, joins=live
     )
     for file in source.recorded:
         console.print(f"{file.name}: {file}", highlight=False, soft_wrap=True)
@@ -194,27 +195,15 @@ def _correlate_chunks(
 def _correlate_vdif(
     observation: Observation, recordings: Sequence[Path], base: Path, console: Console, overwrite: bool
 ) -> list[RunResult]:
-    o, table = observation, observation.vdif
-    assert table is not None
-    named = [(band.name or str(i), band.lo, band.sideband) for i, band in enumerate(table.bands)]
-    found = named or [("", o.band.lo, o.band.sideband)]
-    source, names = vdif_source(o, recordings, len(found), console)
+    source, names, found = vdif_bands(observation, recordings, console)
     bands: list[Band] = []
-    for i, (name, lo, sideband) in enumerate(found):
-        if i not in source.parts:
-            remedy = "no [[vdif.inputs]] entry leads to this band"
-            raise ConfigError(o.source, [Problem(f"vdif.bands[{i}]", name, remedy)])
-        complex_samples = source.parts[i] == 2
-        if complex_samples and o.band.nyquist_zone != 1:
-            remedy = "must be 1: the recording's samples are complex, so put the band's centre in lo"
-            raise ConfigError(o.source, [Problem("band.nyquist_zone", o.band.nyquist_zone, remedy)])
-        of_band = recorded(
-            o, lo=lo, sideband=sideband, complex_samples=complex_samples, packet_samples=source.packet_samples
-        )
+    for i, (name, of_band) in enumerate(found.items()):
         path = base if len(found) == 1 else base.with_name(f"{base.stem}.{name}{base.suffix}")
         bands.append((of_band, path, source.residuals[i]))
-    length = source.stop - source.start
-    results = correlate_samples(bands, source, lambda at: max(0, at - source.start) / length, console, overwrite)
+    read = [window_shape(of_band).samples for of_band, _, _ in bands]
+    source.take(min(low for low, _ in read), max(high for _, high in read))
+    length = max(1, source.last - source.first)
+    results = correlate_samples(bands, source, lambda at: max(0, at - source.first) / length, console, overwrite)
     accounts = {n: asdict(a) | {"missing": a.missing} for n, a in zip(names, source.accounts, strict=True)}
     for name, a in zip(names, source.accounts, strict=True):
         console.print(

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ryle.config import ConfigError, Observation, Problem, show
+from ryle.config.observation import EVERY
 from ryle.engines.fx import fx_steps
 from ryle.engines.gpus import gpus_for, locked
 from ryle.engines.run import RunResult
@@ -26,6 +27,7 @@ from ryle.receive.packets import packet_map
 from ryle.receive.pcap import PcapFile
 from ryle.receive.replay import PcapSource
 from ryle.receive.samples import SampleMap
+from ryle.receive.windows import window_shape
 from ryle.stream.engine import Engine
 from ryle.stream.step import Step
 from ryle.wire.description import Format
@@ -84,21 +86,28 @@ def correlate_packets(
         dumps = DumpMap(o, waits=True)
         entrance = MappedEntrance(o, "catcher", dumps, [], source=source, name="capture")
         format, fields = dumps.plan.format, "catcher.packets"
+        if o.spectra != EVERY:
+            remedy = "is of integrations, which somebody has correlated: collect them in one piece"
+            raise ConfigError(o.source, [Problem("catcher.packets", o.catcher.packets, remedy)])
         steps = [WriteFile(entrance.reader(), dumps.given, open_file, o.file_spectra)]
     elif o.packets is not None:
         packets = packet_map(o, range(o.substreams), waits=True)
         memory = locked(gpus_for(o, "x"))
-        entrance = MappedEntrance(o, "x", packets, [], source=source, name="capture", memory=memory)
+        spectra = o.spectra.start, o.spectra.stop
+        entrance = MappedEntrance(o, "x", packets, [], source=source, name="capture", memory=memory, only=spectra)
         format, fields = o.packets.format, str(o.fengine.packets)
         steps = x_steps(o, entrance.reader(), packets.given, open_file, joins=live)
     else:
         samples = SampleMap(o, range(len(o.antennas)), waits=True)
         gpus = gpus_for(o, "fx")
-        entrance = MappedEntrance(o, "f", samples, [], source=source, name="capture", memory=locked(gpus))
+        reach = window_shape(o).samples
+        entrance = MappedEntrance(o, "f", samples, [], source=source, name="capture", memory=locked(gpus), only=reach)
         format, fields = samples.format, o.digitizer.packets
         steps = fx_steps(o, entrance, samples, open_file, gpus, joins=live)
     read, write = sources[0], steps[-1]
     assert isinstance(write, WriteFile)
+    if o.spectra != EVERY:
+        write.open()  # what is counted belongs to the whole, also where there is no integration
 
     def text(elapsed: float) -> str:
         return f"{write.integrations} integrations · {show(8 * read.bytes_done / elapsed, 'b/s')}"

@@ -218,7 +218,7 @@ class PlanBatches(EachBlock):
         chunk = self._samples.given(block)
         self._totals.adc_saturated += self._samples.saturated(block)
         if not self._samples.in_place:  # else only the GPU looks at samples, and nobody counts their values
-            self._totals.adc.add(chunk)
+            self._totals.look(chunk)
         self._size, start = chunk.packet_samples, chunk.timestamp // chunk.packet_samples
         if self._batches.parts(chunk.timestamp):
             self.finish()

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ryle.array.observed import sync_time
 from ryle.array.time import SyncTime
-from ryle.config import ConfigError, Observation, Problem, show
+from ryle.config import ConfigError, Observation, Problem, recorded, show
 from ryle.config.utc import vdif_tai
 from ryle.store.vdif_files import NoSamplesError, VdifInput, VdifSource
 
@@ -87,6 +87,49 @@ def vdif_source(
         raise ConfigError(o.source, [_no_time(o, clock, paths, error.spans)]) from None
     _check_times(o, clock, paths, source, console)
     return source, [path.name if paths.count(path) == 1 else f"{path.name} ({i})" for i, path in enumerate(paths)]
+
+
+def vdif_bands(
+    observation: Observation, recordings: Sequence[Path], console: Console
+) -> tuple[VdifSource, list[str], dict[str, Observation]]:
+    """Open recordings, and say what is observed in each of their bands.
+
+    Parameters
+    ----------
+    observation, recordings, console
+        As of `vdif_source`.
+
+    Returns
+    -------
+    source : VdifSource
+    names : list of str
+        Of its files.
+    bands : dict of str to Observation
+        What each is, by name, in the order in which the source counts them.
+
+    Raises
+    ------
+    ConfigError, ValueError
+        As `vdif_source`; and if nothing leads to a band.
+    """
+    o, table = observation, observation.vdif
+    assert table is not None
+    named = [(band.name or str(i), band.lo, band.sideband) for i, band in enumerate(table.bands)]
+    found = named or [("", o.band.lo, o.band.sideband)]
+    source, names = vdif_source(o, recordings, len(found), console)
+    bands: dict[str, Observation] = {}
+    for i, (name, lo, sideband) in enumerate(found):
+        if i not in source.parts:
+            remedy = "no [[vdif.inputs]] entry leads to this band"
+            raise ConfigError(o.source, [Problem(f"vdif.bands[{i}]", name, remedy)])
+        complex_samples = source.parts[i] == 2
+        if complex_samples and o.band.nyquist_zone != 1:
+            remedy = "must be 1: the recording's samples are complex, so put the band's centre in lo"
+            raise ConfigError(o.source, [Problem("band.nyquist_zone", o.band.nyquist_zone, remedy)])
+        bands[name] = recorded(
+            o, lo=lo, sideband=sideband, complex_samples=complex_samples, packet_samples=source.packet_samples
+        )
+    return source, names, bands
 
 
 def _file_spans(spans: Spans) -> dict[int, tuple[int, int]]:

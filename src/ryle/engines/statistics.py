@@ -49,19 +49,25 @@ class AdcHistogram:
         self._bits, self._complex = observation.channelized_bits, observation.digitizer.complex
         self.levels = histogram_levels(self._bits)
         self.counts = np.zeros((inputs, len(self.levels)), np.int64)
-        self._turn = self.position = 0
-        self._apart, self._looked = round(_APART * float(observation.sample_rate)), -(1 << 62)
+        self.position = 0
+        self._apart = max(1, round(_APART * float(observation.sample_rate)))
 
     def add(self, chunk: SampleChunk) -> None:
-        """Count packets that are present, over the whole chunk, of each input whose turn it is."""
-        if 0 <= chunk.timestamp - self._looked < self._apart:
+        """Count packets that are present, over the whole chunk, of each input whose turn it is.
+
+        Whose turn it is, and whether anybody's, follows from the chunk's time alone: parts of an observation add up.
+        """
+        # One chunk in each stretch is looked at; of chunks that are longer than a stretch, each.
+        stretch = max(self._apart, chunk.samples)
+        turn = chunk.timestamp // stretch
+        if turn == (chunk.timestamp - chunk.samples) // stretch:
             return
-        self._looked, self.position = chunk.timestamp, chunk.end
+        self.position = chunk.end
         reach = int(self.levels[-1])
         scale = 1 << max(0, self._bits - 10) if self._bits < 32 else 1
         packets = _AT_ONCE * max(1, chunk.samples // self._apart)
         many, each = min(packets, chunk.inputs), min(max(packets // chunk.inputs, 1), _MOST)
-        first, self._turn = self._turn, (self._turn + many) % chunk.inputs
+        first = turn * many % chunk.inputs
         for i in (np.arange(first, first + many) % chunk.inputs).tolist():
             there = np.flatnonzero(chunk.present[i])
             for packet in there[:: max(1, -(-len(there) // each))].tolist():

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ryle.chunk import SampleChunk
 from ryle.config import Observation
 from ryle.engines.histograms import HistogramsLeft, clipping_levels, full_scale
 from ryle.engines.statistics import AdcHistogram
@@ -38,8 +39,9 @@ class InputTotals:
     ----------
     saturated, values : ndarray of int64, shape (input,)
         Output values that saturated, and all valid ones.
-    power, samples : ndarray, shape (input,)
-        Sum of squares of the samples that valid spectra advanced over, and their number.
+    power, samples : ndarray of int64, shape (input,)
+        Sum of squares of the samples that valid spectra advanced over, and their number. Of 32-bit samples each
+        batch's sum is rounded, so that parts of an observation add up to the whole.
     spectra : int
         Spectra that were made, whatever was valid.
     adc : AdcHistogram
@@ -51,30 +53,40 @@ class InputTotals:
     """
 
     def __init__(self, observation: Observation, inputs: int) -> None:
-        self._channels, self._step = observation.fengine.channels, observation.step
+        self._channels, self._step, self._wanted = observation.fengine.channels, observation.step, observation.spectra
         self._counting = threading.Lock()  # so that who reads finds all of a batch, or nothing
         self.saturated = np.zeros(inputs, np.int64)
         self.values = np.zeros(inputs, np.int64)
-        self.power = np.zeros(inputs, np.float64)
+        self.power = np.zeros(inputs, np.int64)
         self.samples = np.zeros(inputs, np.int64)
         self.adc = AdcHistogram(observation, inputs)
         self._ends = clipping_levels(observation, self.adc.levels)
         self.position = self.adc_saturated = self.spectra = 0
 
+    def look(self, chunk: SampleChunk) -> None:
+        """Count the ADC values of a chunk, unless it begins where another part of the observation does."""
+        if chunk.timestamp // self._step in self._wanted:
+            self.adc.add(chunk)
+
     def totals(self) -> NDArray[np.int64]:
         """Give what was counted so far, shape (input, level + 4): the histogram, `ryle.wire.statistics.NUMBERS`."""
-        numbers = (self.samples, np.rint(self.power).astype(np.int64), self.values, self.saturated)
+        numbers = (self.samples, self.power, self.values, self.saturated)
         return np.concatenate((self.adc.counts, np.stack(numbers, axis=1)), axis=1)
 
     def count(
         self, first: int, valid: NDArray[np.bool_], saturated: NDArray[np.integer], power: NDArray[np.generic]
     ) -> None:
-        """Add a batch: its first spectrum, validity (input, spectrum), values clamped and power (input,)."""
+        """Add a batch: its first spectrum, validity (input, spectrum), values clamped and power (input,).
+
+        One that begins before the spectra that are correlated is another part's.
+        """
+        if first not in self._wanted:
+            return
         spectra = valid.sum(axis=1, dtype=np.int64)
         with self._counting:
             self.saturated += saturated.astype(np.int64)
             self.values += spectra * self._channels
-            self.power += power.astype(np.float64)
+            self.power += np.rint(power).astype(np.int64)
             self.samples += spectra * self._step
             self.spectra += valid.shape[1]
             self.position = (first + valid.shape[1]) * self._step

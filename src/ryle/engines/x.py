@@ -273,7 +273,7 @@ def x_steps(
         Correlate(source, x, chunk, sums),
         WriteFile(
             sums.reader(),
-            lambda block: [[block.data]],
+            wanted(o),
             open_file,
             o.file_spectra,
             beginning=WholeBand(o.file_spectra) if joins else None,
@@ -316,6 +316,12 @@ def x_engine(observation: Observation, index: int) -> Engine:
     metrics = _metrics(o, entrance, correlate, sender, packet_bytes)
     measure_senders(metrics, entrance, senders)
     return Engine([entrance], [correlate, send], metrics)
+
+
+def wanted(observation: Observation) -> Callable[[Block], list[list[Integration]]]:
+    """Say which integrations of the whole band, one a block, are written: those whose spectra are to be correlated."""
+    spectra = observation.spectra
+    return lambda block: [[block.data]] if block.data.first_spectrum in spectra else []
 
 
 def _touched(room: Integration) -> Integration:

@@ -54,12 +54,24 @@ class Entrance(Readable):
         What a unit of the format's timestamps is in units of the blocks' time.
     place : Place
         Where the assembler's memory lies.
+    only : (int, int), optional
+        Times between which a block must have something for readers to get it; from the first block behind them on,
+        nothing more is received.
     """
 
-    def __init__(self, name: str, assembler: Assembler, source: Source, *, unit: int = 1, place: Place = HOST) -> None:
+    def __init__(
+        self,
+        name: str,
+        assembler: Assembler,
+        source: Source,
+        *,
+        unit: int = 1,
+        place: Place = HOST,
+        only: tuple[int, int] | None = None,
+    ) -> None:
         super().__init__(name)
         self.assembler, self.source = assembler, source
-        self._unit, self._place = unit, place
+        self._unit, self._place, self._only, self._passed = unit, place, only, False
         self._chunks: dict[int, Chunk] = {}
         self._fetching = False
         self._stopping = threading.Lock()
@@ -129,6 +141,8 @@ class Entrance(Readable):
         try:
             chunk = self.assembler.next(timeout)
             self._advise()
+            if self._passed:
+                self.stop()
             if chunk is None and self._started and not self.source.running:
                 self.stop()  # a file has been read; or receiving failed, which is raised here
             ended = chunk is None and self.assembler.ended
@@ -138,10 +152,20 @@ class Entrance(Readable):
         if chunk is not None:
             block = block_of(chunk, self.assembler.plan, self._unit, self._place)
             self._chunks[id(block)] = chunk
-            self._spread(block)
+            if self._wanted(block):
+                self._spread(block)
+            else:
+                self._free(block)
         elif ended:
             self._ended = True
             self._changed.notify_all()
+
+    def _wanted(self, block: Block) -> bool:
+        if self._only is None:
+            return True
+        low, high = self._only
+        self._passed |= block.start >= high
+        return not self._passed and block.end > low
 
     def _advise(self) -> None:
         """Say once of each kind, on standard error too, what senders have to do about packets that are malformed."""
@@ -214,6 +238,8 @@ class MappedEntrance(Entrance, Generic[T]):
         Gives so many bytes for the ring, page-locked where a GPU copies from it; ordinary memory if absent.
     gpu : GpuMemory, optional
         What reads payloads where they come to, if the map's plan keeps their addresses.
+    only : (int, int), optional
+        As of `Entrance`.
 
     Raises
     ------
@@ -233,6 +259,7 @@ class MappedEntrance(Entrance, Generic[T]):
         name: str,
         memory: Callable[[int], NDArray[np.uint8]] | None = None,
         gpu: GpuMemory | None = None,
+        only: tuple[int, int] | None = None,
     ) -> None:
         self.map = map
         senders = [(s.network, s.port) for s in observation.receive(engine, index).senders]
@@ -243,7 +270,7 @@ class MappedEntrance(Entrance, Generic[T]):
         else:
             largest = largest_packet(plan)
             made = make_source(observation, engine, assembler, endpoints, index=index, largest=largest, gpu=gpu)
-        super().__init__(name, assembler, made, unit=map.unit)
+        super().__init__(name, assembler, made, unit=map.unit, only=only)
 
     def chunk(self, block: Block) -> T:
         """View a block as the engine takes it."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from ryle.chunk import SampleChunk, SampleWindow
 from ryle.config import Observation
+from ryle.config.observation import EVERY
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,31 @@ class WindowShape:
         Largest delay of either sign.
     batch : int
         Spectra of one batch; batches start at its multiples since sync.
+    wanted : range
+        Spectra that are wanted: batches that have none of them are not given.
     """
 
     step: int
     window: int
     max_delay: int
     batch: int
+    wanted: range = EVERY
 
     def span(self, first_spectrum: int) -> tuple[int, int]:
         """First sample that the batch starting at `first_spectrum` can read, and the one after the last."""
         low = self.step * first_spectrum - self.max_delay
         return low, self.step * (first_spectrum + self.batch - 1) + self.window + self.max_delay
+
+    @property
+    def first(self) -> int:
+        """First spectrum of the first batch that is given."""
+        return self.wanted.start // self.batch * self.batch
+
+    @property
+    def samples(self) -> tuple[int, int]:
+        """First sample that any batch that is given can read, and the one after the last."""
+        last = (self.wanted.stop - 1) // self.batch * self.batch
+        return self.span(self.first)[0], self.span(last)[1]
 
 
 class Batches:
@@ -84,14 +99,17 @@ class Batches:
             self._next = earliest // self.shape.step // self.shape.batch * self.shape.batch
             while self.shape.span(self._next)[1] <= start:
                 self._next += self.shape.batch
+            self._next = max(self._next, self.shape.first)
         self._end = end
-        while self.shape.span(self._next)[1] <= end:
+        while self.shape.span(self._next)[1] <= end and self._next < self.shape.wanted.stop:
             yield self._next
             self._next += self.shape.batch
 
     def end(self) -> Iterator[int]:
         """Give the batches that the samples so far contribute to, as they are, and start anew."""
         while self._next is not None and self.shape.span(self._next)[0] < self._end:
+            if self._next >= self.shape.wanted.stop:
+                break
             yield self._next
             self._next += self.shape.batch
         self._next = None
@@ -177,4 +195,4 @@ class SampleBuffer:
 
 def window_shape(o: Observation) -> WindowShape:
     """Say how an observation's batches of spectra lie in time."""
-    return WindowShape(o.step, o.window, o.max_delay_samples, o.batch_spectra * o.f_batches)
+    return WindowShape(o.step, o.window, o.max_delay_samples, o.batch_spectra * o.f_batches, o.spectra)

@@ -1,7 +1,7 @@
 """One VDIF recording on the common clock, a window at a time.
 
-The file is mapped and walked once. Frames are put in time order by their header, not by their place in the file:
-threads may be interleaved in any way within about a second.
+The file is mapped and walked once, from where the samples begin that are asked for. Frames are put in time order by
+their header, not by their place in the file: threads may be interleaved in any way within about a second.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -137,6 +138,7 @@ class VdifFile:
         self._recent = {thread: np.zeros(0, np.int64) for thread in self.threads.tolist()}
         self._done = False
         self._freed = 0
+        self._block = len(self.threads)  # frames that are read at once
         first, last = self.scanner.first_frames(_EDGE), self.scanner.last_frames(_EDGE)
         self._inspect(first, last)
 
@@ -201,14 +203,39 @@ class VdifFile:
             self._seconds[key] = whole
         return self._seconds[key]
 
+    def begin(self, chunk: int, first: int | None = None) -> None:
+        """Get ready to `advance` in steps of ``chunk`` samples, from sample ``first`` on if given: go to its frames.
+
+        Frames are read in blocks that begin at fixed places of the file, so that from wherever it is read the same
+        ones come too late. The block to begin with is found by bisection: threads are a second apart at most, so that
+        none of two seconds before is missed. (A frame whose time stamp was damaged into a later part is.)
+        """
+        self._block = min(max(chunk // self.samples * max(len(self.threads), 1), 64), _BATCH)
+        if first is None:
+            return
+        blocks = (len(self.data) - self.scanner.begin) // (self._block * self.header.frame_bytes)
+        wanted = first - 2 * self._rate - self.samples * self._block
+        before = bisect_right(range(blocks), wanted, key=self._time_of_block)  # blocks that begin no later
+        self.scanner.go_to(self._place(max(0, before - 1)))
+        self._freed = self.scanner.position // mmap.PAGESIZE * mmap.PAGESIZE
+
+    def _place(self, block: int) -> int:
+        """Give the byte from which on a block's frames begin."""
+        return self.scanner.begin + block * self._block * self.header.frame_bytes
+
+    def _time_of_block(self, block: int) -> int:
+        """Say about when a block begins, from frames enough for damage to some not to matter."""
+        found = self.scanner.frames_at(self._place(block), 4 * len(self.threads) + 12)
+        times = self._times(found)[np.isin(found.thread, self.threads)]
+        return int(np.median(times)) if len(times) else 1 << 62
+
     def advance(self, start: int, stop: int, begin: int, end: int) -> None:
         """Collect the frames that touch samples ``start`` to ``stop`` of a run from ``begin`` to ``end``."""
-        batch = min(max((stop - start) // self.samples * max(len(self.threads), 1), 64), _BATCH)
         arrived = [self._pending]
         ahead = int((self._pending["time"] >= stop).sum())
-        most = len(self.threads) * (self._rate + stop - start) // self.samples + batch
+        most = len(self.threads) * (self._rate + stop - start) // self.samples + self._block
         while not self._done and ahead < most and self._behind(stop):
-            arrived.append(self._read(batch, start, begin, end))
+            arrived.append(self._read(start, begin, end))
             ahead += int((arrived[-1]["time"] >= stop).sum())
         pending = np.concatenate(arrived)
         pending = pending[pending["time"] + self.samples > start]
@@ -236,8 +263,10 @@ class VdifFile:
         """
         return any(len(times) == 0 or int(times.min()) < stop for times in self._recent.values())
 
-    def _read(self, batch: int, start: int, begin: int, end: int) -> NDArray[np.void]:
-        frames = self.scanner.read(batch)
+    def _read(self, start: int, begin: int, end: int) -> NDArray[np.void]:
+        """Read up to where the next block begins."""
+        bytes_of_block = self._block * self.header.frame_bytes
+        frames = self.scanner.read_to(self._place((self.scanner.position - self.scanner.begin) // bytes_of_block + 1))
         account, scanner = self.account, self.scanner
         account.malformed, account.skipped_bytes = scanner.malformed, scanner.skipped_bytes
         account.truncated = scanner.truncated
@@ -270,7 +299,7 @@ class VdifFile:
     def drain(self, begin: int, end: int) -> None:
         """Read what is left, for the account."""
         while not self._done:
-            self._read(_BATCH, end, begin, end)
+            self._read(end, begin, end)
 
     def valid(self, thread: int) -> NDArray[np.void]:
         """Give the valid frames of one thread in the window, in time order."""

@@ -1,7 +1,8 @@
 """VDIF recordings as a source of sample chunks: many files, threads and channels on one clock.
 
-Every file is mapped and walked once. Frames are put in time order by their header, not by their place in the file:
-threads may be interleaved in any way within about a second, and files may start, pause and end at different times.
+Every file is mapped and walked once, or the part of it that is asked for. Frames are put in time order by their header,
+not by their place in the file: threads may be interleaved in any way within about a second, and files may start, pause
+and end at different times.
 
 Samples become the packed 32-bit big-endian floats of `ryle.wire.samples` (re, im alternating if complex); each output
 packet is present only if valid frames cover all of it.
@@ -108,6 +109,8 @@ class VdifSource:
     ----------
     start, stop : int
         First sample, and the one after the last: multiples of `packet_samples`.
+    first, last : int
+        The same of what is given, which `take` makes less.
     residuals : dict of ndarray of float64, shape (input,)
         For each band, what rounding to whole samples left, in samples: the sample stamped t was taken at
         t + residual, so **add** it to the input's delay (output time t reads input t − delay).
@@ -174,6 +177,7 @@ class VdifSource:
         self.parts = {band.index: band.parts for band in self._bands}
         self.spans = {(i, thread): span for i, f in self._files.items() for thread, span in f.spans.items()}
         self.start, self.stop = self._range(start, stop, overlap)
+        self.first, self.last = self.start, self.stop
         self._drain = stop is None or stop > self.stop
         self.accounts = [self._files[i].account if i in self._files else FileAccount() for i in range(len(files))]
         self.bytes_total = sum(len(file.data) for file in self._files.values())
@@ -235,6 +239,13 @@ class VdifSource:
             )
         return begin, end
 
+    def take(self, low: int, high: int) -> None:
+        """Give only the chunks that have any of the samples from `low` to before `high`, each as it is without this."""
+        step = self._chunk_packets * self.packet_samples
+        chunks_before = max(0, low - self.start) // step
+        self.first = min(self.start + chunks_before * step, self.stop)
+        self.last = max(self.first, min(high, self.stop))
+
     @property
     def bytes_done(self) -> int:
         """Bytes of the files read so far."""
@@ -242,17 +253,19 @@ class VdifSource:
 
     def __iter__(self) -> Iterator[tuple[int, SampleChunk]]:
         step = self._chunk_packets * self.packet_samples
-        for start in range(self.start, self.stop, step):
+        for file in self._files.values():
+            file.begin(step, self.first if self.first > self.start else None)
+        for start in range(self.first, self.last, step):
             stop = min(start + step, self.stop)
             for file in self._files.values():
-                file.advance(start, stop, self.start, self.stop)
+                file.advance(start, stop, self.first, self.stop)
             for band in self._bands:
                 yield band.index, self._chunk(band, start, stop)
             for file in self._files.values():
                 file.release()
-        if self._drain:
+        if self._drain and self.last == self.stop:
             for file in self._files.values():
-                file.drain(self.start, self.stop)
+                file.drain(self.first, self.stop)
 
     def _chunk(self, band: _Band, start: int, stop: int) -> SampleChunk:
         packets, packet = (stop - start) // self.packet_samples, self.packet_samples

@@ -75,6 +75,8 @@ class FrameScanner:
     ----------
     header : Header
         The first sound frame's header.
+    begin : int
+        Byte at which the first sound frame begins.
     position : int
         Byte from which the next frame is read.
     malformed : int
@@ -97,7 +99,7 @@ class FrameScanner:
         self.header = Header.unpack(data[first : first + 32].tobytes())
         if first:
             self.malformed, self.skipped_bytes = 1, first
-        self.position = self._begin = first
+        self.position = self.begin = first
         self._ahead = _AHEAD
         words = np.frombuffer(data[first : first + 16].tobytes(), "<u4")
         self._word2, self._word3 = int(words[2]), int(words[3]) & _SIGNATURE_3
@@ -187,6 +189,21 @@ class FrameScanner:
             if len(found) or self.position == begun:
                 return found
 
+    def read_to(self, place: int) -> Frames:
+        """Read all further frames that begin before byte ``place``; none are left when the result is empty."""
+        parts: list[Frames] = []
+        while (left := place - self.position) > 0 and len(found := self.read(-(-left // self.header.frame_bytes))):
+            parts.append(found)
+        return concatenate(parts)
+
+    def go_to(self, place: int) -> None:
+        """Go on with the first frame that begins at byte ``place`` or behind it; what is passed over is not counted."""
+        self.position = self._resynchronise(place)
+
+    def frames_at(self, place: int, count: int) -> Frames:
+        """Read ``count`` frames from byte ``place`` on without moving or counting anything."""
+        return self._peek(self._resynchronise(place), count)
+
     def _read_ahead(self, most: int) -> Frames:
         """Read frames up to the next damage; none may be found before it."""
         length = self.header.frame_bytes
@@ -226,11 +243,11 @@ class FrameScanner:
 
     def first_frames(self, count: int) -> Frames:
         """Read the first ``count`` frames without moving or counting anything."""
-        return self._peek(self._begin, count)
+        return self._peek(self.begin, count)
 
     def last_frames(self, count: int) -> Frames:
         """Read about the last ``count`` frames without moving or counting anything."""
-        start = max(self._begin, len(self.data) - count * self.header.frame_bytes)
+        start = max(self.begin, len(self.data) - count * self.header.frame_bytes)
         return self._peek(self._resynchronise(start), count)
 
     def some_frames(self, count: int) -> Frames:
@@ -239,9 +256,9 @@ class FrameScanner:
         Places are spread evenly but not in step with threads or seconds; what is not a header of this file is left out.
         """
         length = self.header.frame_bytes
-        frames = (len(self.data) - self._begin) // length
+        frames = (len(self.data) - self.begin) // length
         chosen = np.arange(frames) if frames <= count else np.random.default_rng(0).integers(0, frames, count)
-        offset = self._begin + length * np.unique(chosen).astype(np.int64)
+        offset = self.begin + length * np.unique(chosen).astype(np.int64)
         words = self.data[offset[:, np.newaxis] + np.arange(16)].view("<u4")
         return _frames(words[self._sound(words)], offset[self._sound(words)])
 
