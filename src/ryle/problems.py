@@ -76,6 +76,10 @@ class ConfigError(Exception):
             text = f"{len(problems)} mistakes\n" + "\n".join(f"  {p}" for p in self.problems)
         super().__init__(f"{source}: {text}")
 
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[str, list[Problem]]]:
+        """Let it go from one process to another."""
+        return ConfigError, (self.source, self.problems)
+
 
 def toml(value: Any) -> str:
     """Write a value as it stands in a TOML file, on one short line."""

@@ -34,12 +34,12 @@ Speed = Annotated[float, typer.Option(help="--replay: how many times faster.", m
 
 
 class Cluster(StrEnum):
-    """What may start processes on other hosts."""
+    """What may do work on other hosts."""
 
     RAY = "ray"
 
 
-On = Annotated[Cluster | None, typer.Option(help="Run on the hosts of a cluster instead of this one.")]
+On = Annotated[Cluster | None, typer.Option(help="Work on the hosts of a cluster instead of this one.")]
 RayHead = Annotated[
     str | None,
     typer.Option(
@@ -54,6 +54,14 @@ class Payload(StrEnum):
     RANDOM = "random"
     RAMP = "ramp"
     ZEROS = "zeros"
+
+
+def recordings(names: list[str] | None) -> list[str]:
+    """Take recordings that are here, and those behind URLs."""
+    for name in names or []:
+        if "://" not in name and not Path(name).exists():
+            raise typer.BadParameter(f"Path {name!r} does not exist.")
+    return names or []
 
 
 def refuse_infinite(command: Any) -> None:

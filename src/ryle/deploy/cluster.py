@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +14,8 @@ from typing import Any
 HOST_LABEL = "ryle-host"
 #: Ray's name space in which our actors have their names.
 NAMESPACE = "ryle"
+#: Seconds in which a cluster's head is to answer.
+_PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
@@ -62,12 +68,36 @@ def connect(address: str | None = None) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # an observatory's machines report to nobody
     where = address or os.environ.get("RAY_ADDRESS") or "auto"
     try:
+        _knock(where)
         ray.init(address=where, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         place = "no Ray cluster runs here" if where == "auto" else f"no Ray cluster answers at {where}"
         remedy = "start one with `ray start --head`, and `ray start --address HEAD:6379` on the other hosts"
         raise RuntimeError(f"{place} ({str(error).splitlines()[0]}); {remedy}") from None
     return ray
+
+
+def _knock(where: str) -> None:
+    """Refuse an address at which nobody listens: Ray itself would try for minutes, and say nothing."""
+    host, colon, port = where.rpartition(":")
+    if colon and host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+
+
+@contextmanager
+def joined(address: str | None = None) -> Iterator[Any]:
+    """Be in a cluster while the block runs, as `connect`; what it has started there and not awaited ends with it.
+
+    Who was in a cluster before stays there, and so does what was started.
+    """
+    loaded = sys.modules.get("ray")
+    before = loaded is not None and loaded.is_initialized()
+    ray = connect(address)
+    try:
+        yield ray
+    finally:
+        if not before:
+            ray.shutdown()
 
 
 def nodes(ray: Any) -> list[Node]:
