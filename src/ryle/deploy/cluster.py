@@ -69,6 +69,7 @@ def connect(address: str | None = None) -> Any:
     where = address or os.environ.get("RAY_ADDRESS") or "auto"
     try:
         _knock(where)
+        _quieten()
         ray.init(address=where, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
     except (OSError, ValueError, RuntimeError) as error:
         place = "no Ray cluster runs here" if where == "auto" else f"no Ray cluster answers at {where}"
@@ -82,6 +83,13 @@ def _knock(where: str) -> None:
     host, colon, port = where.rpartition(":")
     if colon and host and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+
+
+def _quieten() -> None:
+    """Keep what Ray says of its daemons, with pages of their last words, off the console: its own logs have it."""
+    worker = sys.modules.get("ray._private.worker")
+    if hasattr(worker, "print_to_stdstream"):  # Ray has no option for that
+        worker.print_to_stdstream = lambda *_, **__: None  # type: ignore[union-attr]
 
 
 @contextmanager

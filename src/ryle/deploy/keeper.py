@@ -11,9 +11,12 @@ import threading
 import time
 import uuid
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ryle.deploy.kept import AGAIN, AT_MOST, SILENCE, TRIES, Job, KeptEngine
+from ryle.deploy.mirror import News, PageThere
 
 _TURN = 0.1  # seconds between two looks at the engine
 _LINES = 4000  # that wait for somebody to ask
@@ -73,7 +76,8 @@ class Keeper:
         self._was_ready = self._engine.adopted
         self._failed = self._in_a_row = 0
         self._begun = time.monotonic()
-        self._lock = threading.Lock()
+        self._page, self._steered = PageThere(), PageThere()
+        self._lock, self._asking = threading.Lock(), threading.Lock()
         self._thread = threading.Thread(target=self._watch, name=job.name, daemon=True)
         if self._engine.adopted:
             self._tell("kept", "it runs already, and was taken up as it is")
@@ -113,6 +117,15 @@ class Keeper:
         with self._lock:
             self._engine.drain()
             self._engine.kill()
+
+    def page(self, seen: Mapping[str, int]) -> News | None:
+        """Say what is new on the engine's status page."""
+        return self._page.news(self._engine.pid, seen)
+
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Pass a request on to the engine's controls; give its answer."""
+        with self._asking:
+            return self._steered.ask(self._engine.pid, request)
 
     def forget(self) -> None:
         """Leave nothing on the host but the log, when all is over."""

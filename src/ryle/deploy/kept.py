@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,7 @@ SILENCE = 120.0
 TRIES = 3
 #: Bytes of printed lines after which the disk gets them back.
 _KEPT = 16 << 20
-_SECONDS = 5.0  # that a process may take to be there, once it is started
+_SECONDS = 5.0  # that a process may take to be there once it is started, and its exit status once it is gone
 #: Starts the engine and notes its number, and in the end its exit status: nobody is there to wait for it.
 _HOLD = """
 "$@" </dev/null >>"$RYLE_KEPT.lines" 2>>"$RYLE_KEPT.log" & pid=$!
@@ -53,7 +54,7 @@ class Job:
     host : str
         Where it belongs; elsewhere its GPUs are those that it is given there.
     command : tuple of str
-        Arguments of ``ryle``; `OBSERVATION` stands for the observation file.
+        Arguments of ``ryle``; `OBSERVATION` stands for the observation file, by which its process is known.
     again : tuple of str
         The same, when it is started again.
     files : dict of str to bytes
@@ -106,9 +107,9 @@ class KeptEngine:
     def __init__(self, job: Job, host: str) -> None:
         self.job, self.host = job, host
         self._directory = directory_of(job.run, host)
-        self._directory.mkdir(parents=True, exist_ok=True)
+        _make_own(self._directory)
         self._base = self._directory / job.name
-        self._begun = time.monotonic()
+        self._gone: float | None = None  # since when there has been no process
         self._at = self._freed = 0
         self._rest = b""
         self.warnings: list[str] = []
@@ -116,7 +117,7 @@ class KeptEngine:
             path = self._directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             _replace(path, data)
-        self.adopted = self._pid() is not None
+        self.adopted = self.pid is not None
         if not self.adopted:
             self._file("lines").unlink(missing_ok=True)
         elif self._file("lines").exists():
@@ -134,7 +135,7 @@ class KeptEngine:
 
     def start(self, *, again: bool = False) -> None:
         """Start it, on its cores and with its memory, unless it runs."""
-        if self._pid() is not None:
+        if self.pid is not None:
             return
         for ending in ("pid", "exit", "draining"):
             self._file(ending).unlink(missing_ok=True)
@@ -150,7 +151,7 @@ class KeptEngine:
             stderr=subprocess.DEVNULL,
             check=True,
         )
-        self._begun = time.monotonic()
+        self._gone = None
 
     def _placed(self) -> list[str]:
         """Words before a command that give it its cores and its memory, as far as this host has them."""
@@ -172,8 +173,9 @@ class KeptEngine:
         told = {n: t for n, t in self.job.environment.items() if self.host == self.job.host or "CUDA" not in n}
         return ours | told | {"PYTHONUNBUFFERED": "1", "RYLE_KEPT": str(self._base)}
 
-    def _pid(self) -> int | None:
-        """Give the number of its process while that runs."""
+    @property
+    def pid(self) -> int | None:
+        """The number of its process while that runs."""
         try:
             number = int(self._file("pid").read_text())
             words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
@@ -185,14 +187,16 @@ class KeptEngine:
 
     def poll(self) -> int | None:
         """Give its exit status, None while it runs; negative for a signal, as far as that is known."""
-        if (number := self._pid()) is not None:
+        if self.pid is not None:
+            self._gone = None
             return None
         try:
             status = int(self._file("exit").read_text())
             return status if status < 128 else 128 - status  # a shell's way to say which signal
         except (OSError, ValueError):
-            late = time.monotonic() - self._begun > _SECONDS
-            return -signal.SIGKILL if number is None and late else None
+            # Who waits for it may not have said so yet; and it may not have begun.
+            self._gone = self._gone or time.monotonic()
+            return -signal.SIGKILL if time.monotonic() - self._gone > _SECONDS else None
 
     def drain(self) -> None:
         """Tell it to finish what it has and end; it is not started again."""
@@ -209,7 +213,7 @@ class KeptEngine:
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
-        if (pid := self._pid()) is not None:
+        if (pid := self.pid) is not None:
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
@@ -271,6 +275,22 @@ def end_all(run: str, host: str, patience: float) -> list[str]:
     for engine in left:
         engine.kill()
     return [engine.job.name for engine in left]
+
+
+def _make_own(directory: Path) -> None:
+    """Make a directory, and the one of this user above all runs, where others have no business.
+
+    Raises
+    ------
+    PermissionError
+        If somebody else has made it: what lies there would be run.
+    """
+    top = directory.parent.parent
+    top.mkdir(mode=0o700, exist_ok=True)
+    found = top.lstat()
+    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
+        raise PermissionError(f"{top} is not only user {os.getuid()}'s directory: remove it, somebody else made it")
+    directory.mkdir(parents=True, exist_ok=True)
 
 
 def _replace(path: Path, data: bytes) -> None:

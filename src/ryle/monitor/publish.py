@@ -88,8 +88,7 @@ class StatusPage:
             try:
                 aside.mkdir(0o755)
                 self._write(aside, {})
-                if self._controls:
-                    self._server = ControlServer(aside, self._controls, self._on_set)
+                self._server = self._listen(aside)
             except OSError as error:
                 raise _unwritable(directory, error) from None
             for _ in range(100):
@@ -110,6 +109,9 @@ class StatusPage:
                 self._server.close()
             shutil.rmtree(aside, ignore_errors=True)
             raise
+
+    def _listen(self, directory: Path) -> ControlServer | None:
+        return ControlServer(directory, self._controls, self._on_set) if self._controls else None
 
     def publish(self, values: Mapping[str, Any]) -> None:
         """Replace all values; the controls' are those that they have.
