@@ -140,9 +140,10 @@ class Rack:
 
     def kill_node(self, host):
         """Kill Ray there, with all that it keeps; engines are not its own."""
-        for name in ("raylet/raylet", "gcs_server"):
+        for name in ("gcs_server", "raylet/raylet", "ray::"):  # of which the last may wait for the first
             for pid in self.find(host, name):
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         until(lambda: not self.find(host, "ray::"), 30)
 
     def end(self, host):

@@ -55,7 +55,7 @@ def test_the_file_is_that_of_one_host(rack, tmp_path):
     assert all(rack.engine(kind) is None for kind in ("f", "x", "catcher"))
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_engines_are_watched_and_steered_where_the_run_was_started(rack, tmp_path):
     observation, placement = small(tmp_path, speed=0.05)
     run = Ran(rack, observation, placement, tmp_path / "out")

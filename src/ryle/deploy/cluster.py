@@ -85,6 +85,15 @@ def _knock(where: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
+def answers(where: str) -> bool:
+    """Whether somebody listens at ``HOST:PORT``."""
+    try:
+        _knock(where)
+    except OSError:
+        return False
+    return True
+
+
 def _quieten() -> None:
     """Keep what Ray says of its daemons, with pages of their last words, off the console: its own logs have it."""
     worker = sys.modules.get("ray._private.worker")

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from ryle.config import ConfigError, Observation, Problem
 from ryle.config.endpoints import read_endpoint
-from ryle.deploy.cluster import HOST_LABEL, nodes
+from ryle.deploy.cluster import HOST_LABEL, answers, nodes
 from ryle.deploy.jobs import files_of, job_of
 from ryle.deploy.keeper import KeeperActor
 from ryle.deploy.kept import OBSERVATION, end_all
@@ -35,6 +35,7 @@ _TURN = 0.25  # seconds between two looks at all keepers
 _ROOM = 60.0  # seconds in which Ray must have found room for all
 _PATIENCE = 30.0  # seconds for engines that nobody keeps to end
 _ANSWER = 10.0  # seconds for a keeper's answer
+_LOOK = 2.0  # seconds between two looks at the cluster's head
 
 
 class ClusterLostError(RunError):
@@ -300,7 +301,7 @@ class OnRay:
     def _poll(self) -> None:
         """Ask all keepers, again and again; say of which nothing is heard, and of all when the cluster is lost."""
         silent: dict[Kept, float] = {}
-        heard = time.monotonic()
+        heard = headed = looked = time.monotonic()
         while not self._stop.wait(_TURN):
             try:
                 asked = {k.actor.report.remote(k.keeper, k.since): k for k in self._kept if k.ended is None}
@@ -321,7 +322,13 @@ class OnRay:
             except Exception as error:  # Ray's own end; whatever it is, engines go on
                 self.lost = f"the Ray cluster is lost ({error}); {_GO_ON}"
                 return
-            if time.monotonic() - heard > 3 * _ANSWER and not self._stop.is_set():
+            if (now := time.monotonic()) - looked > _LOOK:
+                looked = now
+                headed = now if answers(self._head) else headed
+            if now - headed > 2 * _ANSWER:  # Ray ends this process when it has been without its head for a minute
+                self.lost = f"the head of the Ray cluster, {self._head}, does not answer; {_GO_ON}"
+                return
+            if now - heard > 3 * _ANSWER and not self._stop.is_set():
                 self.lost = f"no keeper has answered for {3 * _ANSWER:g} s; {_GO_ON}"
                 return
 
