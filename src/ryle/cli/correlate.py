@@ -52,13 +52,14 @@ def correlate(
     console = Console(stderr=True)
     with working(f"reading {file}", console):  # imports take longer
         from ryle.config import load
-        from ryle.deploy.offline import correlate_anywhere
         from ryle.engines.deliver import deliver
         from ryle.engines.offline import correlate as correlate_here
         from ryle.store.fetch import Recording
 
         observation, named = load(file), [*inputs, *(more or [])]
     if on is not None:
+        from ryle.deploy.offline import correlate_anywhere
+
         results = correlate_anywhere(
             observation, named, output, console, address=ray, pieces=pieces, overwrite=overwrite
         )

@@ -82,7 +82,12 @@ class Kept:
         """Say of an engine that starts when it is told to go, and then at once, what one says that waits for it."""
         if self._listens or '"state"' not in line:
             return line
-        said = json.loads(line)
+        try:
+            said = json.loads(line)
+        except json.JSONDecodeError:
+            return line  # words of something else
+        if not isinstance(said, dict) or not isinstance(said.get("state"), str):
+            return line
         self._listens = said["state"] != "starting"
         said["state"] = {"starting": "ready", "ready": "listening"}.get(said["state"], said["state"])
         return json.dumps(said)
@@ -300,7 +305,7 @@ class OnRay:
 
     def _poll(self) -> None:
         """Ask all keepers, again and again; say of which nothing is heard, and of all when the cluster is lost."""
-        silent: dict[Kept, float] = {}
+        silent: set[Kept] = set()
         heard = headed = looked = time.monotonic()
         while not self._stop.wait(_TURN):
             try:
@@ -313,11 +318,12 @@ class OnRay:
                     try:
                         k.take(self.ray.get(ref))
                         heard = time.monotonic()
-                        if silent.pop(k, None) is not None:
+                        if k in silent:
+                            silent.remove(k)
                             k.say("heard", f"its keeper answers again, at {k.host}")
                     except self.ray.exceptions.RayActorError:
                         if k not in silent:
-                            silent[k] = time.monotonic()
+                            silent.add(k)
                             k.say("unheard", f"its keeper at {k.host} does not answer; Ray starts another one")
             except Exception as error:  # Ray's own end; whatever it is, engines go on
                 self.lost = f"the Ray cluster is lost ({error}); {_GO_ON}"
