@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 
 from ryle.bench import catcher
-from ryle.bench.disk_room import DiskRoom, to_disk
+from ryle.bench.disk_room import DiskRoom, pieces, to_disk
 from ryle.chunk import Integration
 from ryle.config import parse
 from ryle.products.observed import metadata
@@ -43,7 +43,8 @@ def test_measures_and_leaves_nothing(tmp_path, monkeypatch):
     assert (done, processes["lost"]) == (count, {}) and count == 8
     assert processes["given_back_gb"] > 0
     rate = 8 * 64 * 4 * 6 * 8e-9 / 0.25
-    assert abs(processes["baseline_value"] / rate - 1) < 1e-3
+    assert abs(processes["offered"] / rate - 1) < 1e-3
+    assert processes["baseline"] == "disks alone, as long" and processes["baseline_value"] > 0
     assert not any(list(disk.iterdir()) for disk in disks)
 
 
@@ -67,6 +68,20 @@ def test_old_integrations_are_given_back(tmp_path, rng):
         assert not data[:3].any() and data[3:].any(axis=1).all()
         assert (found["Data/nsamples"][...] == 1).all() and not found["Data/flags"][...].any()
     assert to_disk([path]) < 20
+
+
+def test_old_pieces_of_plain_writes_are_given_back(tmp_path, rng):
+    path, size = tmp_path / "plain", 1 << 16
+    with path.open("wb", buffering=0) as file, DiskRoom(lambda: [path], 2, pieces(size)) as room:
+        for _ in range(10):
+            file.write(rng.bytes(size))
+        file.write(b"begun")
+        end = time.monotonic() + 20
+        while room.given_back < 8 * size and time.monotonic() < end:
+            time.sleep(0.02)
+    assert room.problem is None and room.given_back == 8 * size
+    data = path.read_bytes()
+    assert not any(data[: 8 * size]) and any(data[8 * size : 9 * size]) and data.endswith(b"begun")
 
 
 def text_of(channels):

@@ -5,9 +5,10 @@
 The writer and plain writes of as many bytes take turns, a process for each directory, all at once; each ends when the
 disk has all (fsync). Then X-engines' senders, a process for each substream, send integrations in real time to a catcher
 for each directory, over UDP on this machine: what is lost, and how far behind the files are when the last has been
-sent, says whether they keep up. ``--hold`` has them do so for longer than a turn; ``--keep`` gives the disk back what
-it has of earlier integrations, where it has no room for all. The default is 80 antennas of two polarizations and 8192
-channels every 0.5 s (longer if disks need it): 849 MB of visibilities, which leave X-engines as 1.7 GB of exact sums.
+sent, says whether they keep up. ``--hold`` has them do so for longer than a turn, after plain writes that last a while
+too, since a disk may be quick for its first gigabytes alone; ``--keep`` gives the disk back what it has of earlier
+integrations (and of plain writes), where it has no room for all. The default is 80 antennas of two polarizations and
+8192 channels every 0.5 s (longer if disks need it): 849 MB of visibilities, which leave X-engines as 1.7 GB of sums.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from ryle.bench.disk_room import DiskRoom, to_disk
+from ryle.bench.disk_room import DiskRoom, pieces, to_disk
 from ryle.bench.engine import free_run
 from ryle.bench.harness import Child, quartiles, ratios, say, serve, take_turns
 from ryle.bench.network_engine import antennas_on_a_line
@@ -77,16 +78,22 @@ def _child(text: str, index: int) -> None:
     o = parse(text, "caught")
 
     def plain(asked: dict[str, Any]) -> dict[str, Any]:
-        path, size = Path(o.catcher.directories[index]) / f".ryle-bench-{os.getpid()}", int(asked["bytes"])
-        pieces = [np.random.default_rng(n).bytes(_PIECE) for n in range(_PIECES)]
-        began = time.perf_counter()
+        """Write so many bytes, or for so many seconds, as fast as the disk takes them."""
+        path = Path(o.catcher.directories[index]) / f".ryle-bench-{os.getpid()}"
+        size, seconds = int(asked.get("bytes", 1 << 62)), asked.get("seconds", np.inf)
+        random = [np.random.default_rng(n).bytes(_PIECE) for n in range(_PIECES)]
+        began, at = time.perf_counter(), 0
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        keep = -(-int(asked.get("keep", 0)) // _PIECE)
         try:
-            for at in range(0, size, _PIECE):
-                os.pwrite(fd, pieces[at // _PIECE % _PIECES][: size - at], at)
+            with DiskRoom(lambda: [path], keep, pieces(_PIECE)) as room:
+                while at < size and time.perf_counter() - began < seconds:
+                    at += os.pwrite(fd, random[at // _PIECE % _PIECES][: size - at], at)
             given = time.perf_counter() - began
             os.fsync(fd)
-            return {"bytes": size, "given": given, "seconds": time.perf_counter() - began}
+            if room.problem is not None:
+                raise room.problem
+            return {"bytes": at, "given": given, "seconds": time.perf_counter() - began}
         finally:
             os.close(fd)
             path.unlink()
@@ -180,6 +187,17 @@ def writers(text: str, directories: int, seconds: float, turns: int, console: Co
     )
 
 
+def disks(text: str, directories: int, seconds: float, keep: int, console: Console) -> float:
+    """Write plainly for a while; give bits a second."""
+    with ExitStack() as stack:
+        children = [
+            stack.enter_context(Child("ryle.bench.catcher", "--child", text, str(i))) for i in range(directories)
+        ]
+        rate = 8 * float(_together(children, "plain", [{"seconds": seconds, "keep": keep}] * directories)["rate"])
+    console.print(f"disks alone for {seconds:.0f} s: {rate * 1e-9:.2f} Gb/s")
+    return rate
+
+
 class _Catcher:
     """A catcher as a process, by what it says of itself."""
 
@@ -212,8 +230,8 @@ class _Catcher:
         self._reader.join(5)
 
 
-def processes(text: str, o: Observation, seconds: float, keep: int, console: Console) -> Row:
-    """Feed catchers in real time, and see whether they keep up."""
+def processes(text: str, o: Observation, seconds: float, keep: int, alone: float | None, console: Console) -> Row:
+    """Feed catchers in real time, and see whether they keep up: with what is sent, or with what disks take `alone`."""
     count = max(3, round(seconds / o.integration_time))
     with tempfile.TemporaryDirectory(prefix="ryle-catcher-") as folder, ExitStack() as stack:
         file = Path(folder) / "caught.toml"
@@ -258,10 +276,12 @@ def processes(text: str, o: Observation, seconds: float, keep: int, console: Con
         value=rate * done / took,
         unit="Gb/s of visibilities",
         size={"directories": o.catchers},
-        baseline="offered",
-        baseline_value=rate,
-        ratio=done / took,
+        baseline="offered" if alone is None else "disks alone, as long",
+        baseline_value=rate if alone is None else alone,
+        ratio=rate * done / took / (alone or rate),
+        least=None if alone is None else 0.8,
         more={
+            "offered": rate,
             "lost": lost,
             "behind": behind,
             "late": late,
@@ -297,6 +317,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="of a turn of the writer, and of packets")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--hold", type=float, help="s of packets, if not a turn's")
+    parser.add_argument("--alone", type=float, help="s of plain writes before that; half as long if absent")
     parser.add_argument("--share", type=float, default=0.85, help="of what disks take, to send at most")
     parser.add_argument("--keep", type=int, default=0, help="integrations that stay on the disk; all if absent")
     parser.add_argument("--antennas", type=int, default=80)
@@ -325,12 +346,15 @@ def main() -> None:
         )
         text = make(integration=given.integration)
         rows.append(writers(text, count, given.seconds, given.turns, console))
-        o, disks = parse(text, "caught"), rows[-1].baseline_value or 0.0
-        least = _gigabits(o) / (given.share * disks)  # to send more than disks take would show nothing
+        o, taken, alone = parse(text, "caught"), rows[-1].baseline_value or 0.0, None
+        if given.hold:
+            keep = int(given.keep * _gigabits(o) * 1e9 / 8 / count)
+            alone = taken = 1e-9 * disks(text, count, given.alone or given.hold / 2, keep, console)
+        least = _gigabits(o) / (given.share * taken)  # to send more than disks take would show nothing
         if least > given.integration:
             text = make(integration=round(least, 6))
             o = parse(text, "caught")
-        rows.append(processes(text, o, given.hold or given.seconds, given.keep, console))
+        rows.append(processes(text, o, given.hold or given.seconds, given.keep, alone, console))
     for row in rows:
         row.size |= {"antennas": given.antennas, "channels": given.channels}
     console.print(table(rows))

@@ -1,4 +1,4 @@
-"""Runs that write more than their disk has room for: what the disk has of old integrations is given back to it."""
+"""Runs that write more than their disk has room for: what the disk has of old data is given back to it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,49 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 
 
+#: Where what is old lies in a file, after the first so many that were old before: how many are now, and (offset, size).
+Old = Callable[[Path, int, int], tuple[int, list[tuple[int, int]]]]
+
+
+def integrations(path: Path, first: int, keep: int) -> tuple[int, list[tuple[int, int]]]:
+    """Say where all integrations' visibilities but the last few lie in a UVH5 file that is being written."""
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            data = file["Data/visdata"]
+            times, (tall, wide, _) = int(file["Header/Ntimes"][()]), data.chunks
+            rows = data.shape[0] // max(1, times)
+            last = max(first, times - keep)
+            places = product(range(first * rows, last * rows, tall), range(0, data.shape[1], wide))
+            chunks = [data.id.get_chunk_info_by_coord((*place, 0)) for place in places]
+    except (OSError, KeyError, RuntimeError, ValueError):
+        return first, []  # not there yet, or its index is being replaced at this moment
+    return last, [(chunk.byte_offset, chunk.size) for chunk in chunks if chunk.byte_offset is not None]
+
+
+def pieces(size: int) -> Old:
+    """Say where all pieces of a size but the last few lie in a plain file."""
+
+    def old(path: Path, first: int, keep: int) -> tuple[int, list[tuple[int, int]]]:
+        last = max(first, path.stat().st_size // size - keep)
+        return last, [(first * size, (last - first) * size)] if last > first else []
+
+    return old
+
+
 class DiskRoom:
-    """Makes holes of old integrations' visibilities in UVH5 files that are being written, from ``with`` to its end.
+    """Makes holes of what is old in files that are being written, from ``with`` to its end.
 
     Nothing is given back that the disk does not have yet, so that all of it is written. What is left are files of
-    full length, with zeros in place of old visibilities.
+    full length, with zeros in place of what was old.
 
     Parameters
     ----------
     files : callable
         Gives the files there are.
     keep : int
-        Integrations to leave as they are; 0: all.
+        Integrations, or pieces, to leave as they are; 0: all.
+    old : callable
+        Says where the others are.
 
     Attributes
     ----------
@@ -38,9 +69,9 @@ class DiskRoom:
         What refused; nothing is given back from then on.
     """
 
-    def __init__(self, files: Callable[[], Sequence[Path]], keep: int) -> None:
-        self._files, self._keep = files, keep
-        self._done: dict[Path, int] = {}  # integrations that are holes
+    def __init__(self, files: Callable[[], Sequence[Path]], keep: int, old: Old = integrations) -> None:
+        self._files, self._keep, self._old = files, keep, old
+        self._done: dict[Path, int] = {}  # integrations, or pieces, that are holes
         self.given_back = 0
         self.problem: OSError | None = None
         self._stop = threading.Event()
@@ -60,25 +91,10 @@ class DiskRoom:
         while not self._stop.wait(0.5) and self.problem is None:
             for path in self._files():
                 try:
-                    self._holes(path, self._old(path))
+                    self._done[path], places = self._old(path, self._done.get(path, 0), self._keep)
+                    self._holes(path, places)
                 except OSError as error:
                     self.problem = error
-
-    def _old(self, path: Path) -> list[tuple[int, int]]:
-        """Find where old integrations lie, and count them as done."""
-        first = self._done.get(path, 0)
-        try:
-            with h5py.File(path, "r", locking=False) as file:
-                data = file["Data/visdata"]
-                times, (tall, wide, _) = int(file["Header/Ntimes"][()]), data.chunks
-                rows = data.shape[0] // max(1, times)
-                last = max(first, times - self._keep)
-                places = product(range(first * rows, last * rows, tall), range(0, data.shape[1], wide))
-                chunks = [data.id.get_chunk_info_by_coord((*place, 0)) for place in places]
-        except (OSError, KeyError, RuntimeError, ValueError):
-            return []  # not there yet, or its index is being replaced at this moment
-        self._done[path] = last
-        return [(chunk.byte_offset, chunk.size) for chunk in chunks if chunk.byte_offset is not None]
 
     def _holes(self, path: Path, places: Sequence[tuple[int, int]]) -> None:
         if not places:
