@@ -1,0 +1,237 @@
+"""Recordings correlated by 1, 2, 4 … workers of a Ray cluster here, beside one process that has a worker's cores.
+
+    python -m ryle.bench.offline_ray [--workers 1 2 4] [--cores 4] [--gigabytes 8] [--turns 3] [--json FILE]
+
+A worker is a Ray node that is held to cores of its own, so that one has what another would bring. What is timed is the
+command, start to end. Every file is compared with that of the one process, byte for byte of every dataset. The
+recording is random 8-bit samples, as `ryle capture` stores packets, and is read from memory, as far as memory goes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from ryle.bench.harness import quartiles, ratios, take_turns
+from ryle.bench.network_engine import antennas_on_a_line
+from ryle.bench.results import Row, host, save, table, wide_console
+from ryle.config import Observation, load
+from ryle.store.chunk_file import Layout, StoredChunk, file_header, pages, record_header
+
+_FILE = """
+observation = {{name = "recorded", sync_time = "2026-03-20T20:00:00Z"}}
+band = {{sample_rate = "64 MHz", lo = "1.4 GHz"}}
+digitizer = {{bits = 8, heap_samples = 8192}}
+fengine = {{channels = 1024, backend = "cpu", threads = {f}}}
+xengine = {{integration = "50 ms", backend = "cpu", threads = {x}}}
+[array]
+name = "line"
+location = {{latitude = "-30.7 deg", longitude = "21.4 deg", height = "1000 m"}}
+polarizations = ["x", "y"]
+antennas = [{names}]
+"""
+_PACKETS, _BLOCKS = 16, 8  # packets of an input in a chunk; chunks of random samples, in turn
+_PATIENCE = 120.0  # s that a node may take to come up
+_RAY = Path(sys.executable).with_name("ray")
+
+
+def record(o: Observation, directory: Path, size: float) -> list[Path]:
+    """Write a file of chunks for each antenna, of so many bytes in all."""
+    rng, found = np.random.default_rng(), []
+    shape = (o.pols, _PACKETS, o.digitizer_heap_bytes)
+    blocks = max(1, round(size / (len(o.antennas) * int(np.prod(shape)))))
+    present = np.ones(shape[:2], np.uint8)
+    for antenna in range(len(o.antennas)):
+        heads = tuple(tuple(o.digitizer_head(antenna * o.pols + p)) for p in range(o.pols))
+        step, fields = o.digitizer.heap_samples, tuple(o.digitizer_format.timestamp.stream)
+        data = [rng.integers(0, 256, shape, np.uint8) for _ in range(_BLOCKS)]
+        path = directory / f"{antenna:03d}.chunks"
+        with path.open("wb") as file:
+            file.write(file_header(Layout(o.digitizer_format.name, heads, fields, _PACKETS, shape, step, 0, "samples")))
+            for number in range(blocks):
+                at = number * _PACKETS * step
+                chunk = StoredChunk(number, 0, at, present.size, data[number % _BLOCKS], present)
+                file.write(record_header(chunk))
+                for part in (present, chunk.data):
+                    file.write(part.tobytes().ljust(pages(part.nbytes), b"\0"))
+        found.append(path)
+    return found
+
+
+@contextmanager
+def cluster(workers: int, cores: list[list[int]]) -> Iterator[str]:
+    """Run a head that does nothing, and nodes held to their cores; give its address."""
+    directory = tempfile.mkdtemp(prefix="ryle-ray-", dir="/tmp")  # paths of sockets must be short
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    common = ["--block", "--disable-usage-stats", "--object-store-memory", "80000000", "--node-ip-address", "127.0.0.1"]
+    head = ["--head", "--port", address.rpartition(":")[2], "--num-cpus", "0", "--temp-dir", directory]
+    head += ["--include-dashboard", "false", "--min-worker-port", "0", "--max-worker-port", "0"]
+    more = ["--address", address, "--min-worker-port", "0", "--max-worker-port", "0"]
+    log = (Path(directory) / "said").open("w")
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        stack.callback(log.close)
+
+        def start(own: list[str], held: list[int]) -> None:
+            command = [str(_RAY), "start", *common, *own]
+            bound = partial(os.sched_setaffinity, 0, held)
+            process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=bound, start_new_session=True)
+            stack.callback(process.wait, 60)
+            stack.callback(process.terminate)
+
+        def until_answers(*question: str) -> None:
+            end = time.monotonic() + _PATIENCE
+            while subprocess.run([str(_RAY), *question, "--address", address], capture_output=True).returncode:
+                if time.monotonic() > end:
+                    raise RuntimeError(f"Ray did not come up: {Path(log.name).read_text()[-2000:]}")
+                time.sleep(0.3)
+
+        start(head, sorted(os.sched_getaffinity(0)))
+        until_answers("health-check")
+        for own in cores[:workers]:
+            start([*more, "--num-cpus", str(len(own))], own)
+        _await_nodes(address, 1 + workers)
+        yield address
+
+
+def _await_nodes(address: str, count: int) -> None:
+    """Wait until so many nodes have joined."""
+    look = f"import ray; ray.init('{address}', logging_level='ERROR'); print(sum(n['Alive'] for n in ray.nodes()))"
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        said = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True)
+        if said.stdout.split()[-1:] == [str(count)]:
+            return
+    raise RuntimeError(f"{count} nodes did not come up: {said.stderr[-2000:]}")
+
+
+def differing(one: Path, other: Path) -> list[str]:
+    """Name the datasets in which two files differ."""
+    found: list[str] = []
+    with h5py.File(one) as a, h5py.File(other) as b:
+        names: list[str] = []
+        a.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        for name in names:
+            if name not in b or not _same(a[name][()], b[name][()]):
+                found.append(name)
+    return found
+
+
+def _same(a: NDArray[np.generic], b: NDArray[np.generic]) -> bool:
+    a, b = np.asarray(a), np.asarray(b)
+    return a.shape == b.shape and (a.tolist() == b.tolist() if a.dtype.kind == "O" else a.tobytes() == b.tobytes())
+
+
+def measure(directory: Path, workers: list[int], each: int, size: float, turns: int, console: Console) -> list[Row]:
+    """Correlate the same recording by one process, and by so many workers, in turn."""
+    available = sorted(os.sched_getaffinity(0))
+    if max(workers) * each > len(available):
+        raise SystemExit(
+            f"{max(workers)} workers of {each} cores need {max(workers) * each}; {len(available)} are here"
+        )
+    cores = [available[n * each : (n + 1) * each] for n in range(max(workers))]
+    x = max(1, each // 4)
+    file = directory / "recorded.toml"
+    file.write_text(_FILE.format(names=antennas_on_a_line(8), f=max(1, each - x - 1), x=x))
+    o = load(file)
+    with console.status(f"recording {size * 1e-9:.1f} GB"):
+        recordings = record(o, directory, size)
+    samples = 1e-9 * size
+
+    def run(name: str, held: list[int], *more: str) -> float:
+        to = directory / name
+        shutil.rmtree(to, ignore_errors=True)
+        command = [
+            sys.executable,
+            "-m",
+            "ryle",
+            "correlate",
+            str(file),
+            "-o",
+            str(to),
+            *more,
+            "-i",
+            *map(str, recordings),
+        ]
+        began = time.perf_counter()
+        done = subprocess.run(
+            command, capture_output=True, text=True, preexec_fn=partial(os.sched_setaffinity, 0, held)
+        )
+        took = time.perf_counter() - began
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}: {done.stderr[-3000:]}")
+        if name != "process" and (wrong := differing(directory / "process" / "recorded.uvh5", to / "recorded.uvh5")):
+            raise RuntimeError(f"the file of {name} differs in {wrong} from that of one process")
+        console.print(f"{name}: {took:.1f} s, {samples / took:.3f} Gsample/s", highlight=False)
+        return samples / took
+
+    def by(count: int) -> float:
+        with cluster(count, cores) as address:
+            return run(f"{count} workers", available, "--on", "ray", "--ray", address)
+
+    # 0 workers: the one process. The fewest workers are compared with it, and others with them.
+    work = {0: lambda: run("process", cores[0])} | {count: partial(by, count) for count in workers}
+    found, least = take_turns(work, turns), min(workers)
+    rows = []
+    for count, rates in found.items():
+        one, base = count == 0, found[0 if count == least else least]
+        text = "one process" if count == least else f"{least} workers"
+        shown = ratios(rates, base)
+        rows.append(
+            Row(
+                case="one process" if one else "workers",
+                value=statistics.median(rates),
+                unit="Gsample/s",
+                size={"workers": count, "cores": each, "inputs": len(o.antennas) * o.pols},
+                baseline="" if one else text,
+                baseline_value=None if one else statistics.median(base),
+                ratio=None if one else statistics.median(shown),
+                spread=quartiles(rates),
+                ratio_spread=None if one else quartiles(shown),
+                least=3.5 if (count, least) == (4, 1) else None,
+                more={"seconds": samples / statistics.median(rates), "gigabytes": samples, "equal": not one},
+            )
+        )
+    return rows
+
+
+def main() -> None:
+    """Measure, as the command line asks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--cores", type=int, default=4, help="of a worker")
+    parser.add_argument("--gigabytes", type=float, default=8.0, help="of the recording")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument(
+        "--directory", type=Path, help="where recordings and files are put for as long; temporary if absent"
+    )
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    console = wide_console()
+    with tempfile.TemporaryDirectory(prefix="ryle-offline-", dir=given.directory) as directory:
+        size = 1e9 * given.gigabytes
+        rows = measure(Path(directory), given.workers, given.cores, size, given.turns, console)
+    console.print(table(rows))
+    save(given.json, host(), rows, console)
+
+
+if __name__ == "__main__":
+    main()
