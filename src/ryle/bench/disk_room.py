@@ -13,6 +13,8 @@ from typing import Self
 
 import h5py
 
+from ryle.products.write_back import write_back
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 
@@ -101,8 +103,8 @@ class DiskRoom:
             return
         file = os.open(path, os.O_RDWR)
         try:
-            os.fdatasync(file)
             for offset, size in places:
+                write_back(file, offset, size)  # these alone: the whole file would take as long as to write the next
                 if _LIBC.fallocate(file, _HOLE, ctypes.c_long(offset), ctypes.c_long(size)):
                     number = ctypes.get_errno()
                     raise OSError(number, f"{path}: no holes can be made: {os.strerror(number)}")

@@ -20,6 +20,35 @@ if _SYNC is not None:
     _SYNC.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 
 
+def write_back(fd: int, offset: int, size: int) -> bool:
+    """Have a part of a file written to the disk, and wait for it.
+
+    Parameters
+    ----------
+    fd : int
+        Of the file.
+    offset, size : int
+        Bytes.
+
+    Returns
+    -------
+    bool
+        Whether the file system can do that.
+
+    Raises
+    ------
+    OSError
+        If the disk refuses.
+    """
+    if _SYNC is None:
+        return False
+    if not _SYNC(fd, offset, size, _ALL):
+        return True
+    if (number := ctypes.get_errno()) in _TOLD:
+        raise OSError(number, os.strerror(number))
+    return False
+
+
 class WriteBack:
     """Writes a file's data back, in a thread, while more is written; nobody waits for it.
 
@@ -54,15 +83,13 @@ class WriteBack:
         self._ends.put(None)
 
     def _run(self, fd: int) -> None:
-        assert _SYNC is not None
         done = 0
         try:
             while (end := self._ends.get()) is not None:
-                if _SYNC(fd, done, end - done, _ALL):
-                    number = ctypes.get_errno()
-                    if number in _TOLD:
-                        self.error = OSError(number, os.strerror(number))
-                    return  # or the file system cannot: then it is left to the system
+                if not write_back(fd, done, end - done):
+                    return  # then it is left to the system
                 done = end
+        except OSError as error:
+            self.error = error
         finally:
             os.close(fd)
