@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from scapy.layers.l2 import ARP, Ether
 from rx_bench import Bench
 from rx_model import Settings, ip_text, mac_text
 from simulation import WIDTHS, simulate
-from streams import Sink, Source, randomly
+from streams import Sink, Source, never, randomly
 
 FOLDER = Path(__file__).parent
 MILLISECOND = 20  # cycles, at rx_half's CLOCK_HZ
@@ -107,6 +108,20 @@ def asking(settings: Settings, ip: int) -> bytes:
     )
 
 
+def asking_us(settings: Settings, mac: int, ip: int, *, op: int = 1) -> bytes:
+    """What a host sends that asks for us; or, with another `op`, tells us."""
+    hw = mac_text(mac)
+    arp = ARP(op=op, hwsrc=hw, psrc=ip_text(ip), hwdst=mac_text(settings.mac), pdst=ip_text(settings.ip))
+    return bytes(Ether(src=hw, dst="ff:ff:ff:ff:ff:ff") / arp) + bytes(18)
+
+
+def answering(settings: Settings, mac: int, ip: int) -> bytes:
+    """What that host gets."""
+    own, hw = mac_text(settings.mac), mac_text(mac)
+    arp = ARP(op="is-at", hwsrc=own, psrc=ip_text(settings.ip), hwdst=hw, pdst=ip_text(ip))
+    return bytes(Ether(src=own, dst=hw) / arp)
+
+
 @cocotb.test()
 async def lookups_follow_subnet_gateway_groups_and_broadcasts(dut: Any) -> None:
     for netmask in (0xFFFFFF00, 0xFFFF0000, 0xFFFFFFF0):
@@ -138,6 +153,21 @@ async def lookups_follow_subnet_gateway_groups_and_broadcasts(dut: Any) -> None:
             for _ in range(300)
         ]
         assert await look_up(dut, asked) == [table.look_up(ip) for ip in asked]
+
+
+@cocotb.test()
+async def a_subnet_of_two_or_one_has_no_broadcast_address(dut: Any) -> None:
+    """RFC 3021: the other one of two is a host, whatever its last bit."""
+    two = Settings(ip=OWN.ip & ~1, netmask=0xFFFFFFFE)
+    bench = await start(dut, 1, two)
+    peer = two.ip | 1
+    assert await look_up(dut, [peer]) == [None]
+    await write_entry(bench, peer, 0x020000000031, False)
+    assert await look_up(dut, [peer]) == [0x020000000031]
+    await bench.set(replace(two, netmask=0xFFFFFFFF))
+    assert await look_up(dut, [two.ip]) == [None]
+    await bench.set(replace(two, netmask=0xFFFFFFFC))
+    assert await look_up(dut, [peer]) == [0xFFFFFFFFFFFF], "the last of four is no host"
 
 
 @cocotb.test()
@@ -206,11 +236,7 @@ async def requests_and_replies_to_us_teach_others_do_not(dut: Any) -> None:
         return await look_up(dut, list(peers))
 
     send(a, 1, own, dst="ff:ff:ff:ff:ff:ff")
-    got = (await sink.receive()).data
-    assert got == bytes(
-        Ether(src=own_mac, dst=mac_text(peers[a]))
-        / ARP(op="is-at", hwsrc=own_mac, psrc=own, hwdst=mac_text(peers[a]), pdst=ip_text(a))
-    )
+    assert (await sink.receive()).data == answering(OWN, peers[a], a)
     assert await known() == [peers[a], None, None, None]
     send(b, 2, own, dst=own_mac)
     send(c, 1, ip_text(OWN.ip ^ 1), dst="ff:ff:ff:ff:ff:ff")
@@ -237,6 +263,35 @@ async def requests_and_replies_to_us_teach_others_do_not(dut: Any) -> None:
     await bench.axi.write("arp_ip", b ^ 0x100)
     await bench.axi.write("arp_command", 2)
     assert await bench.axi.read("arp_status") == 0, "the entry is of another address"
+
+
+@cocotb.test()
+async def a_request_by_a_host_is_all_that_gets_a_reply(dut: Any) -> None:
+    await start(dut)
+    source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "arp_axis", dut.clk)
+    net = OWN.ip & 0xFFFFFF00
+    source.send(asking_us(OWN, 0x02AA00000041, net | 0x41, op=2))
+    source.send(asking_us(OWN, 0x03AA00000042, net | 0x42))  # a group's MAC address
+    source.send(asking_us(OWN, 0x02AA00000043, net | 0x43))
+    await source.idle()
+    await ClockCycles(dut.clk, 100)
+    assert [f.data for f in sink.frames] == [answering(OWN, 0x02AA00000043, net | 0x43)]
+
+
+@cocotb.test()
+async def a_request_and_a_reply_that_wait_together_are_both_sent(dut: Any) -> None:
+    await start(dut)
+    source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "arp_axis", dut.clk, pause=lambda: True)
+    one, other, peer = (OWN.ip & 0xFFFFFF00 | n for n in (0x51, 0x52, 0x53))
+    assert await look_up(dut, [one]) == [None]
+    await ClockCycles(dut.clk, 20)  # its request stands at the output: what comes now waits
+    assert await look_up(dut, [other]) == [None]
+    source.send(asking_us(OWN, 0x02AA00000053, peer))
+    await source.idle()
+    await ClockCycles(dut.clk, 40)
+    sink.pause = never
+    await ClockCycles(dut.clk, 60)
+    assert [f.data for f in sink.frames] == [asking(OWN, one), answering(OWN, 0x02AA00000053, peer), asking(OWN, other)]
 
 
 @cocotb.test()
@@ -308,7 +363,8 @@ async def a_cleared_table_misses_at_once_and_asks_anew(dut: Any) -> None:
     ip = OWN.ip & 0xFFFFFF00 | 0xFE  # the last ones to be cleared
     missing = ip ^ 2
     assert await look_up(dut, [missing]) == [None]
-    assert (await sink.receive()).data == asking(OWN, missing)
+    asked = await sink.receive()
+    assert asked.data == asking(OWN, missing)
     await write_entry(bench, ip, 0x0200000000FE, False)
     assert await look_up(dut, [ip]) == [0x0200000000FE]
 
@@ -320,7 +376,10 @@ async def a_cleared_table_misses_at_once_and_asks_anew(dut: Any) -> None:
         await RisingEdge(dut.clk)
         assert int(dut.result_valid.value) and not int(dut.result_hit.value)
     dut.lookup_valid.value = 0
-    await ClockCycles(dut.clk, 300)
+    # Clearing takes milliseconds here. A stamp of eight bits that stayed would look new again after 256 of them.
+    again = asked.first + 256 * MILLISECOND
+    assert sink.clocks + 300 < again
+    await ClockCycles(dut.clk, again - sink.clocks)
     sink.frames.clear()
     assert await look_up(dut, [missing]) == [None]
     await ClockCycles(dut.clk, 30)
