@@ -11,11 +11,12 @@ from typing import Any
 import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
+from scapy.contrib.igmp import IGMP
 from scapy.layers.inet import IP, UDP
 
 from rx_bench import SIDEBAND, Bench, expected, totals
 from rx_frames import Case, Frames
-from rx_model import MAX_FRAME, Settings, echo_reply
+from rx_model import MAX_FRAME, Settings, echo_reply, ip_text
 from simulation import WIDTHS, parameter, simulate
 from streams import Sink, Source, bursts, never, randomly
 
@@ -226,6 +227,43 @@ async def defect_3_multicast_is_received(dut: Any) -> None:
 
 
 @cocotb.test()
+async def without_a_mask_or_a_group_no_group_is_ours(dut: Any) -> None:
+    """A mask of 0 would match every group."""
+    bench = await Bench(dut).start()
+    source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "m_axis", dut.app_clk)
+    none = (Settings(group=0xEF010203, group_mask=0), Settings(group=0x0A010277, group_mask=0xFFFFFFFF))
+    for settings in none:
+        await bench.set(settings)
+        make = Frames(settings, random.getrandbits(32))
+        p = make.udp(100, ip=settings.group, mac=make.group_mac(settings.group))
+        case = make.finish("no_group", p, "drop_mac")
+        expected([case], settings)
+        source.send(case.frame)
+        await bench.settle(source, sink, 0)
+    counters = await bench.axi.counters()
+    assert (counters["rx_frames"], counters["drop_mac"], counters["rx_packets"]) == (2, 2, 0)
+
+
+@cocotb.test()
+async def queries_by_our_group_s_mac_to_another_address_are_not_ours(dut: Any) -> None:
+    """The MAC address has 23 bits of a group's: here those agree, and one of the others does not."""
+    settings = Settings(group=0xEF010203, group_mask=0xFFFFFFFF, igmp=True)
+    bench = await Bench(dut).start()
+    await bench.set(settings)
+    source, sink = Source(dut, "s_axis", dut.clk), Sink(dut, "m_axis", dut.app_clk)
+    make = Frames(settings, random.getrandbits(32))
+    message = IGMP(type=0x11, mrcode=10, gaddr=ip_text(settings.group))
+    cases = [make.finish("query", make.query(settings.group ^ 1 << n, message), "drop_ip") for n in range(23, 32)]
+    cases.append(make.finish("query", make.query(settings.group, message), "igmp_queries"))
+    for c in cases:
+        source.send(c.frame)
+    await bench.settle(source, sink, 0)
+    counters = await bench.axi.counters()
+    want = totals(cases, expected(cases, settings))
+    assert {n: counters[n] for n in want} == want
+
+
+@cocotb.test()
 async def a_subnet_of_one_host_has_no_broadcast_address(dut: Any) -> None:
     bench = await Bench(dut).start()
     await bench.set(Settings(netmask=0xFFFFFFFF))
@@ -257,12 +295,17 @@ async def lengths_are_checked_to_the_byte(dut: Any) -> None:
         cases.append(
             Case("long", make.kind_good(size).frame, expect="app" if size + 42 <= MAX_FRAME else "drop_length")
         )
+    other = make.kind_other_mac(60).frame  # dropped for its address only if the header is whole
+    cases += [Case("runt", other[:13], expect="drop_length"), Case("header", other[:14], expect="drop_mac")]
+    cases.append(make.kind_other_port(0))  # 8 bytes of UDP: the port decides, then that none is payload
     outcomes = expected(cases, bench.settings)
     for c in cases:
         source.send(c.frame)
     await bench.settle(source, sink, 3)
     assert [f.data for f in sink.frames] == [o.payload for o in outcomes if o.verdict == "app"]
-    assert await bench.axi.read("drop_length") == len(cases) - 3 == await bench.axi.read("rx_frames") - 3
+    counters = await bench.axi.counters()
+    want = totals(cases, outcomes)
+    assert {n: counters[n] for n in want} == want
 
 
 @cocotb.test()
