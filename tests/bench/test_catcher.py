@@ -36,7 +36,8 @@ def test_measures_and_leaves_nothing(tmp_path, monkeypatch):
     ]
     monkeypatch.setattr(sys, "argv", ["catcher", *(w for d in disks for w in ("--directory", str(d))), *words])
     catcher.main()
-    writer, processes = json.loads((tmp_path / "found.json").read_text())["results"]
+    writer, lossy, processes = json.loads((tmp_path / "found.json").read_text())["results"]
+    assert lossy["baseline"] == "writer" and lossy["baseline_value"] == writer["value"] and lossy["ratio"] > 0
     assert writer["directories"] == processes["directories"] == 2
     assert writer["value"] > 0 and writer["ratio"] > 0
     done, count = processes["integrations"]
@@ -46,6 +47,15 @@ def test_measures_and_leaves_nothing(tmp_path, monkeypatch):
     assert abs(processes["offered"] / rate - 1) < 1e-3
     assert processes["baseline"] == "disks alone, as long" and processes["baseline_value"] > 0
     assert not any(list(disk.iterdir()) for disk in disks)
+
+
+def test_a_tenth_of_packets_is_lost():
+    o = parse(text_of(channels=8192), "caught")
+    whole = catcher.random_piece(o, range(o.substreams))
+    lossy = catcher.with_losses(o, whole)
+    lost = lossy.counts == 0
+    assert 0.05 < lost.mean() < 0.15 and (lossy.counts[~lost] == o.integration_spectra).all()
+    assert not (whole.counts == 0).any()
 
 
 def test_old_integrations_are_given_back(tmp_path, rng):

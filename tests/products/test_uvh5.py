@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 from astropy.time import Time
+from astropy.utils import iers
 from pyuvdata import UVData
 
 from ryle.chunk import Exposure, Integration
@@ -245,6 +246,16 @@ def test_metadata_names_what_is_wrong(synthetic, rng, field, value, message):
     with pytest.raises(ValueError, match=message) as caught:
         synthetic.metadata(synthetic.enu(2, rng), **{field: value})
     assert field in str(caught.value)
+
+
+def test_what_the_first_integration_needs_is_loaded_when_the_file_is_opened(tmp_path, synthetic, rng, monkeypatch):
+    """Tables of the Earth's rotation take a second to read, in which integrations would pile up behind the first."""
+    meta = synthetic.metadata(synthetic.enu(3, rng))
+    loaded = []
+    table = type(iers.earth_orientation_table.get())
+    monkeypatch.setattr(table, "ut1_utc", lambda *a, real=table.ut1_utc, **k: loaded.append(1) or real(*a, **k))
+    with UVH5Writer(tmp_path / "a.uvh5", meta):
+        assert loaded
 
 
 def test_an_existing_file_is_kept_unless_told_otherwise(tmp_path, synthetic, rng):

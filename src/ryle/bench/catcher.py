@@ -2,13 +2,14 @@
 
     python -m ryle.bench.catcher --directory /disk1 [--directory /disk2 ...] [--seconds 20] [--json FILE]
 
-The writer and plain writes of as many bytes take turns, a process for each directory, all at once; each ends when the
-disk has all (fsync). Then X-engines' senders, a process for each substream, send integrations in real time to a catcher
-for each directory, over UDP on this machine: what is lost, and how far behind the files are when the last has been
-sent, says whether they keep up. ``--hold`` has them do so for longer than a turn, after plain writes that last a while
-too, since a disk may be quick for its first gigabytes alone; ``--keep`` gives the disk back what it has of earlier
-integrations (and of plain writes), where it has no room for all. The default is 80 antennas of two polarizations and
-8192 channels every 0.5 s (longer if disks need it): 849 MB of visibilities, which leave X-engines as 1.7 GB of sums.
+The writer, the writer of sums of which a tenth of the packets were lost, and plain writes of as many bytes take turns,
+a process for each directory, all at once; each ends when the disk has all (fsync). Then X-engines' senders, a process
+for each substream, send integrations in real time to a catcher for each directory, over UDP on this machine: what is
+lost, and how far behind the files are when the last has been sent, says whether they keep up. ``--hold`` has them do so
+for longer than a turn, after plain writes that last a while too, since a disk may be quick for its first gigabytes
+alone; ``--keep`` gives the disk back what it has of earlier integrations (and of plain writes), where it has no room
+for all. The default is 80 antennas of two polarizations and 8192 channels every 0.5 s (longer if disks need it): 849 MB
+of visibilities, which leave X-engines as 1.7 GB of sums.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ location = {{latitude = "-30.7 deg", longitude = "21.4 deg", height = "1000 m"}}
 polarizations = ["x", "y"]
 antennas = [{names}]
 """
+_LOST = 0.1  # of the packets of sums that have losses
 _PIECE, _PIECES = 8 << 20, 32  # bytes of a plain write, and how many of them are memory that no cache holds
 _AHEAD = 2.0  # s from an order to the first packet
 _SETTLE = 120.0  # s that catchers may take to write what has been sent
@@ -71,6 +73,15 @@ def random_piece(o: Observation, substreams: range, first_channel: int = 0) -> I
         sums[low : low + len(some)] = some[: channels - low]
     counts = np.full((len(substreams) * o.groups, o.products), o.integration_spectra, np.uint32)
     return Integration(0, o.integration_spectra, first_channel, sums, counts)
+
+
+def with_losses(o: Observation, part: Integration) -> Integration:
+    """Leave out a tenth of the packets: runs of products of a group of channels, of which nothing is known."""
+    counts = part.counts.copy()
+    run = max(1, o.network.packet_size // 16 // (part.channels // len(counts)))
+    packets = counts.reshape(-1)[: counts.size // run * run].reshape(-1, run)
+    packets[np.random.default_rng(1).random(len(packets)) < _LOST] = 0
+    return Integration(part.first_spectrum, part.spectra, part.first_channel, part.visibilities, counts)
 
 
 def _child(text: str, index: int) -> None:
@@ -98,7 +109,7 @@ def _child(text: str, index: int) -> None:
             os.close(fd)
             path.unlink()
 
-    kept: list[Integration] = []
+    kept: list[tuple[Integration, Integration]] = []
 
     def writer(asked: dict[str, Any]) -> dict[str, Any]:
         from ryle.products.observed import metadata
@@ -106,8 +117,9 @@ def _child(text: str, index: int) -> None:
 
         mine = o.catcher_substreams(index)
         if not kept:
-            kept.append(random_piece(o, mine))
-        part = kept[0]
+            whole = random_piece(o, mine)
+            kept.append((whole, with_losses(o, whole)))
+        part = kept[0][asked.get("lossy", False)]
         path = Path(o.catcher.directories[index]) / f".ryle-bench-{os.getpid()}.uvh5"
         spectra, size = o.integration_spectra, 8 * part.channels * o.products
         try:
@@ -154,37 +166,47 @@ def _together(children: list[Child], what: str, asked: list[dict[str, Any]]) -> 
     return {"each": [f["bytes"] for f in found], "rate": sum(f["bytes"] for f in found) / longest}
 
 
-def writers(text: str, directories: int, seconds: float, turns: int, console: Console) -> Row:
-    """Let writers and plain writes of as many bytes take turns."""
+def writers(text: str, directories: int, seconds: float, turns: int, console: Console) -> list[Row]:
+    """Let writers, writers under loss, and plain writes of as many bytes take turns."""
     with ExitStack() as stack:
         children = [
             stack.enter_context(Child("ryle.bench.catcher", "--child", text, str(i))) for i in range(directories)
         ]
         last: list[int] = []
 
-        def write() -> float:
-            found = _together(children, "writer", [{"seconds": seconds}] * directories)
+        def write(lossy: bool) -> float:
+            found = _together(children, "writer", [{"seconds": seconds, "lossy": lossy}] * directories)
             last[:] = found["each"]
             return float(found["rate"])
 
         def plain() -> float:
             return float(_together(children, "plain", [{"bytes": size} for size in last])["rate"])
 
-        found = take_turns({"writer": write, "disk": plain}, turns)
-    each = ratios(found["writer"], found["disk"])
-    value, base = (statistics.median(found[name]) * 8e-9 for name in ("writer", "disk"))
-    console.print(f"writers to {directories} directories: {value:.2f} Gb/s, disks alone {base:.2f} Gb/s")
-    return Row(
-        case="writer",
-        value=value,
-        unit="Gb/s",
-        size={"directories": directories},
-        baseline="plain writes",
-        baseline_value=base,
-        ratio=statistics.median(each),
-        ratio_spread=quartiles(each),
-        least=0.8,
+        work = {"writer": lambda: write(False), "lossy": lambda: write(True), "disk": plain}
+        found = take_turns(work, turns)
+    value, lossy, base = (statistics.median(found[name]) * 8e-9 for name in ("writer", "lossy", "disk"))
+    console.print(
+        f"writers to {directories} directories: {value:.2f} Gb/s, with losses {lossy:.2f}, disks alone {base:.2f} Gb/s"
     )
+
+    def row(case: str, value: float, name: str, baseline: str, base: float, than: str) -> Row:
+        each = ratios(found[name], found[than])
+        return Row(
+            case=case,
+            value=value,
+            unit="Gb/s",
+            size={"directories": directories},
+            baseline=baseline,
+            baseline_value=base,
+            ratio=statistics.median(each),
+            ratio_spread=quartiles(each),
+            least=0.8,
+        )
+
+    return [
+        row("writer", value, "writer", "plain writes", base, "disk"),
+        row("writer, a tenth lost", lossy, "lossy", "writer", value, "writer"),
+    ]
 
 
 def disks(text: str, directories: int, seconds: float, keep: int, console: Console) -> float:
@@ -345,8 +367,8 @@ def main() -> None:
             port=free_run(count + 1, 25500),
         )
         text = make(integration=given.integration)
-        rows.append(writers(text, count, given.seconds, given.turns, console))
-        o, taken, alone = parse(text, "caught"), rows[-1].baseline_value or 0.0, None
+        rows += writers(text, count, given.seconds, given.turns, console)
+        o, taken, alone = parse(text, "caught"), rows[-2].baseline_value or 0.0, None
         if given.hold:
             keep = int(given.keep * _gigabits(o) * 1e9 / 8 / count)
             alone = taken = 1e-9 * disks(text, count, given.alone or given.hold / 2, keep, console)

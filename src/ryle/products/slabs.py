@@ -8,7 +8,6 @@ each different set of counts, and without loss all chunks have the same.
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from isal import isal_zlib
 from numpy.typing import NDArray
 
 from ryle.chunk import Integration
@@ -54,7 +54,7 @@ _Kind = Literal["int64", "swapped", "float64"]
 class _Piece:
     """What an integration's part has of a chunk's channels: file channels `begin` to `end` of the chunk.
 
-    Its own channel at `begin` is `channel`; `of` says which group each is in, counted from `group`, of `run` channels.
+    Its own channel at `begin` is `channel`; they are of `groups`, one after another, so many of each as `runs` says.
     """
 
     begin: int
@@ -63,9 +63,8 @@ class _Piece:
     sums: NDArray[np.int64]
     kind: _Kind
     counts: NDArray[np.uint32]
-    group: int
-    of: NDArray[np.int64]
-    run: int
+    groups: NDArray[np.int64]
+    runs: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -146,10 +145,11 @@ class Slabs:
             return None
         channel = begin - first if self._sideband > 0 else last - 1 - begin
         counts = np.ascontiguousarray(part.counts)
-        run = part.channels // len(counts)
-        of = (channel + self._sideband * np.arange(end - begin)) // run
+        of = (channel + self._sideband * np.arange(end - begin)) // (part.channels // len(counts))
+        starts = np.flatnonzero(np.diff(of, prepend=-1))
+        runs = np.diff(starts, append=end - begin)
         sums, kind = _numbers(part.visibilities)
-        return _Piece(begin - low, end - low, channel, sums, kind, counts, int(of.min()), of - of.min(), run)
+        return _Piece(begin - low, end - low, channel, sums, kind, counts, of[starts], runs)
 
     def _slab(self, pieces: Sequence[Sequence[_Piece]], low: int, exposed: int, least: int) -> _Slab:
         """Make the chunks of rows from `low`, in one thread of several."""
@@ -177,16 +177,20 @@ class Slabs:
         self, across: int, pieces: Sequence[_Piece], product: NDArray[np.int64], exposed: int, least: int
     ) -> tuple[bytes, bytes]:
         """Give the chunks of nsamples and flags of some counts, made now or for a chunk before."""
-        counts = [p.counts[p.group : p.group + int(p.of.max()) + 1][:, product] for p in pieces]
-        where = ((p.begin, p.end, p.channel, p.run, c.tobytes()) for p, c in zip(pieces, counts, strict=True))
+        counts = [p.counts[p.groups[:, None, None], product] for p in pieces]  # (group, row, polarization)
+        where = ((p.begin, p.runs.tobytes(), c.tobytes()) for p, c in zip(pieces, counts, strict=True))
         key = (across, exposed, least, *where)
         found = self._compressed.get(key)
         if found is None:
             nsamples, flags = np.zeros(self._shape, np.float32), np.ones(self._shape, np.bool_)
-            for p, c in zip(pieces, counts, strict=True):  # c: (group, row, polarization)
-                nsamples[:, p.begin : p.end] = (c / exposed).astype(np.float32)[p.of].transpose(1, 0, 2)
-                flags[:, p.begin : p.end] = (c < least)[p.of].transpose(1, 0, 2)
-            found = self._compressed[key] = zlib.compress(nsamples.data, DEFLATE), zlib.compress(flags.data, DEFLATE)
+            for p, c in zip(pieces, counts, strict=True):
+                of_rows = c.transpose(1, 0, 2)
+                nsamples[:, p.begin : p.end] = np.repeat((of_rows / exposed).astype(np.float32), p.runs, axis=1)
+                flags[:, p.begin : p.end] = np.repeat(of_rows < least, p.runs, axis=1)
+            # Under loss almost every chunk differs: zlib itself would make the writer five times slower then, and
+            # a catcher that has lost packets because it was behind would never catch up.
+            found = isal_zlib.compress(nsamples.data, DEFLATE), isal_zlib.compress(flags.data, DEFLATE)
+            self._compressed[key] = found
         return found
 
     def _chunks(self, slab: _Slab) -> Iterator[Chunk]:

@@ -93,6 +93,9 @@ class UVH5Writer:
         self._slabs = Slabs(self._rows, metadata.channels, metadata.sideband, chunk)
         self._next_spectrum: int | None = None
         self._integrations = 0
+        # What a first projection loads (tables of the Earth's rotation, a second) would hold up the first integration,
+        # with packets of the next ones behind it.
+        project(metadata, metadata.midpoint(0, 1), self._rows.antenna_1, self._rows.antenna_2)
         if overwrite:
             self.path.unlink(missing_ok=True)
         try:
