@@ -60,7 +60,8 @@ antennas = [{names}]
 _LOST = 0.1  # of the packets of sums that have losses
 _PIECE, _PIECES = 8 << 20, 32  # bytes of a plain write, and how many of them are memory that no cache holds
 _AHEAD = 2.0  # s from an order to the first packet
-_SETTLE = 120.0  # s that catchers may take to write what has been sent
+_STILL = 15.0  # s without another integration, after which there will be none
+_SETTLE = 120.0  # s that catchers may take to end
 
 
 def random_piece(o: Observation, substreams: range, first_channel: int = 0) -> Integration:
@@ -275,11 +276,12 @@ def processes(text: str, o: Observation, seconds: float, keep: int, alone: float
             sender.tell({"start": start})
         late = max(sender.answer()["late"] for sender in senders)
         sent = time.time()
-        while (done := min(c.status.get("integrations", 0) for c in catchers)) < count - 1:
-            if time.time() > sent + _SETTLE or any(c.process.poll() is not None for c in catchers):
-                break
+        done, moved = -1, sent
+        while done < count - 1 and time.time() < moved + _STILL and all(c.process.poll() is None for c in catchers):
+            if (now := min(c.status.get("integrations", 0) for c in catchers)) > done:
+                done, moved = now, time.time()
             time.sleep(0.05)
-        behind = time.time() - sent
+        behind = moved - sent
         flushed = to_disk([f for d in directories for f in _files(d)])
     accounts = [c.status["account"] for c in catchers]
     classes = ("missing", "late", "malformed", "kernel_drops", "ring_full")

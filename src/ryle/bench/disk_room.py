@@ -24,18 +24,33 @@ Old = Callable[[Path, int, int], tuple[int, list[tuple[int, int]]]]
 
 
 def integrations(path: Path, first: int, keep: int) -> tuple[int, list[tuple[int, int]]]:
-    """Say where all integrations' visibilities but the last few lie in a UVH5 file that is being written."""
+    """Say where all integrations but the last few lie in a UVH5 file that is being written.
+
+    Chunks that follow each other are one place: a hole of a megabyte takes as long as one of many, and whoever writes
+    waits for it. Between them lies what the file knows of all its chunks.
+    """
+    places: list[tuple[int, int]] = []
     try:
         with h5py.File(path, "r", locking=False) as file:
-            data = file["Data/visdata"]
-            times, (tall, wide, _) = int(file["Header/Ntimes"][()]), data.chunks
-            rows = data.shape[0] // max(1, times)
+            times = int(file["Header/Ntimes"][()])
             last = max(first, times - keep)
-            places = product(range(first * rows, last * rows, tall), range(0, data.shape[1], wide))
-            chunks = [data.id.get_chunk_info_by_coord((*place, 0)) for place in places]
+            for name in ("visdata", "nsamples", "flags"):
+                data = file[f"Data/{name}"]
+                tall, wide, _ = data.chunks
+                rows = data.shape[0] // max(1, times)
+                for place in product(range(first * rows, last * rows, tall), range(0, data.shape[1], wide)):
+                    chunk = data.id.get_chunk_info_by_coord((*place, 0))
+                    if chunk.byte_offset is not None:
+                        places.append((chunk.byte_offset, chunk.size))
     except (OSError, KeyError, RuntimeError, ValueError):
         return first, []  # not there yet, or its index is being replaced at this moment
-    return last, [(chunk.byte_offset, chunk.size) for chunk in chunks if chunk.byte_offset is not None]
+    joined: list[tuple[int, int]] = []
+    for offset, size in sorted(places):
+        if joined and sum(joined[-1]) == offset:
+            joined[-1] = joined[-1][0], joined[-1][1] + size
+        else:
+            joined.append((offset, size))
+    return last, joined
 
 
 def pieces(size: int) -> Old:
@@ -52,7 +67,7 @@ class DiskRoom:
     """Makes holes of what is old in files that are being written, from ``with`` to its end.
 
     Nothing is given back that the disk does not have yet, so that all of it is written. What is left are files of
-    full length, with zeros in place of what was old.
+    full length, with zeros in place of what was old, which nobody can read any more.
 
     Parameters
     ----------

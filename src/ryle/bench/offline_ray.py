@@ -47,7 +47,7 @@ polarizations = ["x", "y"]
 antennas = [{names}]
 """
 _PACKETS, _BLOCKS = 16, 8  # packets of an input in a chunk; chunks of random samples, in turn
-_PATIENCE = 120.0  # s that a node may take to come up
+_PATIENCE = 60.0  # s that a node may take to come up
 _RAY = Path(sys.executable).with_name("ray")
 
 
@@ -106,21 +106,23 @@ def cluster(workers: int, cores: list[list[int]]) -> Iterator[str]:
 
         start(head, sorted(os.sched_getaffinity(0)))
         until_answers("health-check")
-        for own in cores[:workers]:
+        # One after another: nodes that start at the same time on one host take each other's ports.
+        for number, own in enumerate(cores[:workers], 1):
             start([*more, "--num-cpus", str(len(own))], own)
-        _await_nodes(address, 1 + workers)
+            if not _joined(address, 1 + number):
+                raise RuntimeError(f"node {number} did not come up: {Path(log.name).read_text()[-3000:]}")
         yield address
 
 
-def _await_nodes(address: str, count: int) -> None:
+def _joined(address: str, count: int) -> bool:
     """Wait until so many nodes have joined."""
     look = f"import ray; ray.init('{address}', logging_level='ERROR'); print(sum(n['Alive'] for n in ray.nodes()))"
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         said = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True)
         if said.stdout.split()[-1:] == [str(count)]:
-            return
-    raise RuntimeError(f"{count} nodes did not come up: {said.stderr[-2000:]}")
+            return True
+    return False
 
 
 def differing(one: Path, other: Path) -> list[str]:
