@@ -1,10 +1,11 @@
-"""Recordings correlated by 1, 2, 4 … workers of a Ray cluster here, beside one process that has a worker's cores.
+"""Recordings correlated by 1, 2, 4 … workers of a Ray cluster here, beside one process that has the cores of all.
 
     python -m ryle.bench.offline_ray [--workers 1 2 4] [--cores 4] [--gigabytes 8] [--turns 3] [--json FILE]
 
 A worker is a Ray node that is held to cores of its own, so that one has what another would bring. What is timed is the
-command, start to end. Every file is compared with that of the one process, byte for byte of every dataset. The
-recording is random 8-bit samples, as `ryle capture` stores packets, and is read from memory, as far as memory goes.
+command, start to end. Every file is compared with that of the one process, byte for byte of every dataset (but two that
+quote the observation file, in which numbers of threads differ). The recording is random 8-bit samples, as `ryle
+capture` stores packets, and is read from memory, as far as memory goes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ observation = {{name = "recorded", sync_time = "2026-03-20T20:00:00Z"}}
 band = {{sample_rate = "64 MHz", lo = "1.4 GHz"}}
 digitizer = {{bits = 8, heap_samples = 8192}}
 fengine = {{channels = 1024, backend = "cpu", threads = {f}}}
-xengine = {{integration = "50 ms", backend = "cpu", threads = {x}}}
+xengine = {{integration = "200 ms", backend = "cpu", threads = {x}}}
 [array]
 name = "line"
 location = {{latitude = "-30.7 deg", longitude = "21.4 deg", height = "1000 m"}}
@@ -48,6 +49,7 @@ antennas = [{names}]
 """
 _PACKETS, _BLOCKS = 16, 8  # packets of an input in a chunk; chunks of random samples, in turn
 _PATIENCE = 60.0  # s that a node may take to come up
+_QUOTES = {"Header/history", "Ryle/observation"}  # of the observation file
 _RAY = Path(sys.executable).with_name("ray")
 
 
@@ -131,7 +133,7 @@ def differing(one: Path, other: Path) -> list[str]:
     with h5py.File(one) as a, h5py.File(other) as b:
         names: list[str] = []
         a.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-        for name in names:
+        for name in set(names) - _QUOTES:
             if name not in b or not _same(a[name][()], b[name][()]):
                 found.append(name)
     return found
@@ -150,15 +152,20 @@ def measure(directory: Path, workers: list[int], each: int, size: float, turns: 
             f"{max(workers)} workers of {each} cores need {max(workers) * each}; {len(available)} are here"
         )
     cores = [available[n * each : (n + 1) * each] for n in range(max(workers))]
-    x = max(1, each // 4)
-    file = directory / "recorded.toml"
-    file.write_text(_FILE.format(names=antennas_on_a_line(8), f=max(1, each - x - 1), x=x))
-    o = load(file)
+
+    def observed(name: str, threads: int) -> Path:
+        x = max(1, threads // 4)
+        file = directory / f"{name}.toml"
+        file.write_text(_FILE.format(names=antennas_on_a_line(8), f=max(1, threads - x - 1), x=x))
+        return file
+
+    alone, shared = observed("process", max(workers) * each), observed("workers", each)
+    o = load(shared)
     with console.status(f"recording {size * 1e-9:.1f} GB"):
         recordings = record(o, directory, size)
     samples = 1e-9 * size
 
-    def run(name: str, held: list[int], *more: str) -> float:
+    def run(name: str, file: Path, held: list[int], *more: str) -> float:
         to = directory / name
         shutil.rmtree(to, ignore_errors=True)
         command = [
@@ -187,29 +194,35 @@ def measure(directory: Path, workers: list[int], each: int, size: float, turns: 
 
     def by(count: int) -> float:
         with cluster(count, cores) as address:
-            return run(f"{count} workers", available, "--on", "ray", "--ray", address)
+            return run(f"{count} workers", shared, available, "--on", "ray", "--ray", address)
 
-    # 0 workers: the one process. The fewest workers are compared with it, and others with them.
-    work = {0: lambda: run("process", cores[0])} | {count: partial(by, count) for count in workers}
+    # 0 workers: the one process. Others are compared with the fewest workers.
+    work = {0: lambda: run("process", alone, available[: max(workers) * each])} | {
+        count: partial(by, count) for count in workers
+    }
     found, least = take_turns(work, turns), min(workers)
     rows = []
     for count, rates in found.items():
-        one, base = count == 0, found[0 if count == least else least]
-        text = "one process" if count == least else f"{least} workers"
-        shown = ratios(rates, base)
+        compared = count > least
+        shown = ratios(rates, found[least])
         rows.append(
             Row(
-                case="one process" if one else "workers",
+                case="workers" if count else "one process",
                 value=statistics.median(rates),
                 unit="Gsample/s",
-                size={"workers": count, "cores": each, "inputs": len(o.antennas) * o.pols},
-                baseline="" if one else text,
-                baseline_value=None if one else statistics.median(base),
-                ratio=None if one else statistics.median(shown),
+                size={"workers": count, "cores": each * (count or max(workers)), "inputs": len(o.antennas) * o.pols},
+                baseline=f"{least} workers" if compared else "",
+                baseline_value=statistics.median(found[least]) if compared else None,
+                ratio=statistics.median(shown) if compared else None,
                 spread=quartiles(rates),
-                ratio_spread=None if one else quartiles(shown),
+                ratio_spread=quartiles(shown) if compared else None,
                 least=3.5 if (count, least) == (4, 1) else None,
-                more={"seconds": samples / statistics.median(rates), "gigabytes": samples, "equal": not one},
+                more={
+                    "seconds": samples / statistics.median(rates),
+                    "gigabytes": samples,
+                    "of_one_process": statistics.median(ratios(rates, found[0])),
+                    "turns": turns,
+                },
             )
         )
     return rows
