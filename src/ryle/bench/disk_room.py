@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Self
 
@@ -35,13 +34,14 @@ def integrations(path: Path, first: int, keep: int) -> tuple[int, list[tuple[int
             times = int(file["Header/Ntimes"][()])
             last = max(first, times - keep)
             for name in ("visdata", "nsamples", "flags"):
-                data = file[f"Data/{name}"]
-                tall, wide, _ = data.chunks
-                rows = data.shape[0] // max(1, times)
-                for place in product(range(first * rows, last * rows, tall), range(0, data.shape[1], wide)):
-                    chunk = data.id.get_chunk_info_by_coord((*place, 0))
-                    if chunk.byte_offset is not None:
+                rows = file[f"Data/{name}"].shape[0] // max(1, times)
+
+                def note(chunk: h5py.h5d.StoreInfo, low: int = first * rows, high: int = last * rows) -> None:
+                    if low <= chunk.chunk_offset[0] < high and chunk.byte_offset is not None:
                         places.append((chunk.byte_offset, chunk.size))
+
+                if last > first:  # one pass: to ask for a chunk by its place takes as long, each time
+                    file[f"Data/{name}"].id.chunk_iter(note)
     except (OSError, KeyError, RuntimeError, ValueError):
         return first, []  # not there yet, or its index is being replaced at this moment
     joined: list[tuple[int, int]] = []
