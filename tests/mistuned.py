@@ -1,7 +1,7 @@
 """What can be put wrong on the machine of `tuned`, and what is to be found then."""
 
 from ryle.doctor import examine
-from ryle.doctor.machine import ClockFacts
+from ryle.host_clock import ClockFacts
 from tuned import CARD, CORES, GPU, NEEDS, card, configuration, gpu
 
 CPU = "sys/devices/system/cpu"

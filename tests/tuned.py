@@ -4,8 +4,9 @@ import os
 from dataclasses import replace
 
 from ryle.doctor import Machine, Needs
-from ryle.doctor.machine import ClockFacts, GpuFacts, Interface
+from ryle.doctor.machine import GpuFacts, Interface
 from ryle.doctor.tree import Tree
+from ryle.host_clock import ClockFacts
 
 CARD, GPU = "0000:41:00.0", "0000:42:00.0"
 ADDRESS = "10.100.0.1"

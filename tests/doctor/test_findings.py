@@ -7,7 +7,7 @@ import pytest
 from fresh import rng
 from mistuned import FACTS, FILES, wrong
 from ryle.doctor import examine
-from ryle.doctor.machine import ClockFacts
+from ryle.host_clock import ClockFacts
 from tuned import CARD, NEEDS, build, card, machine, write
 
 

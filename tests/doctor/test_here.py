@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 from ryle.cli import app
 from ryle.config import example, load
 from ryle.doctor import Machine, Needs
-from ryle.doctor.machine import kernel_clock, network_interfaces
+from ryle.doctor.machine import network_interfaces
 from ryle.doctor.measure import measured
 from ryle.doctor.tree import Tree
+from ryle.host_clock import kernel_clock
 from tuned import build, machine
 
 HERE, THERE = "10.79.0.1", "10.79.0.2"

@@ -3,16 +3,43 @@
 import json
 import os
 import resource
+import struct
 import time
 
 import pytest
 
 from observations import observe_rows
+from ryle import host_clock
 from ryle.config import changed
 from ryle.engines import load
 from ryle.engines.gpus import gpu_numbers
 from ryle.engines.load import measure_load
 from ryle.stream.metrics import Registry
+
+
+@pytest.mark.parametrize(
+    ("status", "offset", "told"),
+    [
+        (0, -1500, (1.0, -1.5e-3, 0.004)),
+        (0x2000, -1500, (1.0, -1.5e-6, 0.004)),
+        (0x40, 0, (0.0, 0.0, 0.004)),
+        (None, 0, (None,) * 3),
+    ],
+)
+def test_the_clock_of_the_host(monkeypatch, status, offset, told):
+    """As the kernel's struct timex has it: 0x40 is STA_UNSYNC, 0x2000 STA_NANO."""
+
+    class Kernel:
+        def adjtimex(self, buffer):
+            if status is None:
+                return -1
+            struct.pack_into("@Iqqqqi", buffer, 0, 0, offset, 0, 4000, 0, status)
+            return 5 if status & 0x40 else 0
+
+    monkeypatch.setattr(host_clock.ctypes, "CDLL", lambda *_, **__: Kernel())
+    measure_load(m := Registry())
+    values = m.values()
+    assert tuple(values[f"clock_{name}"] for name in ("kept", "offset", "error")) == pytest.approx(told)
 
 
 def test_processor_and_memory():
@@ -29,7 +56,11 @@ def test_processor_and_memory():
     assert last["memory"] - first["memory"] > len(held) // 2
     assert 0.3 < last["memory"] / (after.ru_maxrss * 1024) < 1.2  # the kernel counts pages of each thread in batches
     assert last["cores"] == len(os.sched_getaffinity(0))
-    assert set(last) == {"cpu", "cores", "memory"}  # of an engine without a GPU nothing is said of any
+    assert {name for name in last if not name.startswith("clock_")} == {
+        "cpu",
+        "cores",
+        "memory",
+    }  # of an engine without a GPU nothing is said of any
     assert {x.name: (x.kind, x.unit) for x in m}["cpu"] == ("counter", "ms") and type(last["cpu"]) is int
     json.dumps(last)
 

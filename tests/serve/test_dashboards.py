@@ -229,6 +229,11 @@ CASES = {
         F0,
     ),
     "RyleTimeJump": ({f"ryle_resyncs_total{{{F0}}}": "0x70 1x9"}, {f"ryle_resyncs_total{{{F0}}}": "3x80"}, F0),
+    "RyleClock": (
+        {f"ryle_clock_error_seconds{{{F0}}}": "0.001x20 0.3x60", f"ryle_clock_kept{{{F0}}}": "1x80"},
+        {f"ryle_clock_error_seconds{{{F0}}}": "0.04x70 0.3x9", f"ryle_clock_kept{{{F0}}}": "1x75 0x4"},
+        F0,
+    ),
     "RyleLateControl": (
         {f"ryle_late_controls_total{{{F0}}}": "0x70 1x9"},
         {f"ryle_late_controls_total{{{F0}}}": "0x30 1x49"},  # long ago

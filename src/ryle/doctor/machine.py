@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from ryle.doctor.tree import Tree
+from ryle.host_clock import ClockFacts, kernel_clock
 
 
 @dataclass(frozen=True)
@@ -90,22 +89,6 @@ class GpuFacts:
     power_usual: float | None = None
     slowed: tuple[str, ...] = ()
     exclusive: bool | None = None
-
-
-@dataclass(frozen=True)
-class ClockFacts:
-    """What the kernel says of its clock.
-
-    Attributes
-    ----------
-    synchronized : bool or None
-        Whether something keeps it on time; None: not known.
-    error : float
-        Largest error, s, as whoever keeps it estimates.
-    """
-
-    synchronized: bool | None
-    error: float
 
 
 @dataclass
@@ -247,15 +230,3 @@ def _gpu(number: int) -> GpuFacts:
         slowed=tuple(name for name, bits in slow.items() if now & bits),
         exclusive=None if mode is None else mode != nvml.ComputeMode.DEFAULT,
     )
-
-
-def kernel_clock() -> ClockFacts:
-    """Ask the kernel how well its clock is kept (adjtimex, which changes nothing)."""
-    size = 208  # of struct timex; its first words are modes, offset, freq, maxerror, esterror, status
-    buffer = ctypes.create_string_buffer(size)
-    state = ctypes.CDLL(None, use_errno=True).adjtimex(buffer)
-    if state < 0:
-        return ClockFacts(None, float("nan"))
-    _, _, _, most, _, status = struct.unpack_from("@Iqqqqi", buffer)
-    unsynchronized = 0x40
-    return ClockFacts(not status & unsynchronized and state != 5, 1e-6 * most)

@@ -1,4 +1,4 @@
-"""What an engine uses of its machine: processor time, memory, and its GPUs."""
+"""What an engine uses of its machine: processor time, memory, its GPUs; and how well the machine's clock is kept."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ryle.gpu.power import LoadMeter
+from ryle.host_clock import ClockFacts, kernel_clock
 from ryle.stream.metrics import Registry
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -28,6 +29,20 @@ def measure_load(metrics: Registry, gpus: Sequence[int] = ()) -> None:
               lambda: int(1e3 * time.process_time()))  # fmt: skip
     m.gauge("cores", "", "that it may run on", lambda: len(os.sched_getaffinity(os.getpid())))
     m.gauge("memory", "B", "that it has in use, resident", _resident)
+
+    def of_clock(figure: Callable[[ClockFacts], float | bool | None]) -> Callable[[], float | None]:
+        def read() -> float | None:
+            value = figure(kernel_clock())
+            return None if value is None or value != value else float(value)
+
+        return read
+
+    m.gauge("clock_kept", "", "1 if something keeps the clock of its host on time",
+            of_clock(lambda clock: clock.synchronized))  # fmt: skip
+    m.gauge("clock_offset", "s", "by which the clock of its host is being corrected",
+            of_clock(lambda clock: clock.offset))  # fmt: skip
+    m.gauge("clock_error", "s", "that the clock of its host may be off by, at most",
+            of_clock(lambda clock: clock.error))  # fmt: skip
     if not gpus:
         return
     meters = {str(number): LoadMeter(number) for number in dict.fromkeys(gpus)}
