@@ -24,7 +24,7 @@ TAKE_TURNS = (
     *("receive/", "send/", "store/", "engines/", "operator/"),
     *("cli/test_send.py", "bench/test_traffic.py", "bench/test_transport.py", "bench/test_engine.py"),
     *("watch/test_live.py", "serve/test_steered_run.py", "deploy/test_slurm.py"),
-    *("deploy/test_offline_ray.py", "deploy/test_on_ray.py"),
+    *("deploy/test_offline_ray.py", "deploy/test_on_ray.py", "bench/test_offline_ray.py"),
 )
 #: What needs none of that though it lies there; and tests of a file that share nothing.
 EACH_FILE = (
