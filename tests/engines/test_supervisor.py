@@ -16,10 +16,11 @@ from ryle.engines.supervisor import RunError, Supervisor
 ENGINE = r"""
 import json, os, signal, sys, threading, time
 name, behaviour = sys.argv[1:3]
+account = {}
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 state, times, quiet = "ready", [], threading.Event()
 def say(state, **more):
-    print(json.dumps({"state": state, "received": 0} | more), flush=True)
+    print(json.dumps({"state": state, "received": 0} | account | more), flush=True)
 def note(what):
     times.append([time.monotonic(), what])
     with open(name, "w") as file:
@@ -69,6 +70,12 @@ if line == "go\n":
     if behaviour == "event":
         for i in range(5):
             print(json.dumps({"event": "written", "integration": i}), flush=True)
+    if behaviour == "begins anew":
+        for placed, missing in ((7, 2), (100, 0), (3, 1)):
+            account = {"account": {"unit": "packets", "placed": placed, "missing": missing, "kernel_drops": None}}
+            say(state)
+            if placed != 3:
+                print(json.dumps({"event": "again", "why": "it was killed by signal 9", "host": "rack1"}), flush=True)
     note(sys.stdin.readline())
 if behaviour == "never ends":
     time.sleep(600)
@@ -127,6 +134,16 @@ def test_stages_drain_in_the_order_of_the_signal_path(run):
     assert max(when["f", 0], when["f", 1]) < min(when["x", 0], when["x", 1])
     assert max(when["x", 0], when["x", 1]) < when["catcher", 0]
     assert [e["integration"] for name, e in events if name == "catcher"] == list(range(5))
+
+
+def test_accounts_of_one_that_was_started_again_are_summed(run):
+    made, failure, _, events = run(("f", 0, ""), ("x", 0, "begins anew"), ("catcher", 0, ""), stop_after=1.5)
+    assert failure is None and [e["event"] for name, e in events] == ["again", "again"]
+    (x,) = (child for child in made.children if child.role == "x")
+    assert x.status["account"]["placed"] == 3
+    assert x.told["account"] == {"unit": "packets", "placed": 110, "missing": 3, "kernel_drops": None}
+    assert x.told["state"] == "done"
+    assert all("account" not in child.told for child in made.children if child is not x)
 
 
 def test_stopped_from_outside(run):

@@ -33,7 +33,7 @@ class RunResult:
     integrations : int
         Integrations reported written, to all files.
     accounts : dict of str to dict
-        Last account of each process, by name.
+        Last account of each engine, by name; of one that was started again, the sum over its processes.
     statuses : dict of str to dict
         Last status of each process, by name.
     scans : list of Path
@@ -173,7 +173,7 @@ def run_processes(
 
             def update(ended: bool = False) -> None:
                 children = sorted(supervisor.children, key=lambda c: STAGES.index(c.role))
-                result.statuses = {f"{c.label} {c.host}".rstrip(): c.status for c in children}
+                result.statuses = {f"{c.label} {c.host}".rstrip(): c.told for c in children}
                 result.accounts = {n: s["account"] for n, s in result.statuses.items() if s.get("account")}
                 for status in result.statuses.values():
                     result.add(status.get("file", ""))  # an engine that was started again writes another one

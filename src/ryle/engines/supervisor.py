@@ -45,6 +45,7 @@ class Child:
     forgiven: bool = False
     numbered: bool = False  # whether there are others of its role, though it may be the only one
     reported: bool = False
+    earlier: dict[str, int] = field(default_factory=dict)  # packets that processes in its place before it had counted
     _process: Running | None = None
 
     @property
@@ -63,6 +64,22 @@ class Child:
             self.words.append(text.rstrip())
 
         self._process = site.launch(self.role, self.index, command, line, word)
+
+    def begin_anew(self) -> None:
+        """Keep what its process has counted: another one takes its place, and counts from 0."""
+        for key, count in (self.status.get("account") or {}).items():
+            if isinstance(count, int):
+                self.earlier[key] = self.earlier.get(key, 0) + count
+        self.status = {key: value for key, value in self.status.items() if key != "account"}
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What it last said of itself, with all that it and those in its place before it have counted."""
+        if not self.earlier:
+            return self.status
+        now = self.status.get("account") or {}
+        sums = {key: count + (now.get(key) or 0) for key, count in self.earlier.items()}
+        return self.status | {"account": now | sums}
 
     @property
     def name(self) -> str:
@@ -293,6 +310,8 @@ class Supervisor:
             child.words.append(line.rstrip())  # some library's, not ours
             return
         if "event" in figures:
+            if figures["event"] == "again":
+                child.begin_anew()
             if self._on_event is not None:
                 self._on_event(child, figures)
             return
