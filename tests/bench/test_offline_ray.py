@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("ray")
 
 from ryle.bench import offline_ray
+from ryle.bench.same_file import differing
 
 
 @pytest.mark.long
@@ -32,6 +33,11 @@ def test_a_file_that_differs_is_told(tmp_path):
         with h5py.File(tmp_path / name, "w") as file:
             file["Data/visdata"] = [value, 3.0]
             file["Data/names"] = ["x", "y"]
-            file["Header/history"] = name  # quotes the observation
-    assert offline_ray.differing(tmp_path / "a", tmp_path / "b") == []
-    assert offline_ray.differing(tmp_path / "a", tmp_path / "c") == ["Data/visdata"]
+            file["Header/history"] = name
+            if name == "c":
+                file["Header/more"] = 1
+    a, b, c = (tmp_path / name for name in "abc")
+    assert differing(a, a) == [] and differing(a, b) == ["Header/history"]
+    assert differing(a, b, {"Header/history"}) == []
+    want = ["Data/visdata", "Header/history", "Header/more"]
+    assert differing(a, c) == want and differing(c, a) == want

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 import recorded
-from ray_cluster import cluster
+from ryle.bench.ray_cluster import cluster
 from ryle.config import ConfigError, load
 from ryle.deploy.offline import correlate_anywhere
 from ryle.engines.offline import correlate

@@ -13,25 +13,22 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-import h5py
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from ryle.bench.harness import quartiles, ratios, take_turns
 from ryle.bench.network_engine import antennas_on_a_line
+from ryle.bench.ray_cluster import cluster
 from ryle.bench.results import Row, host, save, table, wide_console
+from ryle.bench.same_file import differing
 from ryle.config import Observation, load
 from ryle.store.chunk_file import Layout, StoredChunk, file_header, pages, record_header
 
@@ -48,9 +45,7 @@ polarizations = ["x", "y"]
 antennas = [{names}]
 """
 _PACKETS, _BLOCKS = 16, 8  # packets of an input in a chunk; chunks of random samples, in turn
-_PATIENCE = 60.0  # s that a node may take to come up
 _QUOTES = {"Header/history", "Ryle/observation"}  # of the observation file
-_RAY = Path(sys.executable).with_name("ray")
 
 
 def record(o: Observation, directory: Path, size: float) -> list[Path]:
@@ -74,74 +69,6 @@ def record(o: Observation, directory: Path, size: float) -> list[Path]:
                     file.write(part.tobytes().ljust(pages(part.nbytes), b"\0"))
         found.append(path)
     return found
-
-
-@contextmanager
-def cluster(workers: int, cores: list[list[int]]) -> Iterator[str]:
-    """Run a head that does nothing, and nodes held to their cores; give its address."""
-    directory = tempfile.mkdtemp(prefix="ryle-ray-", dir="/tmp")  # paths of sockets must be short
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    common = ["--block", "--disable-usage-stats", "--object-store-memory", "80000000", "--node-ip-address", "127.0.0.1"]
-    head = ["--head", "--port", address.rpartition(":")[2], "--num-cpus", "0", "--temp-dir", directory]
-    head += ["--include-dashboard", "false", "--min-worker-port", "0", "--max-worker-port", "0"]
-    more = ["--address", address, "--min-worker-port", "0", "--max-worker-port", "0"]
-    log = (Path(directory) / "said").open("w")
-    with ExitStack() as stack:
-        stack.callback(shutil.rmtree, directory, ignore_errors=True)
-        stack.callback(log.close)
-
-        def start(own: list[str], held: list[int]) -> None:
-            command = [str(_RAY), "start", *common, *own]
-            bound = partial(os.sched_setaffinity, 0, held)
-            process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=bound, start_new_session=True)
-            stack.callback(process.wait, 60)
-            stack.callback(process.terminate)
-
-        def until_answers(*question: str) -> None:
-            end = time.monotonic() + _PATIENCE
-            while subprocess.run([str(_RAY), *question, "--address", address], capture_output=True).returncode:
-                if time.monotonic() > end:
-                    raise RuntimeError(f"Ray did not come up: {Path(log.name).read_text()[-2000:]}")
-                time.sleep(0.3)
-
-        start(head, sorted(os.sched_getaffinity(0)))
-        until_answers("health-check")
-        # One after another: nodes that start at the same time on one host take each other's ports.
-        for number, own in enumerate(cores[:workers], 1):
-            start([*more, "--num-cpus", str(len(own))], own)
-            if not _joined(address, 1 + number):
-                raise RuntimeError(f"node {number} did not come up: {Path(log.name).read_text()[-3000:]}")
-        yield address
-
-
-def _joined(address: str, count: int) -> bool:
-    """Wait until so many nodes have joined."""
-    look = f"import ray; ray.init('{address}', logging_level='ERROR'); print(sum(n['Alive'] for n in ray.nodes()))"
-    end = time.monotonic() + _PATIENCE
-    while time.monotonic() < end:
-        said = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True)
-        if said.stdout.split()[-1:] == [str(count)]:
-            return True
-    return False
-
-
-def differing(one: Path, other: Path) -> list[str]:
-    """Name the datasets in which two files differ."""
-    found: list[str] = []
-    with h5py.File(one) as a, h5py.File(other) as b:
-        names: list[str] = []
-        a.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-        for name in set(names) - _QUOTES:
-            if name not in b or not _same(a[name][()], b[name][()]):
-                found.append(name)
-    return found
-
-
-def _same(a: NDArray[np.generic], b: NDArray[np.generic]) -> bool:
-    a, b = np.asarray(a), np.asarray(b)
-    return a.shape == b.shape and (a.tolist() == b.tolist() if a.dtype.kind == "O" else a.tobytes() == b.tobytes())
 
 
 def measure(directory: Path, workers: list[int], each: int, size: float, turns: int, console: Console) -> list[Row]:
@@ -168,18 +95,8 @@ def measure(directory: Path, workers: list[int], each: int, size: float, turns: 
     def run(name: str, file: Path, held: list[int], *more: str) -> float:
         to = directory / name
         shutil.rmtree(to, ignore_errors=True)
-        command = [
-            sys.executable,
-            "-m",
-            "ryle",
-            "correlate",
-            str(file),
-            "-o",
-            str(to),
-            *more,
-            "-i",
-            *map(str, recordings),
-        ]
+        command = [sys.executable, "-m", "ryle", "correlate", str(file), "-o", str(to), *more]
+        command += ["-i", *map(str, recordings)]
         began = time.perf_counter()
         done = subprocess.run(
             command, capture_output=True, text=True, preexec_fn=partial(os.sched_setaffinity, 0, held)
@@ -187,13 +104,14 @@ def measure(directory: Path, workers: list[int], each: int, size: float, turns: 
         took = time.perf_counter() - began
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}: {done.stderr[-3000:]}")
-        if name != "process" and (wrong := differing(directory / "process" / "recorded.uvh5", to / "recorded.uvh5")):
+        made, whole = (directory / each / "recorded.uvh5" for each in (name, "process"))
+        if wrong := differing(made, whole, _QUOTES):
             raise RuntimeError(f"the file of {name} differs in {wrong} from that of one process")
         console.print(f"{name}: {took:.1f} s, {samples / took:.3f} Gsample/s", highlight=False)
         return samples / took
 
     def by(count: int) -> float:
-        with cluster(count, cores) as address:
+        with cluster(nodes=cores[:count]) as address:
             return run(f"{count} workers", shared, available, "--on", "ray", "--ray", address)
 
     # 0 workers: the one process. Others are compared with the fewest workers.
