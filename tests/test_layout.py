@@ -13,8 +13,8 @@ ORDER = (
     *(
         "simulate",
         "products",
-        "fpga",
         "monitor",
+        "fpga",
         "engines",
         "plan",
         "deploy",

@@ -66,22 +66,17 @@ class RingWorker : public Worker {
     }
 
     void run() override {
-        std::uint32_t at = 0;
         pollfd waiting{socket_, POLLIN, 0};
         while (!stopping()) {
-            auto* block = reinterpret_cast<tpacket_block_desc*>(ring_ + std::size_t{at} * options_.block_bytes);
-            auto& status = block->hdr.bh1.block_status;
-            if ((__atomic_load_n(&status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) == 0) {
-                if (poll(&waiting, 1, kPatience) == 0) sink_.idle(unix_now());
-                if (waiting.revents & (POLLERR | POLLHUP)) interrupted();
-                if (down_) still_there();
-                continue;
-            }
-            down_ = false;
-            read(*block);
-            __atomic_store_n(&status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
-            at = at + 1 < options_.blocks ? at + 1 : 0;
+            if (take()) continue;
+            if (poll(&waiting, 1, kPatience) == 0) sink_.idle(unix_now());
+            if (waiting.revents & (POLLERR | POLLHUP)) interrupted();
+            if (down_) still_there();
         }
+        // What came before the end was told is still taken, however busy the core is, and so is the block that is being
+        // filled; a sender that goes on does not keep the end from coming: no more than the ring holds.
+        for (std::uint32_t i = 0; i < options_.blocks && (take() || (poll(&waiting, 1, 3 * kRetireMs) > 0 && take()));)
+            ++i;
     }
 
     std::int64_t kernel_drops() override {
@@ -95,6 +90,18 @@ class RingWorker : public Worker {
     std::int64_t interruptions() override { return interruptions_.load(std::memory_order_relaxed); }
 
   private:
+    // Read the next block, if the kernel has handed it over.
+    bool take() {
+        auto* block = reinterpret_cast<tpacket_block_desc*>(ring_ + std::size_t{at_} * options_.block_bytes);
+        auto& status = block->hdr.bh1.block_status;
+        if ((__atomic_load_n(&status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) == 0) return false;
+        down_ = false;
+        read(*block);
+        __atomic_store_n(&status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+        at_ = at_ + 1 < options_.blocks ? at_ + 1 : 0;
+        return true;
+    }
+
     // The link went down. Reading the error forgets it, so that poll waits again; the kernel itself goes on to fill the
     // ring when the link is up.
     void interrupted() {
@@ -240,7 +247,8 @@ class RingWorker : public Worker {
     std::uint64_t blocks_read_ = 0;
     std::mutex mutex_;
     std::int64_t drops_ = 0;
-    bool down_ = false;  // since its last block
+    std::uint32_t at_ = 0;  // the block to read next
+    bool down_ = false;     // since its last block
     std::atomic<std::int64_t> interruptions_{0};
 };
 

@@ -27,6 +27,7 @@ constexpr int kMessages = 16;  // of one call; what they hold should stay in the
 constexpr int kTrains = 4;     // so that of trains, 64 KiB each, fewer are fetched
 constexpr int kTurns = 4;      // calls for a busy socket between two looks at which have packets
 constexpr int kPatience = 20;  // ms of waiting, after which the thread looks whether it is to stop
+constexpr int kBookkeeping = 256;  // bytes that a message takes of a socket's room besides its own, at least
 
 // Being woken for a packet costs more than the packet: a thread rests until two calls' worth has come, but not longer
 // than this, nor than 25 Gb/s need to fill a quarter of a socket's buffer.
@@ -51,13 +52,13 @@ class UdpWorker : public Worker {
             epoll_event wanted{};
             wanted.events = EPOLLIN;
             wanted.data.u64 = sockets_.size();
-            sockets_.push_back({descriptor, socket.port, 0});
             const int on = 1;
             if (gro) setsockopt(descriptor, IPPROTO_UDP, UDP_GRO, &on, sizeof on);  // before Linux 5.0 single packets
             setsockopt(descriptor, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
             int room = 0;
             socklen_t size = sizeof room;
             getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &room, &size);
+            sockets_.push_back({descriptor, socket.port, 0, std::max(0, room)});
             longest_rest_ = std::min(longest_rest_, std::chrono::nanoseconds(room / 4 / kBytesEachNs));
             if (epoll_ctl(waiting_.descriptor, EPOLL_CTL_ADD, descriptor, &wanted) < 0)
                 fail("cannot wait for a socket");
@@ -96,10 +97,10 @@ class UdpWorker : public Worker {
                 end = std::remove_if(ready.data(), end, [&](const auto& e) { return !drain(sockets_[e.data.u64]); });
             if (end == ready.data()) rest();
         }
-        // What came before the end was told is still taken; a sender that goes on must not keep it from coming.
-        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatience);
+        // What came before the end was told is still taken, however busy the core is; a sender that goes on does not
+        // keep the end from coming: no more than a socket holds.
         for (const Socket& socket : sockets_)
-            while (std::chrono::steady_clock::now() < end && drain(socket)) continue;
+            for (bytes_ = 0; bytes_ < socket.room && drain(socket);) continue;
     }
 
     // The count that SO_RXQ_OVFL sends along with packets, read without waiting for the next packet. A train
@@ -120,6 +121,7 @@ class UdpWorker : public Worker {
     struct Socket {
         int descriptor;
         std::uint32_t port, last_drops;
+        std::int64_t room;  // bytes
     };
     struct Epoll {
         int descriptor = epoll_create1(EPOLL_CLOEXEC);
@@ -156,6 +158,7 @@ class UdpWorker : public Worker {
         for (int i = 0; i < n; ++i) {
             const auto* data = static_cast<const std::uint8_t*>(pieces_[i].iov_base);
             const std::uint32_t bytes = messages_[i].msg_len;
+            bytes_ += bytes + kBookkeeping;
             auto [part, arrived] = noted(messages_[i].msg_hdr);
             const std::uint64_t sender = senders_ ? key_of(names_[i]) : 0;
             if (part == 0 || part > bytes) part = bytes;
@@ -219,6 +222,7 @@ class UdpWorker : public Worker {
     std::chrono::nanoseconds longest_rest_{kRest};
     std::chrono::steady_clock::time_point looked_{};  // when the sockets were last found empty,
     int fetched_ = 0;                                 // and messages since
+    std::int64_t bytes_ = 0;                          // read at the end
     std::mutex mutex_;
     std::int64_t drops_ = 0;
     std::atomic<std::int64_t> discarded_{0};

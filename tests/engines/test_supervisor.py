@@ -136,6 +136,15 @@ def test_stages_drain_in_the_order_of_the_signal_path(run):
     assert [e["integration"] for name, e in events if name == "catcher"] == list(range(5))
 
 
+def test_what_somebody_may_still_have_sent_is_waited_for(run, monkeypatch):
+    """X has said nothing new for long when F drains and sends its last: X must not be told to drain at once."""
+    monkeypatch.setattr(module, "_QUIET", 0.8)
+    _, failure, drained, _ = run(("f", 0, ""), ("x", 0, ""), ("catcher", 0, ""), stop_after=2.0)
+    assert failure is None
+    for before, after in (("f", "x"), ("x", "catcher")):
+        assert drained[after, 0][0] - drained[before, 0][0] > 0.8
+
+
 def test_accounts_of_one_that_was_started_again_are_summed(run):
     made, failure, _, events = run(("f", 0, ""), ("x", 0, "begins anew"), ("catcher", 0, ""), stop_after=1.5)
     assert failure is None and [e["event"] for name, e in events] == ["again", "again"]

@@ -141,6 +141,7 @@ class Supervisor:
         self._site = site
         self._on_event = on_event
         self._stop = threading.Event()
+        self._fed = time.monotonic()  # until when somebody may have sent to the stage that is to end
         self.children: list[Child] = []
         self.failure: str | None = None
         #: What went wrong without harm to the files.
@@ -211,6 +212,7 @@ class Supervisor:
     def _finish(self, stage: str, on_update: Callable[[], None]) -> None:
         """Let a stage run as long as it should, then see it end."""
         head = next((s for s in STAGES if self._stage(s)), None)
+        self._fed = time.monotonic()
         while any(c.exit_code is None for c in self._stage(stage)):
             self._watch(on_update)
             if stage != head or self._stop.is_set() or self.failure is not None:
@@ -223,7 +225,8 @@ class Supervisor:
         running = [c for c in self._stage(stage) if c.exit_code is None]
         stuck = all(now - c.last_progress > _PATIENCE for c in running)  # what waits will never be taken
         # All together: what one of them holds back is wanted downstream at the time of what the others do.
-        quiet = all(c.told_to_drain or now - c.last_change > _QUIET for c in running)
+        # By what they have said since their senders ended: a busy engine says late what it has got.
+        quiet = all(c.told_to_drain or c.last_line - max(c.last_change, self._fed) > _QUIET for c in running)
         for child in running:
             if not child.told_to_drain and (at_once or quiet or stuck):
                 child.told_to_drain = True

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,9 +28,12 @@ from ryle.fpga.generate import Generate, Stream
 from ryle.fpga.pattern import DIGITIZER_HEADER, Pattern, digitizer_packet
 from ryle.fpga.simulator import Network, SimulatedFpga, width_of
 from ryle.fpga.transport import FpgaError
+from ryle.monitor.page import read_pages
+from ryle.monitor.page_files import OBSERVATION
 from ryle.receive.pcap import PcapFile
 from ryle.send.pacing import LocalQueues
 from ryle.store.pcap_write import PcapWriter
+from ryle.store.shared import open_shared
 
 #: Samples by which antennas' inputs lag, x and y of each.
 DELAYS = (0, 0, 3, 3, 7, 7)
@@ -101,10 +104,9 @@ def capture_counter(output: Path, width: int, mac: str, packets: int, console: C
     with SimulatedFpga(Network(udp="127.0.0.1"), width=width, mac=mac, quiet=True) as fpga:
         _connected(fpga)
         command = ["capture", "counter_8192", "--at", f"127.0.0.1:{port}+2", "--verify", "--payload", "ramp"]
-        command += ["--warm-up", "0", "--idle", "3", "--json", str(figures), "--name", f"fpga-demo-{port}"]
+        command += ["--warm-up", "0", "--idle", "3", "--json", str(figures), "--name", (name := f"fpga-demo-{port}")]
         with subprocess.Popen([sys.executable, "-m", "ryle", *command], stdout=subprocess.DEVNULL) as receiver:
-            wait_for([port, port + 1], receiver)
-            time.sleep(0.5)
+            _wait("ryle capture listens", lambda: _captures(name), receiver)
             with fpga.core() as core:
                 streams = [Stream(_HOST, port), Stream(_HOST, port + 1)]
                 core.start(Generate(streams, packets=packets // 2))
@@ -145,15 +147,13 @@ def correlate_digitizer(output: Path, width: int, mac: str, integrations: int, c
         command = [sys.executable, "-m", "ryle", "run", str(file), "--no-simulate", "--overwrite"]
         command += ["--output", str(output)]
         with (output / "run.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as receiver:
-            wait_for([*(ports[0] + n for n in range(3)), *(ports[1] + n for n in range(2)), ports[2]], receiver)
-            time.sleep(1.0)
+            _wait("all engines of ryle run listen", lambda: _listening(text) == observation.f_engines, receiver)
             with fpga.core() as core:
                 core.start(Generate(streams, length, packets=heaps, digitizer=PATTERN))
                 core.wait(600)
-            queues = LocalQueues(observation.digitizer_endpoints(range(3)))
-            while queues.fill() and receiver.poll() is None:
-                time.sleep(0.1)
-            time.sleep(1.0)  # what was read last passes on
+            packets, queues = heaps * len(streams), LocalQueues(observation.digitizer_endpoints(range(3)))
+            _wait("all packets have left", lambda: fpga.statistics()["payloads"] >= packets, receiver)
+            _wait("F-engines have taken them", lambda: not queues.fill(), receiver)
             receiver.send_signal(signal.SIGINT)
             receiver.wait(300)
     live = output / "fpga.live.uvh5"
@@ -226,16 +226,35 @@ def free_ports(count: int) -> int:
     raise FpgaError("there are no free UDP ports between 20000 and 32000: end what uses them")
 
 
-def wait_for(ports: Sequence[int], process: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
-    """Wait until somebody receives at all the ports."""
+def _captures(name: str) -> bool:
+    return any(page.alive and page.values.get("state") in ("waiting", "running") for page in read_pages(name))
+
+
+def _listening(text: str) -> int:
+    """Count the F-engines that take packets: they are told to go last, and what came before is not theirs."""
+    return sum(
+        page.alive
+        and page.values.get("role") == "f"
+        and page.values.get("state") in ("listening", "running")
+        and _observation(page.path) == text
+        for page in read_pages()
+    )
+
+
+def _observation(page: Path) -> str:
+    try:
+        with open_shared(page / OBSERVATION, 1 << 20) as file:
+            return file.read().decode()
+    except (OSError, ValueError):
+        return ""  # another run's, which is just taken away
+
+
+def _wait(what: str, so: Callable[[], bool], receiver: subprocess.Popen[bytes], seconds: float = 300.0) -> None:
+    """Wait until something is so, as long as the receiver runs."""
     end = time.monotonic() + seconds
-    for port in ports:
-        while True:
-            try:
-                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-                    s.bind(("127.0.0.1", port))
-            except OSError:
-                break
-            if process.poll() is not None or time.monotonic() > end:
-                raise FpgaError(f"the receiver of port {port} did not start (exit {process.poll()}); its log says why")
-            time.sleep(0.1)
+    while not so():
+        if (status := receiver.poll()) is not None:
+            raise FpgaError(f"waited until {what}, and the receiver ended with exit status {status}; its log says why")
+        if time.monotonic() > end:
+            raise FpgaError(f"waited {seconds:g} s until {what}, in vain; the receiver's log may say why")
+        time.sleep(0.05)
