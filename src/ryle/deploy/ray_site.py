@@ -80,7 +80,7 @@ class Kept:
 
     def _told(self, line: str) -> str:
         """Say of an engine that starts when it is told to go, and then at once, what one says that waits for it."""
-        if self._listens or '"state"' not in line:
+        if '"state"' not in line:
             return line
         try:
             said = json.loads(line)
@@ -88,8 +88,11 @@ class Kept:
             return line  # words of something else
         if not isinstance(said, dict) or not isinstance(said.get("state"), str):
             return line
-        self._listens = said["state"] != "starting"
-        said["state"] = {"starting": "ready", "ready": "listening"}.get(said["state"], said["state"])
+        if said["state"] == "ready":  # again and again, until something comes
+            said["state"] = "listening"
+        elif said["state"] == "starting" and not self._listens:
+            said["state"] = "ready"
+        self._listens |= said["state"] != "ready"
         return json.dumps(said)
 
     def say(self, event: str, why: str) -> None:
