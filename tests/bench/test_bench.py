@@ -57,7 +57,7 @@ def test_every_kernel_is_measured_against_its_target(monkeypatch):
 def test_f_engine_and_its_parts():
     figures = fengine.run(channels=64, spectra=128, rounds=2)
     assert [figure.most for figure in figures if figure.most] == [3.0]
-    assert len(figures) == 6
+    assert len(figures) == 5
     assert all(figure.value > 0 and figure.ratio is not None for figure in figures)
 
 

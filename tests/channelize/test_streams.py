@@ -34,7 +34,7 @@ def part(delays, begin, end):
     taps=st.integers(1, 17),
     bits=st.sampled_from([3, 8, 10, 32]),
     is_complex=st.booleans(),
-    threads=st.sampled_from([1, 2]),
+    threads=st.sampled_from([1, 2, 8]),
 )
 def test_chunks_equal_the_whole(cases, form, seed, channels, taps, bits, is_complex, threads):
     rng = np.random.default_rng(seed)

@@ -19,7 +19,7 @@ from ryle.bench.results import Row
 from ryle.bench.timing import compare, interleave
 from ryle.channelize import Blocks, ChannelizerConfig, Delays
 from ryle.channelize import _native as native
-from ryle.channelize.cpu import CpuChannelizer, instruction_sets
+from ryle.channelize.cpu import CpuChannelizer, instruction_sets, transform_of, workspace_rows
 from ryle.chunk import SampleChunk
 from ryle.wire import _native as wire_native
 from ryle.wire.samples import pack, sum_squares
@@ -104,49 +104,30 @@ def run(channels: int = 4096, spectra: int = 256, rounds: int = 15) -> list[Row]
 def _parts(
     channelizer: CpuChannelizer, chunk: SampleChunk, delays: Delays, out: NDArray[Any]
 ) -> dict[str, Callable[[], object]]:
-    """Make the steps of the channelizer alone, over as many samples as the whole works on."""
+    """Make parts of the channelizer alone, over as many samples as the whole works on."""
     config = channelizer.config
     spectra = delays.fine.shape[1]
-    batch = min(channelizer._batch_rows, spectra)
+    batch, group = min(channelizer._batch_rows, spectra), channelizer._fft_rows
     packed = chunk.data[0].reshape(-1)
     samples = np.empty((batch + TAPS - 1) * config.step, np.float32)
-    starts = np.arange(batch, dtype=np.int64) * config.step
-    workspace = channelizer._borrow()
-    workspace.frames[:] = 0  # transformed in place again and again, anything else would overflow
-    groups = [slice(row, row + channelizer._fft_rows) for row in range(0, batch, channelizer._fft_rows)]
-    place = channelizer._place(Blocks(), out, 0)
-    flat = out.reshape(-1).view(np.uint8)
-    valid = np.ones(batch, np.uint8)
-    fine, phase = delays.fine[0, :batch].copy(), delays.phase[0, :batch].copy()
-    quarters = delays.coarse[0, :batch] & 3
+    rows, frames = workspace_rows(config, batch)  # of zeros: transformed again and again, anything else would overflow
+    transform_rows = transform_of(frames, complex_input=False)
+    still = CpuChannelizer(config)
+    still.set_gains(channelizer.gains)
+    still._workspaces.append(native.Workspace(rows.copy(), lambda row, rows: None))
 
     def unpack() -> None:
         for _ in range(0, spectra, batch):
             wire_native.unpack(packed, BITS, 0, samples)
 
-    def fir() -> None:
-        for _ in range(0, spectra, batch):
-            for group in groups:
-                native.fir(
-                    samples, starts[group], channelizer._weights, TAPS, workspace.frames[group], config.step
-                )  # fmt: skip
-
     def transform() -> None:
         for _ in range(0, spectra, batch):
-            for group in groups:
-                channelizer._transform(workspace.frames[group], workspace.before[group])
-
-    def post() -> None:
-        for row in range(0, spectra, batch):
-            native.quantize(
-                workspace.spectra, valid, fine, phase, quarters, config.slope, channelizer.gains[0], True, 1, row, 0,
-                127, place[0], flat, *place[1:], row,
-            )  # fmt: skip
+            for row in range(0, batch, group):
+                transform_rows(row, min(group, batch - row))
 
     return {
         "unpack": unpack,
-        "FIR": fir,
         "FFT (ducc0)": transform,
-        "delay, gain, dither, quantize, corner turn": post,
+        "all but the FFT": lambda: still.process(chunk, 0, spectra, delays, Blocks(), out),
         "input power": lambda: sum_squares(packed, BITS, 0, spectra * config.step),
     }
