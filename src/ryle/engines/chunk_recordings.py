@@ -155,6 +155,8 @@ class ChunkRecordings:
                 chunk = self._files[number][index]
                 for row, i in zip(*self._rows[number], strict=True):
                     there = chunk.present[row] != 0
+                    if there.all():  # a plain copy: choosing packets makes one more
+                        there = np.s_[:]
                     data[i, there] = chunk.data[row, there]
                     present[i, there] = 1
             yield 0, SampleChunk(timestamp, data, present, o.digitizer.heap_samples)

@@ -1,4 +1,7 @@
-"""What an observation file wants besides the UVH5 file: other formats and pictures."""
+"""What an observation file wants besides the UVH5 file: other formats and pictures.
+
+What makes them is imported when it is wanted: pyuvdata and matplotlib take longer to begin than all else together.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ from rich.console import Console
 
 from ryle.config import Observation
 from ryle.monitor.progress import working
-from ryle.products.export import SUFFIXES, export, polarizations
-from ryle.products.plots import plot_all
 
 
 def pictures_directory(observation: Observation, file: Path) -> Path:
@@ -39,6 +40,8 @@ def deliver(observation: Observation, file: Path, console: Console) -> list[Path
     for form in observation.output.formats:
         if form == "uvh5":
             continue
+        from ryle.products.export import SUFFIXES, export, polarizations
+
         split = form == "miriad" and observation.output.split_polarizations
         plain = observation.output.as_recorded
         for product in polarizations(file, plain) if split else (None,):
@@ -48,6 +51,8 @@ def deliver(observation: Observation, file: Path, console: Console) -> list[Path
             console.print(done.path, *(f"\n  [dim]{note}[/]" for note in done.notes), highlight=False, soft_wrap=True)
     if observation.output.pictures:
         with working("drawing pictures", console):
+            from ryle.products.plots import plot_all
+
             pictures = plot_all(file, pictures_directory(observation, file))
         made += pictures
         console.print(f"{pictures[0].parent}/: {', '.join(p.name for p in pictures)}", highlight=False)
