@@ -43,9 +43,13 @@ def until(true, seconds, said=lambda: ""):
 
 
 class Rack:
-    """See the module; a context. Hosts a to d are 10.55.0.1 to 10.55.0.4; a has the head of the cluster."""
+    """See the module; a context. Hosts a to d are 10.55.0.1 to 10.55.0.4; a has the head of the cluster.
 
-    def __init__(self):
+    Ray is told that each has so many bytes of memory; nothing takes them.
+    """
+
+    def __init__(self, memory=8_000_000_000):
+        self._memory = memory
         self.directory = Path(tempfile.mkdtemp(prefix="rack", dir="/tmp"))  # short: sockets of Ray's lie there
         self.address = "10.55.0.1:6379"
         self._switch = f"rk{os.getpid()}"
@@ -105,7 +109,7 @@ class Rack:
     def start_node(self, host, label=None):
         """Start Ray there; as a host of another name, if so told."""
         n = HOSTS.index(host) + 1
-        words = ["--node-ip-address", f"10.55.0.{n}", "--num-cpus", 8, "--num-gpus", 0, "--memory", 8_000_000_000]
+        words = ["--node-ip-address", f"10.55.0.{n}", "--num-cpus", 8, "--num-gpus", 0, "--memory", self._memory]
         words += ["--object-store-memory", 80_000_000, "--labels", f"ryle-host={label or host}"]
         head = ["--head", "--port", 6379, "--include-dashboard", "false", "--temp-dir", self.directory / "ray"]
         words += ["--disable-usage-stats", *(head if host == "a" else ["--address", self.address])]

@@ -12,7 +12,7 @@ import received
 import spead2_oracle
 from received import RecordedLink
 from ryle.chunk import Exposure, Integration
-from ryle.config import changed
+from ryle.config import changed, example, load
 from ryle.config.simulation import FaultsTable
 from ryle.receive.sums import SumMap
 from ryle.send.visibilities import VisibilitySender, meerkat_values
@@ -304,6 +304,16 @@ def test_bad_arguments(observe, rng):
         VisibilitySender(o, 0, layout="int16")
     with pytest.raises(ValueError, match="rate = -1"):
         VisibilitySender(o, 0, rate=-1)
+
+
+def test_an_integration_takes_half_of_the_time_in_which_the_next_comes():
+    """Of a sky that is simulated slowly, that is longer: the catcher's host may be as slow."""
+    o = load(example("paper128"))
+    heap = 8320 * (64 * 16 + 4)  # products, by the sums of channels and a count
+    for speed, share in ((1.0, 1.0), (0.5, 0.5), (2.0, 2.0)):
+        sender = VisibilitySender(changed(o, simulate={"speed": speed}), 0)
+        assert sender.rate == pytest.approx(share * 2 * heap / 1.34217728)
+    assert VisibilitySender(changed(o, simulate={"speed": 0.001}), 0).rate == 5e6  # no slower
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,13 @@ class Observation(tables.Table):
         """Whether it is simulated without a clock, as fast as everything goes."""
         return self.simulate is not None and self.simulate.speed == "max"
 
+    @property
+    def arrival_rate(self) -> float:
+        """Samples of an input that come in a second; 0 if they are simulated without a clock."""
+        if self.simulate is None:
+            return float(self.sample_rate)
+        return 0.0 if self.simulate.speed == "max" else float(self.sample_rate) * self.simulate.speed
+
     # -- array ------------------------------------------------------------------------------------------------------
 
     @property

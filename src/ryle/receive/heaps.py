@@ -11,7 +11,7 @@ import numpy as np
 from ryle.chunk import BLOCK, PacketChunk, PacketOrder, valid_words
 from ryle.config import Observation
 from ryle.receive.assembly_plan import Part, heap_parts
-from ryle.receive.ring_plan import SPARE, arrival_rate, f_period, late_chunks, open_chunks, ring_plan, silence_after
+from ryle.receive.ring_plan import SPARE, f_period, late_chunks, open_chunks, ring_plan, silence_after
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 
@@ -62,7 +62,7 @@ class HeapMap:
             chunks=(2 if not timed else apart + 3 + late) + SPARE,
             span=span,
             apart=apart,
-            rate=arrival_rate(o),
+            rate=o.arrival_rate,
             silence=silence_after(o, f_period(o)),
             waits=waits,
             timed=timed,

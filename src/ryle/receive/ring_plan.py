@@ -21,13 +21,6 @@ SPARE = 5
 _LATE, _LATE_BYTES = 0.5, 256 << 20
 
 
-def arrival_rate(o: Observation) -> float:
-    """Say how many samples of an input come in a second; 0 if they are simulated without a clock."""
-    if o.simulate is None:
-        return float(o.sample_rate)
-    return 0.0 if o.simulate.speed == "max" else float(o.sample_rate) * o.simulate.speed
-
-
 def silence_after(o: Observation, period: float = 0.0) -> float:
     """Say how long, in seconds, nobody waits for a stream that is not heard, of which packets come every so often.
 
@@ -37,7 +30,7 @@ def silence_after(o: Observation, period: float = 0.0) -> float:
         Seconds of signal from a packet to the next of a stream.
     """
     rate = float(o.sample_rate)
-    return max(1.0, 2.5 * period * rate / (arrival_rate(o) or rate))
+    return max(1.0, 2.5 * period * rate / (o.arrival_rate or rate))
 
 
 def f_period(o: Observation) -> float:
@@ -144,7 +137,7 @@ def spectra_plan(
         chunks=apart + SPARE_CHUNKS + late,
         span=spectra,
         apart=apart,
-        rate=arrival_rate(observation) / observation.step,
+        rate=observation.arrival_rate / observation.step,
         silence=silence_after(observation, f_period(observation)),
         waits=waits,
         timed=timed,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ryle.chunk import SampleChunk
 from ryle.config import Observation
-from ryle.receive.ring_plan import SPARE, arrival_rate, late_chunks, open_chunks, ring_plan, silence_after
+from ryle.receive.ring_plan import SPARE, late_chunks, open_chunks, ring_plan, silence_after
 from ryle.receive.windows import window_shape
 from ryle.stream.block import Block
 from ryle.wire.levels import DECODED_BITS
@@ -93,7 +93,7 @@ class SampleMap:
             chunks=(2 if not timed else apart + 3 + late) + read + SPARE + self.held,
             span=span,
             apart=apart,
-            rate=arrival_rate(o),
+            rate=o.arrival_rate,
             silence=silence_after(o),
             waits=waits,
             timed=timed,

@@ -15,7 +15,7 @@ from ryle.config import Observation
 from ryle.config.observation import SPARE_CHUNKS
 from ryle.receive.assembly import Plan
 from ryle.receive.assembly_plan import heap_parts
-from ryle.receive.ring_plan import arrival_rate, silence_after
+from ryle.receive.ring_plan import silence_after
 from ryle.stream.block import Block
 from ryle.wire.description import Format
 
@@ -85,7 +85,7 @@ class SumMap:
             notes=("begin", "end"),
             waits=waits,
             silence=silence_after(o, max(o.integration_time, _burst(o))) if timed else 0.0,
-            rate=arrival_rate(o) if timed else 0.0,
+            rate=o.arrival_rate if timed else 0.0,
             cut=f"network.packet_size is {self._packet} B here: set it to the same where X-engines run and where "
             "they are received",
         )

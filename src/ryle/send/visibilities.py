@@ -45,9 +45,9 @@ class VisibilitySender(HeapSender):
     substream : int
         Which share of the band; heap IDs are substream + k · substreams.
     rate : float, optional
-        Bytes a second on the wire; 0 sends as fast as possible. If absent, a heap takes half of an integration's time,
-        or less if that is slower than 5 MB/s; in a simulation at full speed all substreams together send 100 MB/s, and
-        wait for a catcher on this host.
+        Bytes a second on the wire; 0 sends as fast as possible. If absent, a heap takes half of the time in which an
+        integration comes, or less if that is slower than 5 MB/s; in a simulation at full speed all substreams together
+        send 100 MB/s, and wait for a catcher on this host.
     layout : "native" or "meerkat", optional
         int64 sums with counts, or MeerKAT's int32; ``xengine.sends`` if absent.
     """
@@ -76,7 +76,8 @@ class VisibilitySender(HeapSender):
         size = o.substream_channels * o.products * (16 if layout == "native" else 8) + o.groups * o.products * 4
         at_full_speed = rate is None and o.simulate is not None and o.simulate.speed == "max"
         self._queues = LocalQueues([self._to]) if at_full_speed else None
-        usual = _FULL_SPEED / o.substreams if at_full_speed else 2 * size / o.integration_time
+        a_second = o.arrival_rate / (o.step * o.integration_spectra)  # integrations; of a slowly simulated sky fewer
+        usual = _FULL_SPEED / o.substreams if at_full_speed else 2 * size * a_second
         #: Bytes a second that are offered; 0 if not paced.
         self.rate = max(_LEAST_RATE, usual) if rate is None else rate
         self._out = self._open([self._to], o.network, o.network.packet_size + spead.preamble(7), self.rate)
