@@ -11,6 +11,7 @@ import numpy as np
 
 from ryle.chunk import SampleChunk
 from ryle.config import ConfigError, Observation, Problem
+from ryle.config.observation import EVERY
 from ryle.problems import listed
 from ryle.receive.windows import window_shape
 from ryle.store.chunk_file import MAGIC, ChunkFile, Layout
@@ -59,7 +60,8 @@ class Recorded:
 class ChunkRecordings:
     """Samples of an observation's inputs, in order of time; inputs and stretches that no file has are missing.
 
-    Iterating gives band 0 and a `SampleChunk`, once for each stretch of time that any file has.
+    Iterating gives band 0 and a `SampleChunk`, once for each stretch of time that any file has. Of an observation that
+    is a part of another (`ryle.config.part`) only blocks that it can read are looked at.
 
     Parameters
     ----------
@@ -73,8 +75,8 @@ class ChunkRecordings:
     recorded : list of Recorded
         What each file holds.
     start, stop : int
-        Time stamps of the first sample, and behind the last, of all that there is; only blocks that have samples which
-        the observation's spectra read are given.
+        Time stamps of the first sample, and behind the last, of all that was looked at; only blocks that have samples
+        which the observation's spectra read are given. Equal if a part has none.
 
     Raises
     ------
@@ -90,7 +92,9 @@ class ChunkRecordings:
             remedy = "are of others' F-engines, and chunks are of digitizers' samples; remove it"
             key = "fengine.packets" if o.packets is not None else "catcher.packets"
             raise ConfigError(o.source, [Problem(key, o.fengine.packets or o.catcher.packets, remedy)])
-        self._files = [ChunkFile(path) for path in paths]
+        self._part = o.spectra != EVERY
+        between = window_shape(o).samples
+        self._files = [ChunkFile(path, between if self._part else None) for path in paths]
         heads = {tuple(o.digitizer_head(i)): i for i in range(o.n_inputs)}
         self._rows: list[tuple[list[int], list[int]]] = []  # of each file: its heads, and what inputs they are
         self._at: dict[int, list[tuple[int, int]]] = defaultdict(list)  # time stamp -> files, and chunks of them
@@ -112,9 +116,10 @@ class ChunkRecordings:
             self._rows.append((rows, inputs))
             self.recorded.append(self._look(number, path, file))
         self._packets = first.packets
-        if not self._at:
+        if not self._at and not self._part:
             raise ConfigError(str(paths[0]), [Problem("input", paths[0].name, "holds no block: nothing was recorded")])
-        self.start, self.stop = min(self._at), max(self._at) + first.packets * first.step
+        self.start = min(self._at, default=between[0])
+        self.stop = max(self._at) + first.packets * first.step if self._at else self.start
 
     def _look(self, number: int, path: Path, file: ChunkFile) -> Recorded:
         """Note when a file's chunks are."""
@@ -131,7 +136,7 @@ class ChunkRecordings:
         if len(epochs) > 1:
             remedy = "holds samples from before and after a jump of time stamps, which cannot be told apart"
             raise ConfigError(str(path), [Problem("input", path.name, remedy)])
-        about = file.layout.about
+        about = {} if self._part else file.layout.about
         promised = about.get("end", 0), about.get("sample", 0)
         blocks = (promised[0] - promised[1]) // span if all(type(t) is int for t in promised) else 0
         return Recorded(

@@ -31,6 +31,7 @@ PAGE = 4096
 #: What a file, and each record in it, begins with.
 MAGIC = b"RYLECHNK"
 _RECORD = struct.Struct("<8s4q")  # magic, number, epoch, timestamp, placed; then a CRC-32 of these
+_STAMP = 24  # bytes of a record before its time stamp
 
 
 def pages(nbytes: int) -> int:
@@ -218,13 +219,17 @@ class ChunkFile:
     ----------
     path : path
         The file.
+    between : (int, int), optional
+        Time stamps: only chunks that have something from the first on and before the second; of all others nothing but
+        their time stamps is read.
 
     Attributes
     ----------
     layout : Layout
         What the chunks are.
     damaged : int
-        Records that are not whole: of chunks that were being written when the process was killed.
+        Records that are not whole, of chunks that were being written when the process was killed; of all that were
+        wanted.
 
     Raises
     ------
@@ -232,7 +237,7 @@ class ChunkFile:
         If it is no file of chunks.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], between: tuple[int, int] | None = None) -> None:
         with Path(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < PAGE or file.read(len(MAGIC)) != MAGIC:
@@ -244,8 +249,10 @@ class ChunkFile:
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._bytes = np.frombuffer(self._map, np.uint8)
         record = self.layout.record_bytes
-        self._at = [at for at in range(self._start, size - record + 1, record) if self._header(at)]
-        self.damaged = -(-(size - self._start) // record) - len(self._at)
+        records = range(self._start, size - record + 1, record)
+        looked_at = records if between is None else self._between(records, *between)
+        self._at = [(at, numbers) for at in looked_at if (numbers := self._header(at))]
+        self.damaged = (-(-(size - self._start) // record) if between is None else len(looked_at)) - len(self._at)
 
     def _header(self, at: int) -> tuple[int, ...] | None:
         head = self._map[at : at + _RECORD.size]
@@ -253,13 +260,19 @@ class ChunkFile:
         magic, *numbers = _RECORD.unpack(head)
         return tuple(numbers) if magic == MAGIC and check == zlib.crc32(head) else None
 
+    def _between(self, records: range, low: int, high: int) -> list[int]:
+        """Choose the records whose time stamps say so, right or not."""
+        if not records:
+            return []
+        stamps = np.ndarray((len(records),), "<i8", self._map, records.start + _STAMP, (records.step,))
+        reaches = (stamps > low - self.layout.packets * self.layout.step) & (stamps < high)
+        return [records[i] for i in np.flatnonzero(reaches).tolist()]
+
     def __len__(self) -> int:
         return len(self._at)
 
     def __getitem__(self, index: int) -> StoredChunk:
-        at, layout = self._at[index], self.layout
-        numbers = self._header(at)
-        assert numbers is not None
+        (at, numbers), layout = self._at[index], self.layout
         marks = at + PAGE
         data = marks + pages(layout.cells)
         present = self._bytes[marks : marks + layout.cells].reshape(layout.marks_shape)
