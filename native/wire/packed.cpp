@@ -1,7 +1,9 @@
 // Stretches of packed streams of samples.
 #include "packed.h"
 
+#include <algorithm>
 #include <bit>
+#include <iterator>
 #include <stdexcept>
 
 namespace ryle {
@@ -74,6 +76,29 @@ double sum_squares_float_range(const uint8_t* data, size_t first, size_t count) 
         total += value * value;
     }
     return total;
+}
+
+void count_levels(const uint8_t* data, int bits, size_t first, size_t count, const SampleKernels& isa, float level,
+                  int reach, int64_t* counts) {
+    constexpr float kWhole = 1.5f * (1 << 23);  // added and taken off again, it rounds half to even
+    const float most = float(reach), unit = 1.0f / level;
+    float values[2048];
+    int32_t places[2048];
+    std::vector<int64_t> found(size_t(2 * reach + 2));  // and behind them what is no number
+    for (size_t done = 0; done < count;) {
+        const size_t some = std::min(std::size(values), count - done);
+        unpack_range(data, bits, first + done, some, isa, values);
+        for (size_t i = 0; i < some; i++) {
+            float value = values[i] * unit;
+            value = value > most ? most : value;
+            value = value < -most ? -most : value;
+            const float rounded = value + kWhole - kWhole;
+            places[i] = value == value ? int32_t(rounded + most) : 2 * reach + 1;
+        }
+        for (size_t i = 0; i < some; i++) found[size_t(places[i])]++;
+        done += some;
+    }
+    for (int i = 0; i <= 2 * reach; i++) counts[i] += found[size_t(i)];
 }
 
 std::vector<std::string> sample_instruction_sets() {

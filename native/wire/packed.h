@@ -24,4 +24,9 @@ uint64_t sum_squares_range(const uint8_t* data, int bits, size_t first, size_t c
 // The sum of their squares, of floats.
 double sum_squares_float_range(const uint8_t* data, size_t first, size_t count);
 
+// Adds to `counts` how often each of the levels -reach to reach occurs among the values, in units of `level`, a power
+// of two, and rounded half to even; the outermost stand for all beyond them. What is no number is not counted.
+void count_levels(const uint8_t* data, int bits, size_t first, size_t count, const SampleKernels& isa, float level,
+                  int reach, int64_t* counts);
+
 }  // namespace ryle

@@ -23,6 +23,7 @@ using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstFloats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Words = nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using MutableWords = nb::ndarray<uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Integers = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using MutableBytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 void check_range(const Bytes& data, int bits, size_t first, size_t count) {
@@ -45,6 +46,13 @@ uint64_t sum_squares(const Bytes& data, int bits, size_t first, size_t count, co
 double sum_squares_float(const Bytes& data, size_t first, size_t count) {
     check_range(data, 32, first, count);
     return sum_squares_float_range(data.data(), first, count);
+}
+
+void levels(const Bytes& data, int bits, size_t first, size_t count, float level, const Integers& counts,
+            const std::string& isa) {
+    check_range(data, bits, first, count);
+    if (counts.size() % 2 == 0 || !(level > 0)) throw std::invalid_argument("levels are counted from -n to n");
+    count_levels(data.data(), bits, first, count, sample_kernels(isa), level, int(counts.size() / 2), counts.data());
 }
 
 // Appends `values` to `out`, clamped; `group` successive values (2 for complex) count once when any of them saturates.
@@ -121,6 +129,8 @@ void bind_samples(nb::module_& m) {
           nb::arg("isa") = "", release());
     m.def("sum_squares_float", &ryle::sum_squares_float, nb::arg("data"), nb::arg("first"), nb::arg("count"),
           release());
+    m.def("count_levels", &ryle::levels, nb::arg("data"), nb::arg("bits"), nb::arg("first"), nb::arg("count"),
+          nb::arg("level"), nb::arg("counts"), nb::arg("isa") = "", release());
     m.def("pack", &ryle::pack, nb::arg("values"), nb::arg("bits"), nb::arg("group"), nb::arg("out"), release());
     m.def("look_up", &ryle::look_up, nb::arg("bytes"), nb::arg("table"), nb::arg("out"), release());
     m.def("sample_instruction_sets", &ryle::sample_instruction_sets);

@@ -8,6 +8,7 @@ from ryle.wire import _native
 from ryle.wire.samples import (
     SAMPLE_BITS,
     check_bits,
+    count_levels,
     instruction_sets,
     pack,
     packed_bytes,
@@ -54,6 +55,31 @@ def test_ranges_start_anywhere(isa, bits, seed, first, count):
         np.testing.assert_allclose(total, np.sum(expected**2), rtol=1e-12)
     else:
         assert total == np.sum(expected.astype(np.int64) ** 2)
+
+
+@pytest.mark.parametrize("isa", instruction_sets())
+@given(bits=st.sampled_from(SAMPLE_BITS), seed=seeds, first=st.integers(0, 100), count=st.integers(0, 5000))
+@settings(max_examples=40, deadline=None)
+def test_levels_are_counted(isa, bits, seed, first, count):
+    rng = np.random.default_rng(seed)
+    packed, _ = pack(rng.normal(0, 2 ** (min(bits, 16) - 2), -(-(first + count) // 8) * 8 + 8), bits)
+    values = unpack_reference(packed, bits)[first : first + count].astype(np.float64)
+    level, reach = 1 << max(0, min(bits, 16) - 10), 1 << (min(bits, 10) - 1)
+    counts = np.full(2 * reach + 1, 7)  # what was counted before stays
+    count_levels(packed, bits, first, count, counts, level, isa)
+    wanted = np.bincount(np.rint(values / level).clip(-reach, reach).astype(int) + reach, minlength=2 * reach + 1)
+    np.testing.assert_array_equal(counts, 7 + wanted)
+
+
+def test_levels_of_what_is_no_number_are_not_counted():
+    data = np.array([np.nan, -np.inf, np.inf, 0.5, 1.5, -2.5, 1e30, np.nan], ">f4").view(np.uint8)
+    counts = np.zeros(7, np.int64)
+    count_levels(data, 32, 0, 8, counts)
+    assert counts.tolist() == [1, 1, 0, 1, 0, 1, 2]
+    with pytest.raises(ValueError, match="past the end"):
+        count_levels(data, 32, 0, 9, counts)
+    with pytest.raises(ValueError, match="from -n to n"):
+        count_levels(data, 32, 0, 8, counts[:6].copy())
 
 
 @pytest.mark.parametrize("bits", INTEGER_BITS)

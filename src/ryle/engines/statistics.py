@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from ryle.send.statistics import StatisticsSender
 from ryle.stream.block import Block
 from ryle.stream.ring import Reader
 from ryle.stream.step import EachBlock
-from ryle.wire.samples import unpack
+from ryle.wire.samples import count_levels
 from ryle.wire.statistics import NUMBERS, histogram_levels
 
 if TYPE_CHECKING:  # it brings pyuvdata
@@ -46,7 +46,7 @@ class AdcHistogram:
     """
 
     def __init__(self, observation: Observation, inputs: int) -> None:
-        self._bits, self._complex = observation.channelized_bits, observation.digitizer.complex
+        self._bits = observation.channelized_bits
         self.levels = histogram_levels(self._bits)
         self.counts = np.zeros((inputs, len(self.levels)), np.int64)
         self.position = 0
@@ -63,7 +63,6 @@ class AdcHistogram:
         if turn == (chunk.timestamp - chunk.samples) // stretch:
             return
         self.position = chunk.end
-        reach = int(self.levels[-1])
         scale = 1 << max(0, self._bits - 10) if self._bits < 32 else 1
         packets = _AT_ONCE * max(1, chunk.samples // self._apart)
         many, each = min(packets, chunk.inputs), min(max(packets // chunk.inputs, 1), _MOST)
@@ -71,9 +70,8 @@ class AdcHistogram:
         for i in (np.arange(first, first + many) % chunk.inputs).tolist():
             there = np.flatnonzero(chunk.present[i])
             for packet in there[:: max(1, -(-len(there) // each))].tolist():
-                values: NDArray[Any] = unpack(chunk.data[i, packet], self._bits, complex_samples=self._complex)
-                steps = np.rint(values.view(np.float32) / scale).clip(-reach, reach).astype(np.int64)
-                self.counts[i] += np.bincount(steps + reach, minlength=len(self.levels))
+                data = chunk.data[i, packet]
+                count_levels(data, self._bits, 0, data.size * 8 // self._bits, self.counts[i], scale)
 
 
 class SendStatistics(EachBlock):

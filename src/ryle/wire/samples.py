@@ -160,3 +160,22 @@ def sum_squares(data: NDArray[np.uint8], bits: int, first: int, count: int, *, i
     if bits == 32:
         return _native.sum_squares_float(data, first, count)
     return _native.sum_squares(data, bits, first, count, isa)
+
+
+def count_levels(
+    data: NDArray[np.uint8], bits: int, first: int, count: int, counts: NDArray[np.int64], level: int = 1, isa: str = ""
+) -> None:
+    """Count how often each level occurs among values [first, first + count) of one packed row.
+
+    Parameters
+    ----------
+    data, bits, first, count, isa
+        As of `sum_squares`.
+    counts : ndarray of int64, shape (2·reach + 1,)
+        Gets added how often the levels -reach to reach occur; the outermost stand for all beyond them. Floats that are
+        no numbers are not counted.
+    level : int
+        Values that make a level, a power of two; values between two are rounded half to even.
+    """
+    check_bits(bits)
+    _native.count_levels(data, bits, first, count, level, counts, isa)
