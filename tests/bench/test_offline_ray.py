@@ -1,12 +1,14 @@
 """The benchmark of recordings on a Ray cluster, on a small one: what it finds, and that it compares files."""
 
+import importlib.util
 import json
 import sys
 
 import h5py
 import pytest
 
-pytest.importorskip("ray")
+if importlib.util.find_spec("ray") is None:  # imported, it aborts this process at its end, after many other tests
+    pytest.skip("needs Ray: pip install ryle[ray]", allow_module_level=True)
 
 from ryle.bench import offline_ray
 from ryle.bench.same_file import differing
