@@ -27,7 +27,7 @@ struct Stream {
     void squares(int64_t low, int64_t high, uint64_t& exact, double& sum) const;
 };
 
-// Rows of one input's windows, from one batch to the next small enough to stay in cache.
+// The windows of a batch of one input's spectra, few enough to stay in cache.
 struct Windows {
     const int64_t* starts;  // value of the stream at which each row's window begins
     const uint8_t* valid;   // what is not valid becomes a row of zeros

@@ -175,3 +175,17 @@ def test_samples_in_pieces_equal_the_whole(cases, form, seed, channels, bits, is
     if len(apart) > 1:
         with pytest.raises(ValueError, match="follow one another"):
             tested.process(SampleWindow(tuple(apart[::-1])), case.first, case.spectra, case.delays, Blocks())
+
+
+@pytest.mark.parametrize("bits", [8, 32])
+def test_threads_change_nothing(cases, bits):
+    """Not the last bit of the power of floats, either: files are the same wherever they are made."""
+    seed = int(np.random.default_rng().integers(2**63))
+    found = []
+    for threads in (1, 3, 8):
+        case = cases.make(seed, channels=1024, taps=4, bits=bits, spectra=512, loss=2, threads=threads)
+        channelizer = cases.form(case.config, "cpu")
+        found.append(channelizer.process(case.chunk, case.first, case.spectra, case.delays, Blocks()))
+    for other in found[1:]:
+        for name in ("data", "valid", "saturated", "input_power", "input_samples"):
+            np.testing.assert_array_equal(getattr(other, name), getattr(found[0], name), err_msg=name)

@@ -184,7 +184,9 @@ class CpuChannelizer:
     def _cut(self, spectra: int) -> list[_Part]:
         """Cut the work of a call into parts of whole batches; a part reads the window before its own once more."""
         config = self.config
-        wanted = 1 if self._pool is None else -(-_PARTS * config.threads // config.inputs)
+        # The power of floats is rounded as it is summed: it must not depend on the number of threads.
+        alone = self._pool is None or config.bits == 32
+        wanted = 1 if alone else -(-_PARTS * config.threads // config.inputs)
         rows = max(-(-spectra // wanted), _PARTS * config.taps)
         length = _round_up(rows, self._batch_rows)
         spans = [slice(row, min(row + length, spectra)) for row in range(0, spectra, length)]
