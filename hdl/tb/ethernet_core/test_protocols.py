@@ -76,7 +76,7 @@ async def all_that_leaves_has_the_tag_and_the_header_that_were_set(dut):
         def leaves(frame: bytes, tci=tci) -> bytes:
             return frame if tci is None else tagged(frame, tci)
 
-        for size in (1, 18, 60, random.randrange(1000), 1400):
+        for size in (1, 18, 60, random.randrange(1, 1000), 1400):
             data = random.randbytes(size)
             bench.send(0, data, PEER)
             plain = udp(data, PEER, PEER_MAC, checksum=True)
