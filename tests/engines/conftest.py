@@ -163,15 +163,19 @@ def _pieces(chunk, packets):
         yield SampleChunk(timestamp, chunk.data[:, part], chunk.present[:, part], chunk.packet_samples)
 
 
-def _settled(entrance, patience=0.3):
-    """Stop an entrance when nothing has come for a while, which is when its senders have ended."""
-    count, since = -1, time.monotonic()
-    while time.monotonic() - since < patience:
-        now = entrance.account().datagrams
-        if now != count:
-            count, since = now, time.monotonic()
+def _passed_on(link, sent):
+    """Datagrams that a link passes on when it has got all that were sent; more than there are before that."""
+    counts = link.counts
+    return counts["passed"] - counts["lost"] + counts["duplicated"] if counts["passed"] == sent else float("inf")
+
+
+def _arrived(entrances, count, dropped):
+    """Stop entrances when all that was sent has come, or the machine has lost some of it."""
+    end = time.monotonic() + 60
+    while sum(e.account().datagrams for e in entrances) < count() and not dropped() and time.monotonic() < end:
         time.sleep(0.01)
-    entrance.stop()
+    for e in entrances:
+        e.stop()
 
 
 def _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_packets):
@@ -208,11 +212,14 @@ def _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_pac
         link_s = stack.enter_context(FaultyLink(routes, spectra_faults or none))
         link_sockets = [r.incoming for link in (link_d, link_s) for r in link._routes]
 
+        def dropped():
+            return (kernel_drops(link_sockets) or 0) + sum(e.account().kernel_drops or 0 for e in entrances)
+
         def digitize():
             with DigitizerSender(o, speed=rate / (o.n_inputs * float(o.sample_rate))) as sender:
                 for piece in _pieces(chunk, 32):
                     sender.send(piece)
-            _settled(digitizers)
+            _arrived([digitizers], lambda: _passed_on(link_d, sender.sent), dropped)
             return sender
 
         def channelize():
@@ -228,8 +235,7 @@ def _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_pac
                         held.popleft().release()
                 for s in engine.flush():
                     sender.send(s.data, s.valid, s.first_spectrum)
-            for e in spectra:
-                _settled(e)
+            _arrived(spectra, lambda: _passed_on(link_s, sender.packets), dropped)
             return sender
 
         def correlate(substream):
@@ -241,7 +247,7 @@ def _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_pac
                             sender.send(integration)
                 for integration in engine.flush():
                     sender.send(integration)
-            return engine
+            return engine.late_blocks, sender.sent * len(sums.plan.parts)
 
         def catch():
             for block in readers[-1]:
@@ -255,9 +261,10 @@ def _chain(observation, chunk, digitizer_faults, spectra_faults, rate, chunk_pac
             f = pool.submit(channelize)
             d = pool.submit(digitize)
             result.d_sender, result.f_sender = d.result(), f.result()
-            assert not any(x.result().late_blocks for x in xs)
-            _settled(visibilities)
+            late, sent = (sum(each) for each in zip(*(x.result() for x in xs), strict=True))
+            _arrived([visibilities], lambda: sent, dropped)
             caught.result()
+        assert not late
         drops = kernel_drops(link_sockets)
         result.digitizer, result.spectra = digitizers.account(), [s.account() for s in spectra]
         result.visibilities = visibilities.account()
