@@ -1,5 +1,6 @@
 """Triggers in whole runs: what was written is what the simulator sent, and correlates to what the run itself made."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -25,15 +26,20 @@ from ryle.simulate import VoltageSimulator
 from ryle.store.chunk_file import ChunkFile
 
 SMALL = (Path(__file__).parents[1] / "small.toml").read_text()
+#: Of signal, in real time: seconds of the run, before which nothing is asked for, that are kept, and of what is asked for.
+#: Whoever asks may be two seconds late, for what has passed as for what is still being written.
+WHOLE, FIRST, KEPT, FROM, LONG = 8, 2.5, 4, 1.9, 3.2
 
 
 def observation(directory, fx):
     """Three antennas in real time: F-engines of two and of one, or FX."""
-    text = SMALL.replace('speed = "max"', "speed = 1.0").replace('duration = "4 s"', 'duration = "5 s"')
+    text = SMALL.replace('speed = "max"', "speed = 1.0").replace('duration = "4 s"', f'duration = "{WHOLE} s"')
     text = text.replace('sample_rate = "8 MHz"', 'sample_rate = "1 MHz"')
     if fx:
         text = text.replace("channels_per_substream = 128\n", "") + "\n[fx]\n"
-    text = text.replace("taps = 8", f'taps = 8\nbatch = 128\nhistory = "2 s"\nantennas_per_engine = {3 if fx else 2}')
+    text = text.replace(
+        "taps = 8", f'taps = 8\nbatch = 128\nhistory = "{KEPT} s"\nantennas_per_engine = {3 if fx else 2}'
+    )
     network = "".join(
         f'{what} = "127.0.0.1:{free_ports(count)}"\n'
         for what, count in (("digitizers", 3), ("spectra", 2), ("visibilities", 1), ("statistics", 1))
@@ -53,7 +59,17 @@ def visibilities(path):
 
 
 @pytest.mark.parametrize("fx", [False, True], ids=["f", "fx"])
-def test_a_run_is_triggered(tmp_path, monkeypatch, capsys, fx):
+def test_a_run_is_triggered(tmp_path, monkeypatch, capsys, steady, fx):
+    tries = itertools.count()
+
+    def body():
+        (directory := tmp_path / str(next(tries))).mkdir()
+        check_a_run(directory, monkeypatch, capsys, fx)
+
+    steady(body)
+
+
+def check_a_run(tmp_path, monkeypatch, capsys, fx):
     pages, out = tmp_path / "pages", tmp_path / "out"
     pages.mkdir()
     out.mkdir()
@@ -73,18 +89,18 @@ def test_a_run_is_triggered(tmp_path, monkeypatch, capsys, fx):
             return {p.name: p for p in read_pages() if p.name in names}
 
         while len(found := engines()) < len(names) or any(
-            (p.values.get("held_to") or 0) < 2.5 * float(o.sample_rate) for p in found.values()
+            (p.values.get("held_to") or 0) < FIRST * float(o.sample_rate) for p in found.values()
         ):
             pass
-        sample = int(1.9 * float(o.sample_rate))
+        sample = int(FROM * float(o.sample_rate))
         if fx:
-            arguments = ["trigger", "--at", str(sample), "--seconds", "1600 ms", "--name", "frb"]
+            arguments = ["trigger", "--at", str(sample), "--seconds", f"{LONG} s", "--name", "frb"]
             load_command("control").main(arguments, standalone_mode=False)
             rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()[1:]]
             told = {name: {"sample": int(first), "end": int(last), "file": file} for name, first, last, file in rows}
         else:
             with Telescope("demo") as telescope:
-                done = trigger(telescope, sample=sample, seconds=1.6, name="frb")
+                done = trigger(telescope, sample=sample, seconds=LONG, name="frb")
                 told = {name: asdict(written) for name, written in done.engines.items()}
                 assert done.sample == max(t["sample"] for t in told.values())
                 with pytest.raises(SteeringError, match=r"is still (being written|writing)"):
@@ -102,11 +118,11 @@ def test_a_run_is_triggered(tmp_path, monkeypatch, capsys, fx):
 
     # What the simulator sent, bit for bit, from the promised sample on.
     heap, simulator = o.digitizer.heap_samples, VoltageSimulator(load(path))
-    sent = simulator.chunk(0, int(5 * float(o.sample_rate)) // heap * heap)
+    sent = simulator.chunk(0, int(WHOLE * float(o.sample_rate)) // heap * heap)
     at = 0
     for answer, file in zip(told.values(), map(ChunkFile, files), strict=True):
         span = file.layout.packets * heap
-        assert sample - span < answer["sample"] <= sample < sample + 1_600_000 <= answer["end"]
+        assert sample - span < answer["sample"] <= sample < sample + LONG * float(o.sample_rate) <= answer["end"]
         assert [c.timestamp for c in file] == list(range(answer["sample"], answer["end"], file.layout.packets * heap))
         inputs = slice(at, at + len(file.layout.heads))
         at = inputs.stop
