@@ -48,8 +48,9 @@ def test_samples_are_those_of_plain_integers():
 def test_noise_is_white():
     x = Pattern(noise_shift=0, seed=fresh.seed()).samples(fresh.seed(), 1 << 18).astype(float)
     spectrum = (abs(np.fft.rfft(x.reshape(-1, 4096))) ** 2).mean(axis=0)[1:-1] / x.var() / 4096
-    # 64 spectra: each channel's mean has a standard deviation of 1/8. Of 2047 channels none is 8 of those away.
-    assert abs(spectrum - 1).max() < 1
+    # 64 spectra: each channel's mean has a standard deviation of 1/8, and is as many exponential variables'. That one of
+    # 2047 is 8 of those above has a chance of 1e-5, 11 of those one of 1e-10.
+    assert abs(spectrum - 1).max() < 1.375
     assert abs(spectrum.std() * 8 - 1) < 0.2
     assert abs(x.mean()) < 1
 
