@@ -214,14 +214,18 @@ def many(antennas, integration, substream):
     )
 
 
-def test_two_thousand_antennas_are_planned_and_checked_within_seconds():
+def test_two_thousand_antennas_are_planned_and_checked_within_seconds(steady):
     o = many(2000, "15 s", 32)
-    began = time.monotonic()
-    text = made(o)
-    problems = found(o, text)
-    took = time.monotonic() - began
-    assert not problems and len(tomllib.loads(text)["engines"]) == 400 + 512 + 1
-    assert took < 10, took  # 1.4 s on one core of 2026
+
+    def body():
+        began = time.process_time()
+        text = made(o)
+        problems = found(o, text)
+        took = time.process_time() - began
+        assert not problems and len(tomllib.loads(text)["engines"]) == 400 + 512 + 1
+        assert took < 10, took  # 1.4 s on one core of 2026
+
+    steady(body)
     # 1.5 s integrations are more than the cards of any host take: one catcher is not enough.
     short = many(2000, "1.5 s", 32)
     (problem,) = found(short, made(short))

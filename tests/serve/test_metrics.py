@@ -187,9 +187,15 @@ def test_two_thousand_antennas_take_less_than_a_second_of_a_core():
     full = dict.fromkeys(STAGES, 0.999)
     inputs = tuple(InputSight(i, f"A{i // 2}", "xy"[i % 2], 9.5, -12.0, 0.0, 0.0, full, 1e-9) for i in range(4000))
     sight = look(inputs=inputs)
-    began = time.process_time()
+
+    def taken():
+        began = time.process_time()
+        exposition(sight)
+        return time.process_time() - began
+
     body = exposition(sight)
-    assert time.process_time() - began < 2  # 0.5 s where nothing else runs
+    # 0.5 s where nothing else runs; a machine that stands still may count that too.
+    assert min(taken() for _ in range(3)) < 2
     assert body.count(b"\nryle_input_") == 4000 * 9
 
 
@@ -220,8 +226,15 @@ def test_the_page_on_metrics_lists_them_all():
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed: apt install prometheus")
 def test_a_real_prometheus_scrapes_it(tmp_path, served, running_prometheus):
+    def there(query):
+        """What it has; nothing for a while where it waited for a look in vain."""
+        until = time.monotonic() + 60
+        while not (found := ask(query)) and time.monotonic() < until:
+            time.sleep(0.1)
+        return found
+
     with served(look(alarms=(alarm(),))) as port, running_prometheus(tmp_path, port) as ask:
-        told = {one["metric"]["class"]: float(one["value"][1]) for one in ask("ryle_account_total")}
+        told = {one["metric"]["class"]: float(one["value"][1]) for one in there("ryle_account_total")}
         assert told == {kind: ACCOUNT[kind] for kind in CLASSES if ACCOUNT[kind] is not None}
-        dead = ask("ryle_alarm_active")
+        dead = there("ryle_alarm_active")
         assert [(one["metric"]["subject"], one["value"][1]) for one in dead] == [("A 1 y", "1")]
