@@ -1,5 +1,6 @@
 """Runs as processes, in real time, while something happens to them: what is in their files."""
 
+import itertools
 import math
 import os
 import re
@@ -46,14 +47,22 @@ def observation(directory, fx=False, backend="cpu", **other):
 _PLAIN = {}  # what runs gave in which nothing happened: it is the same each time
 
 
-def runs(tmp_path, monkeypatch, backend="cpu"):
-    """Give what runs it on a backend, lets something happen meanwhile, and gives the visibilities."""
+def runs(tmp_path, monkeypatch, steady, backend="cpu"):
+    """Give what runs it on a backend, lets something happen meanwhile, and gives the visibilities.
+
+    In real time: `steady` has it done again where the machine stood still, and what was to happen came too late or packets
+    were lost.
+    """
 
     def one(name, meanwhile=None, fx=False, **other):
         if meanwhile is None:
             if (known := (backend, fx, *sorted(other.items()))) not in _PLAIN:
                 _PLAIN[known] = one(name, lambda telescope: None, fx, **other)
             return _PLAIN[known]
+        tries = itertools.count()
+        return steady(lambda: once(f"{name}-{next(tries)}", meanwhile, fx, **other))
+
+    def once(name, meanwhile, fx, **other):
         pages, out = tmp_path / f"pages-{name}", tmp_path / name
         pages.mkdir()
         out.mkdir()
@@ -76,10 +85,23 @@ def runs(tmp_path, monkeypatch, backend="cpu"):
         finally:
             process.kill()
             process.wait()
+        check_whole(out)
         data, inputs = visibilities(out / "demo.uvh5")
         return data, inputs, found, out
 
     return one
+
+
+def check_whole(directory):
+    """Nothing is missing in the files of scans; the last may lack something at its end."""
+    files = []
+    for path in directory.glob("*.uvh5"):
+        with h5py.File(path) as file:
+            files.append((file["Ryle/first_spectrum"][0], file["Header/Ntimes"][()], path))
+    *others, (_, count, last) = sorted(files)
+    for *_, path in others:
+        visibilities(path, 0)
+    visibilities(last, min(2, count - 1))
 
 
 def visibilities(path, last=2):

@@ -24,6 +24,9 @@ from ryle.serve.katcp import KatcpServer
 from ryle.watch.watcher import Watcher
 from steered_runs import boundary, visibilities
 
+#: Several runs in real time each, which may be done again.
+pytestmark = pytest.mark.timeout(600)
+
 
 def command(arguments):
     """Do what ``ryle control`` does, without the seconds that a process takes to start."""
@@ -116,7 +119,7 @@ def test_as_soon_as_can_be(run):
         o = telescope.observation
         return [t.sample / (o.integration_spectra * o.step) for t in told]
 
-    data, (first, second), (all_of_them, one), _ = run("soon", meanwhile)
+    data, (first, second), (all_of_them, one), _ = run("soon", meanwhile, duration="10 s")
     autos = [i for i in range(6) if first[i] == second[i]]
     for i in autos:
         for p in range(2):
@@ -217,6 +220,8 @@ def test_a_katcp_client_drives_a_run(run):
             client = await aiokatcp.Client.connect(*server.sockets[0].getsockname())
             async with asyncio.timeout(60):
                 await client.request("delays", stream, at[10], *["0.0,0.0:0.0,0.0"] * 6)
+                _, (turned,) = await client.request("sensor-value", "steady-state-timestamp")
+                assert abs(int(turned.arguments[4]) - 10 * unit) < unit, "too late for it"
                 await client.request("capture-stop", stream, at[14])
                 await client.request("capture-start", stream, at[17])
                 _, (last,) = await client.request("sensor-value", "steady-state-timestamp")
