@@ -31,6 +31,7 @@ from functools import wraps
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from xml.etree import ElementTree
 
 from ryle.fpga import verilate
@@ -54,6 +55,17 @@ __all__ = [
 ]
 
 WIDTHS = (64, 128, 256, 512, 1024)
+
+#: Of a simulation, which is a process with a Python of its own. Modules are kept compiled, as CI asks for none to be written and
+#: each of some hundred simulations would compile cocotb and scapy anew; pytest prepares the assertions of the tests alone, not of
+#: all that they import. Together that is nine tenths of what a simulation takes to begin.
+_PYTHON = {
+    "PYTHONDONTWRITEBYTECODE": "",
+    "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "pycache"),
+    "COCOTB_REWRITE_ASSERTION_FILES": "test_*.py",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "COCOTB_ANSI_OUTPUT": "0",
+}
 
 #: What ran: module and test, for the summary at the end.
 ran: list[tuple[str, str]] = []
@@ -138,7 +150,7 @@ def run_tests(simulator: str, top: str, folder: Path, test_file: str | Path, onl
     seed = a_seed()
     runner = get_runner(simulator)
     runner.log.setLevel("CRITICAL")
-    with suppress(SystemExit, RuntimeError):
+    with suppress(SystemExit, RuntimeError), patch.dict(os.environ, _PYTHON):  # which the runner puts before extra_env
         runner.test(
             test_module=Path(test_file).stem,
             hdl_toplevel=top,
@@ -149,7 +161,7 @@ def run_tests(simulator: str, top: str, folder: Path, test_file: str | Path, onl
             test_filter=only or None,
             seed=seed,
             plusargs=power_up(f"{top} {sorted(env.items())}") if simulator == "verilator" else [],
-            extra_env=env | {"COCOTB_ANSI_OUTPUT": "0"},
+            extra_env=env,
             log_file=log,
         )
     said = log.read_text()[-8000:] if log.exists() else ""
@@ -192,7 +204,9 @@ def changed(module: str, *texts: str, folder: Path = RTL) -> Path:
         made = made.replace(text, other)
     place = BUILD / "changed" / hashlib.sha256(made.encode()).hexdigest()[:12]
     place.mkdir(parents=True, exist_ok=True)
-    (file := place / f"{module}.sv").write_text(made)
+    if not (file := place / f"{module}.sv").exists():  # another bench may be reading it: it comes as a whole, and stays
+        (part := place / f"{os.getpid()}.part").write_text(made)
+        part.rename(file)
     return file
 
 
