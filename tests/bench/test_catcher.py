@@ -1,5 +1,6 @@
 """The benchmark of catchers, on a small array: what it counts, and that nothing is left behind."""
 
+import itertools
 import json
 import sys
 import time
@@ -15,7 +16,17 @@ from ryle.products.observed import metadata
 from ryle.products.uvh5 import UVH5Writer
 
 
-def test_measures_and_leaves_nothing(tmp_path, monkeypatch):
+def test_measures_and_leaves_nothing(tmp_path, monkeypatch, steady):
+    tries = itertools.count()
+
+    def body():
+        (directory := tmp_path / str(next(tries))).mkdir()
+        check_what_it_measures(directory, monkeypatch)
+
+    steady(body)  # in real time nothing is lost unless the machine stands still
+
+
+def check_what_it_measures(tmp_path, monkeypatch):
     disks = [tmp_path / "a", tmp_path / "b"]
     for disk in disks:
         disk.mkdir()
@@ -68,7 +79,7 @@ def test_old_integrations_are_given_back(tmp_path, rng):
         for k in range(5):
             first = k * spectra
             file.append(Integration(first, spectra, 0, whole.visibilities, whole.counts))
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while room.given_back < 3 * 8 * 128 * o.products and time.monotonic() < end:
             time.sleep(0.02)
         assert room.problem is None
@@ -88,7 +99,7 @@ def test_old_pieces_of_plain_writes_are_given_back(tmp_path, rng):
         for _ in range(10):
             file.write(rng.bytes(size))
         file.write(b"begun")
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while room.given_back < 8 * size and time.monotonic() < end:
             time.sleep(0.02)
     assert room.problem is None and room.given_back == 8 * size

@@ -338,15 +338,17 @@ def test_measuring_goes_on_where_it_stopped(tmp_path):
 
 
 def test_what_a_command_started_ends_with_it(tmp_path):
-    late = tmp_path / "late"
-    path = tmp_path / "starts.py"
-    child = f"import time; time.sleep(3); open({str(late)!r}, 'w')"
+    path, number = tmp_path / "starts.py", tmp_path / "number"
     path.write_text(
-        f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {child!r}])\ntime.sleep(60)\n"
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(120)'])\n"
+        f"open({str(number)!r}, 'w').write(str(child.pid))\ntime.sleep(60)\n"
     )
-    measure([Command("c", f"python {path}", 1.0, "c.json")], tmp_path / "m", 60, lambda _: None, lambda _: None)
-    time.sleep(4)
-    assert not late.exists()
+    measure([Command("c", f"python {path}", 4.0, "c.json")], tmp_path / "m", 60, lambda _: None, lambda _: None)
+    stat, until = Path(f"/proc/{number.read_text()}/stat"), time.monotonic() + 20
+    while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_nothing_begins_that_could_pass_the_limit(tmp_path):
