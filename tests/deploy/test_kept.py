@@ -52,7 +52,7 @@ def job(*words, **more):
     return Job("run-1", "x0", "rack1", ("engine", "OBSERVATION", *words), ("again", "OBSERVATION", *words), **given)
 
 
-def until(true, seconds=20):
+def until(true, seconds=60):
     end = time.monotonic() + seconds
     while not (found := true()):
         assert time.monotonic() < end

@@ -241,7 +241,7 @@ def test_killed_at_any_moment(start, tmp_path, directory, rng, to):
 
 def test_a_sender_that_is_killed(start, tmp_path):
     """The capture says what came and ends when it was told to end without packets."""
-    running = start("--warm-up", "0", "--idle", "1").ready()
+    running = start("--warm-up", "0", "--idle", "5").ready()
     command = [sys.executable, "-m", "ryle", "send", FORMAT.name, "--to", f"127.0.0.1:{running.port}", "--quiet"]
     sender = subprocess.Popen([*command, "--sources", "4", "--gbps", "0.1"])
     running.wait_until(lambda: running.page().get("chunks", 0) > 0)

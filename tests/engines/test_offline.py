@@ -418,7 +418,8 @@ def test_faults_reach_the_capture(simulated, tmp_path):
     chunks, a, _ = captured(o, tmp_path / "faulty.pcap")
     assert sum(int(chunk.present.sum()) for chunk in chunks) == a.placed
     sent = 4 * (800_000 // 1024)
-    assert a.balanced() and a.late == a.foreign == 0
+    # Of a head that was made to say too many items samples are read as items, and now and then one names another stream.
+    assert a.balanced() and a.late == 0 and a.foreign <= 3
     for found, rate in ((a.duplicate, 0.05), (a.malformed, 0.03), (sent - a.placed, 0.08)):
         assert abs(found / sent - rate) < 0.02
     assert sent - a.placed > a.malformed
@@ -471,13 +472,17 @@ def test_interrupt_leaves_what_came_before(simulated, tmp_path, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         return append(self, integration)
 
-    slowly = lambda sink, path, **_: PcapSource(sink, path, speed=0.25)  # noqa: E731 - else all is read before it is heard
-    monkeypatch.setattr("ryle.engines.offline_packets.PcapSource", slowly)
+    good, held = packets(capture), tmp_path / "held.pcap"  # else all may be read before Ctrl-C is heard
+    with PcapWriter(held) as writer:
+        for i, (time, *rest) in enumerate(good):
+            writer.write(time + (10**12 if i > 0.7 * len(good) else 0), *rest)
+    as_recorded = lambda sink, path, **_: PcapSource(sink, path, speed=1.0)  # noqa: E731
+    monkeypatch.setattr("ryle.engines.offline_packets.PcapSource", as_recorded)
     monkeypatch.setattr(UVH5Writer, "append", interrupted)
     monkeypatch.setattr("ryle.config.observation._LEAST_SAMPLES", 1 << 12)  # a whole recording would be one block
     before = signal.getsignal(signal.SIGINT)
     console = quiet()
-    (result,) = correlate(o, [capture], tmp_path, console)
+    (result,) = correlate(o, [held], tmp_path, console)
     assert signal.getsignal(signal.SIGINT) is before and "stopping" in console.file.getvalue()
     assert 2 <= result.integrations < 8
     said = re.search(r"stopped after (\d+)%: (\d+) integrations are kept in (.*\.uvh5)\n", console.file.getvalue())

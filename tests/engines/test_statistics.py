@@ -119,7 +119,7 @@ def recorded(observation, path, totals):
     with engine:
         write.open()
         engine.start()
-        count, end = sent(observation, observation.statistics, totals), time.monotonic() + 20
+        count, end = sent(observation, observation.statistics, totals), time.monotonic() + 60
         while engine.entrances[1].account().placed < count and time.monotonic() < end:
             time.sleep(0.02)
         engine.drain()
