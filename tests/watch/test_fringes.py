@@ -61,12 +61,12 @@ def test_noise_is_that_of_many_glances(random):
     """Noise that is told is the scatter that there is, with losses too; SNR of noise alone is that of Rayleigh's law."""
     valid = random.random((3, 1, 64)) < 0.7
     gains = np.array([1, 5, 0.2])[:, np.newaxis, np.newaxis, np.newaxis]
-    looks = [fringes.fringe(glance_of(noise(random, 3, 1, 20, 64) * gains, valid, parts=4)) for _ in range(400)]
+    looks = [fringes.fringe(glance_of(noise(random, 3, 1, 20, 64) * gains, valid, parts=4)) for _ in range(1200)]
     cross = [index(0, 0, 1, 0, 1), index(0, 0, 2, 0, 1), index(1, 0, 2, 0, 1)]
     values = np.array([look.value[cross] for look in looks])
     told = np.array([look.noise[cross] for look in looks])
     pairs = [(0, 1), (0, 2), (1, 2)]
-    # What is told takes losses of two antennas to be independent; what they were is known here.
+    # A scatter of 1200 looks is known to 2 %. What is told takes losses of two antennas to be independent; what they were is known here.
     true = np.array([np.sqrt((valid[i] & valid[j]).mean() / (valid[i].mean() * valid[j].mean())) for i, j in pairs])
     np.testing.assert_allclose(values.real.std(axis=0) * true, told.mean(axis=0), rtol=0.12)
     np.testing.assert_allclose(values.imag.std(axis=0) * true, told.mean(axis=0), rtol=0.12)
@@ -153,7 +153,7 @@ def test_closure_error_is_the_scatter(random):
     phases, errors = (np.array(each) for each in zip(*looks, strict=True))
     np.testing.assert_allclose(phases.std(), np.median(errors), rtol=0.35)
     nothing = [
-        fringes.closure_phases(glance_of(noise(random, 3, 1, 8, 64)), np.array([[0, 1, 2]]))[1] for _ in range(20)
+        fringes.closure_phases(glance_of(noise(random, 3, 1, 8, 64)), np.array([[0, 1, 2]]))[1] for _ in range(100)
     ]
     assert np.median(nothing) > 0.5  # nobody takes it for a phase
 
@@ -176,9 +176,9 @@ def test_fringe_strength_finds_delayed_fringes(random):
     glance = glance_of(x, parts=32)
     strength, plain = fringes.fringe_strength(glance), fringes.fringe(glance).snr
     k = index(0, 0, 1, 0, 1)
-    assert strength[k] > 20 > 5 > plain[k]
+    assert strength[k] > 20 > 7 > plain[k]
     alone = [fringes.fringe_strength(glance_of(noise(random, 3, 1, 64, 64), parts=32))[[1, 3, 4]] for _ in range(100)]
-    assert np.max(alone) < 6 and 2 < np.mean(alone) < 3.2
+    assert np.max(alone) < 7 and 2 < np.mean(alone) < 3.2
 
 
 def test_loss_map():
