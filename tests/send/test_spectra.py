@@ -74,6 +74,7 @@ def test_round_trip(observe, steady, rng, what):
         data = values(rng, o, heaps)
         valid = np.ones((o.n_inputs, heaps * spectra), bool)
         valid[:, spectra * 1 : spectra * 2] = rng.random((o.n_inputs, spectra)) > 0.3  # a heap with a tail
+        valid[:, spectra] = True  # of one without any that is valid nothing is sent
         valid[0, -1] = False
         sender = SpectraSender(o, rate=RATE)
         first_heap = 7 * o.batch_spectra // spectra

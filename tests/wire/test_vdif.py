@@ -156,7 +156,7 @@ def test_baseband_reads_what_we_write(bits, complex_data, log2_channels, threads
             theirs = oracle.VDIFPayload.fromdata(
                 ours.astype(np.complex64 if complex_data else np.float32), frame.header
             )
-            assert np.mean(frame.payload.data != theirs.data) < 0.01
+            assert np.count_nonzero(frame.payload.data != theirs.data) <= 1 + 0.01 * theirs.data.size
             number += 1
     assert file.read() == b"" and number == 2 * len(threads)
 
