@@ -6,6 +6,7 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
+from ports import free_ports
 from ryle.chunk import Integration, SampleChunk
 from ryle.config import changed, example, load, rates
 from ryle.send.digitizer import DigitizerSender
@@ -15,11 +16,11 @@ from ryle.send.spectra import SpectraSender
 from ryle.send.visibilities import VisibilitySender
 
 
-def listen(stack):
+def listen(stack, port):
     """A socket of this machine with room for the whole test, so that nothing is lost before it is read."""
     heard = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     heard.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-    heard.bind(("127.0.0.1", 0))
+    heard.bind(("127.0.0.1", port))
     heard.settimeout(60)
     return heard
 
@@ -30,10 +31,10 @@ def datagrams(heard, count):
 
 @pytest.fixture
 def observation():
-    """Two antennas and one substream, each kind of endpoint at a free port of its own."""
+    """Two antennas and one substream, each kind of endpoint at free ports of its own: one an antenna."""
     o = changed(load(example("vdif2")), digitizer={"bits": 10, "heap_samples": 4096}, network={"packet_size": 8192})
     with ExitStack() as stack:
-        sockets = {name: listen(stack) for name in ("digitizers", "spectra", "visibilities")}
+        sockets = {name: listen(stack, free_ports(2)) for name in ("digitizers", "spectra", "visibilities")}
         ports = {name: f"127.0.0.1:{s.getsockname()[1]}" for name, s in sockets.items()}
         yield changed(o, network=ports), sockets
 
