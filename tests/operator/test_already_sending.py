@@ -50,8 +50,8 @@ def sending(observation, ryle, tmp_path):
             try:
                 if len(samples(file)) >= count:
                     break
-            except OSError:
-                pass  # it is just being made
+            except (OSError, KeyError, ValueError):
+                pass  # it is just being made, or written
             assert run.process.poll() is None and time.monotonic() < deadline, run.said
             time.sleep(0.2)
         run.signal(signal.SIGINT)

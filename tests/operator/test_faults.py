@@ -21,7 +21,7 @@ def begun(path):
     """Whether a few are there; a file that is just being made cannot be opened."""
     try:
         return integrations(path) >= 3
-    except OSError:
+    except (OSError, KeyError):
         return False
 
 

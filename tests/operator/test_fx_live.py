@@ -24,13 +24,13 @@ def same(one, other):
 
 
 def nsamples(path):
-    """Samples of each integration of a file, shape (integration, rest); none while it is being made."""
+    """Samples of each integration of a file, shape (integration, rest); none while it is being made, or written."""
     try:
         with h5py.File(path) as file:
             times, found = int(file["Header/Ntimes"][()]), file["Data/nsamples"][...]
-    except OSError:
+        return found.reshape(times, -1) if times else np.empty((0, 1))
+    except (OSError, KeyError, ValueError):
         return np.empty((0, 1))
-    return found.reshape(times, -1) if times else np.empty((0, 1))
 
 
 def wait_for(path, count, process):

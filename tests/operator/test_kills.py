@@ -17,7 +17,7 @@ def begun(file, count):
     try:
         with h5py.File(file) as f:
             return int(f["Header/Ntimes"][()]) >= count
-    except OSError:
+    except (OSError, KeyError):
         return False  # it is just being made
 
 

@@ -39,29 +39,34 @@ WAYS = [
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["sockets", "packet ring"])
-def test_forged_integrations(observation, ryle, sending, tmp_path, way):
+def test_forged_integrations(observation, ryle, sending, tmp_path, steady, way):
     """The same integrations from elsewhere, other values in them, each before the true one; and impossible ones."""
-    path, ports = observation(duration=60)
-    senders = f'receive = {{ {way}senders = ["127.1.0.0/16", "127.0.0.66:1"] }}\n'
-    path.write_text(path.read_text().replace("[network]\n", "[network]\n" + senders))
-    process = ryle("engine", "catcher", path, "--output", tmp_path)
-    process.wait_ready()
-    for index in range(5, 25):
-        for substream in (0, 1):
-            if index % 2:
-                sending(ports["visibilities"], heap(index, substream, 7), FORGED)
-            sending(ports["visibilities"], heap(index, substream, 1), TRUE)
-        sending(ports["visibilities"], [b"rubbish", next(heap(10**6 + index, 0, 7))], FORGED)
-    process.wait_for(lambda p: any(s.get("integrations", 0) >= 19 for s in p.statuses), 60)
-    process.signal(signal.SIGTERM)
-    assert process.end(60) == 0, process.said
-    account = process.statuses[-1]["account"]
-    assert (account["placed"], account["missing"], account["malformed"]) == (40 * PARTS, 0, 0)
-    assert account["foreign"] == 20 * PARTS + 40 and account["duplicate"] == 0
-    with h5py.File(tmp_path / "small.uvh5") as file:
-        assert int(file["Header/Ntimes"][()]) == 20 and not file["Data/flags"][...].any()
-        values = abs(file["Data/visdata"][...])
-    assert values.min() > 0 and values.max() == values.min()
+
+    def body():
+        path, ports = observation(duration=60)
+        output = tmp_path / f"{ports['visibilities']}"
+        senders = f'receive = {{ {way}senders = ["127.1.0.0/16", "127.0.0.66:1"] }}\n'
+        path.write_text(path.read_text().replace("[network]\n", "[network]\n" + senders))
+        process = ryle("engine", "catcher", path, "--output", output)
+        process.wait_ready()
+        for index in range(5, 25):
+            for substream in (0, 1):
+                if index % 2:
+                    sending(ports["visibilities"], heap(index, substream, 7), FORGED)
+                sending(ports["visibilities"], heap(index, substream, 1), TRUE)
+            sending(ports["visibilities"], [b"rubbish", next(heap(10**6 + index, 0, 7))], FORGED)
+        process.wait_for(lambda p: any(s.get("integrations", 0) >= 19 for s in p.statuses), 60)
+        process.signal(signal.SIGTERM)
+        assert process.end(60) == 0, process.said
+        account = process.statuses[-1]["account"]
+        assert (account["placed"], account["missing"], account["malformed"]) == (40 * PARTS, 0, 0)
+        assert account["foreign"] == 20 * PARTS + 40 and account["duplicate"] == 0
+        with h5py.File(output / "small.uvh5") as file:
+            assert int(file["Header/Ntimes"][()]) == 20 and not file["Data/flags"][...].any()
+            values = abs(file["Data/visdata"][...])
+        assert values.min() > 0 and values.max() == values.min()
+
+    steady(body)
 
 
 def test_check_says_who(observation, ryle):

@@ -43,32 +43,32 @@ def test_traps_in_place_of_pages(shared, observation, ryle, send, tmp_path):
         (shared / f"ryle.{name}").mkdir()
         trap(shared / f"ryle.{name}" / "status.json")
     catcher = ryle("engine", "catcher", path, "--output", tmp_path)
-    catcher.wait_ready(30)
+    catcher.wait_ready(60)
     for index in range(5, 15):
         for substream in (0, 1):
             send(ports["visibilities"], heap(index, substream, 1))
-    catcher.wait_for(lambda p: any(s.get("integrations", 0) >= 10 for s in p.statuses), 30)
+    catcher.wait_for(lambda p: any(s.get("integrations", 0) >= 10 for s in p.statuses), 60)
     status = ryle("status", "--json")
-    assert status.end(30) == 0, status.said
+    assert status.end(60) == 0, status.said
     assert [p["values"]["role"] for p in json.loads("\n".join(status.lines))] == ["catcher"]
-    assert ryle("status", "clean").end(30) == 0
+    assert ryle("status", "clean").end(60) == 0
     catcher.signal(signal.SIGTERM)
-    assert catcher.end(30) == 0, catcher.said
+    assert catcher.end(60) == 0, catcher.said
 
 
 def test_traps_in_place_of_a_ring(shared, ryle, ports, tmp_path):
     port = ports(1)
     capture = ryle("capture", "counter_8192", "--at", f"127.0.0.1:{port}", "--chunks", "12")
-    capture.wait_for(lambda p: any("waiting" in line for line in p.lines), 30)
+    capture.wait_for(lambda p: any("waiting" in line for line in p.lines), 60)
     (ring,) = shared.glob("*/ring")
     for trap in (fifo, endless, huge):
         ring.unlink()
         trap(ring)
         dump = ryle("status", "dump", "newest", tmp_path / "chunk")
-        assert dump.end(20) != 0
+        assert dump.end(60) != 0
         assert "Traceback" not in dump.said and str(ring) in "".join(dump.said.split()), trap
     capture.signal(signal.SIGTERM)
-    assert capture.end(30) == 0
+    assert capture.end(60) == 0
 
 
 ABSENT = """
@@ -105,12 +105,12 @@ def test_an_engine_without_shared_memory(without, observation, ryle, send, tmp_p
     for index in range(5, 15):
         for substream in (0, 1):
             send(ports["visibilities"], heap(index, substream, 1))
-    catcher.wait_for(lambda p: any(s.get("integrations", 0) >= 10 for s in p.statuses), 30)
+    catcher.wait_for(lambda p: any(s.get("integrations", 0) >= 10 for s in p.statuses), 60)
     catcher.signal(signal.SIGTERM)
-    assert catcher.end(30) == 0, catcher.said
+    assert catcher.end(60) == 0, catcher.said
     assert why in catcher.said and "Traceback" not in catcher.said
     status = ryle("status", prefix=inside)
-    assert status.end(30) == 0 and "nothing of Ryle runs here" in status.said
+    assert status.end(60) == 0 and "nothing of Ryle runs here" in status.said
 
 
 @pytest.mark.long
