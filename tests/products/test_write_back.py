@@ -12,7 +12,7 @@ from ryle.products.journal import JournaledFile
 from ryle.products.write_back import WriteBack
 
 
-def until(true, seconds=10):
+def until(true, seconds=120):
     end = time.monotonic() + seconds
     while not true() and time.monotonic() < end:
         time.sleep(0.005)
@@ -26,7 +26,7 @@ def asked(monkeypatch):
 
     def sync(fd, first, nbytes, flags):
         calls.append((os.fstat(fd).st_ino, first, nbytes, threading.current_thread().name))
-        may.acquire(timeout=10)
+        may.acquire(timeout=60)
         return answer[0]
 
     monkeypatch.setattr(write_back, "_SYNC", sync)

@@ -119,10 +119,13 @@ def test_a_thread_that_waits_can_be_let_go(how):
     assembler = Assembler(p)
     thread = threading.Thread(target=lambda: assembler.take([packet(0, n) for n in range(80)]))
     thread.start()
+    end = time.monotonic() + 30
+    while assembler.counts().placed < 24 and time.monotonic() < end:
+        time.sleep(0.005)
     thread.join(0.2)
     assert thread.is_alive() and assembler.counts().ring_full == 0 and assembler.counts().placed == 24
     getattr(assembler, how)()
-    thread.join(10)
+    thread.join(20)
     assert not thread.is_alive()
     counts = check_sums(assembler)
     assert counts.placed == 24 and counts.ring_full == 56

@@ -366,7 +366,12 @@ def test_synthetic_packets_come_at_their_rate():
     assert report.busy < 0.9
 
 
-def test_a_sender_that_is_killed_and_one_that_starts_again(tmp_path):
+def test_a_sender_that_is_killed_and_one_that_starts_again(steady):
+    """With patience: senders that stand still for `linger` are taken for others, and of what a socket loses last nobody knows."""
+    steady(_killed_and_started_again)
+
+
+def _killed_and_started_again():
     port = free_ports(1)
     assembler = Assembler(plan(linger=2.0, chunks=64))
     program = (
@@ -394,9 +399,11 @@ def test_a_sender_that_is_killed_and_one_that_starts_again(tmp_path):
     with UdpSource(assembler, [endpoint(port)]) as source:
         for epoch in range(2):
             sender = subprocess.Popen([sys.executable, "-c", program])
-            wait(lambda e=epoch: sum(x == e for x, _ in seen) > 3)
-            os.kill(sender.pid, signal.SIGKILL)
-            sender.wait()
+            try:
+                wait(lambda e=epoch: sum(x == e for x, _ in seen) > 3)
+            finally:
+                os.kill(sender.pid, signal.SIGKILL)
+                sender.wait()
             got = source.reports()[0].packets
             wait(lambda n=got: assembler.counts().open == 0 and source.reports()[0].packets >= n)
             time.sleep(2.2)  # after `linger` the next packet is believed, whatever its time
@@ -430,7 +437,7 @@ def test_a_thread_rests_while_packets_gather():
                 return int((task / "status").read_text().split("\nvoluntary_ctxt_switches:")[1].split()[0])
         raise AssertionError("there is no such thread")
 
-    with UdpSource(sink, [endpoint(port)], gro=False), socket.socket(type=socket.SOCK_DGRAM) as s:
+    with UdpSource(sink, [endpoint(port)], gro=False) as source, socket.socket(type=socket.SOCK_DGRAM) as s:
         before = switches()
         due = time.perf_counter()
         for _ in range(count):
@@ -438,8 +445,8 @@ def test_a_thread_rests_while_packets_gather():
             due += 50e-6
             while time.perf_counter() < due:
                 pass
-        wait(lambda: sink.packets == count)
-        assert switches() - before < count / 3
+        wait(lambda: sink.packets + source.kernel_drops == count)
+        assert sink.packets > count / 2 and switches() - before < count / 3
 
 
 def test_multicast():

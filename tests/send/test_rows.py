@@ -134,7 +134,7 @@ def test_engines_begin_with_different_shares(rng):
     firsts = []
     for antenna in range(4):
         s = [receive_socket(o.spectra_endpoint(k), "127.0.0.1", 1 << 20) for k in range(4)]
-        with RowSender(o, [antenna], rate=1e5) as sender:
+        with RowSender(o, [antenna], rate=1.0) as sender:  # hours to the second packet
             rows, _ = spectra(rng, o, 1, 1)
             thread = threading.Thread(target=sender.send, args=(rows, np.ones((2, 64), bool), 0))
             thread.start()
@@ -171,7 +171,7 @@ def test_a_rate_is_kept_and_can_be_stopped(rng):
         time.sleep(0.05)
         assert thread.is_alive()
         sender.stop()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -195,11 +195,11 @@ def test_without_a_rate_receivers_are_waited_for(rng):
         assert 64 << 10 < filled <= 256 << 10
         assert sender._native.fill(0, table=True) == filled
         got = 0
-        s.settimeout(10)
+        s.settimeout(60)
         while got < 32 * 2 * 512 // o.packet_channels:
             s.recv(65536)
             got += 1
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive() and sender.packets == got
         assert sender._native.fill(0) == 0
 

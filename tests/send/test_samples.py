@@ -90,8 +90,9 @@ def test_a_format_that_is_not_meerkats_read_back_with_losses(steady):
                 for chunk in chunks:
                     sender.send(chunk)
                     drain()
-            drain()
-            counts = sender.counts
+            counts, end = sender.counts, time.monotonic() + 10
+            while len(received) < sender.sent and time.monotonic() < end:
+                drain()
         assert len(received) == sender.sent
         fields = Parser(ALMA).parse(received)
         got = {}
@@ -145,7 +146,7 @@ def test_packets_take_endpoints_in_turn_and_absent_ones_stay():
     sockets = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(3)]
     for k, s in enumerate(sockets):
         s.bind(("127.0.0.1", ports + k))
-        s.settimeout(10)
+        s.settimeout(60)
     present = np.ones((1, 9), np.uint8)
     present[0, 4] = 0
     with SampleSender(o, ALMA, HEADS[:1], ways, speed=0.0) as sender:
@@ -157,17 +158,19 @@ def test_packets_take_endpoints_in_turn_and_absent_ones_stay():
         s.close()
 
 
-def test_the_rate_is_kept(steady):
-    def body():
-        o = observation(8192)
-        each = 8192 / 16e6
-        chunk = SampleChunk(0, np.zeros((1, 200, 8192), np.uint8), np.ones((1, 200), np.uint8), 8192)
+def test_the_rate_is_kept():
+    """Never faster; how much slower is up to the machine too, but it is not each time."""
+    o = observation(8192)
+    wanted = 200 * 8192 / 16e6 / 0.5
+    chunk = SampleChunk(0, np.zeros((1, 200, 8192), np.uint8), np.ones((1, 200), np.uint8), 8192)
+    took = [np.inf]
+    while min(took) > 1.5 * wanted:
+        assert len(took) <= 40, took
         start = time.monotonic()
         with SampleSender(o, ALMA, HEADS[:1], [o.input_endpoints(0)], speed=0.5) as sender:
             sender.send(chunk)
-        assert 0.9 * 200 * each / 0.5 < time.monotonic() - start < 1.5 * 200 * each / 0.5
-
-    steady(body)
+        took.append(time.monotonic() - start)
+        assert took[-1] > 0.9 * wanted
 
 
 def test_captures_have_the_same_faults(tmp_path):

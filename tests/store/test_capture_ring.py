@@ -113,7 +113,7 @@ def test_copies_are_whole_while_the_ring_turns(tmp_path):
         deadline = time.monotonic() + 60
         while len(numbers) < 30:
             assert time.monotonic() < deadline
-            copy = reader.copy()
+            copy = reader.copy(patience=60)
             verify(rule, copy, found)
             numbers.add(copy.number)
     finally:

@@ -132,13 +132,16 @@ def test_replay_is_a_watcher(session):
         assert shown.observation is None  # of this text none can be read
 
 
-def test_speed(session):
-    path, _ = session
-    began = time.monotonic()
-    with replay(path, 11.0) as shown:
-        while not shown.ended:
-            shown.wait(shown.sight().time, 10)
-    assert 0.5 <= time.monotonic() - began < 5  # 5.5 s
+def test_speed(session, steady):
+    def body():
+        path, _ = session
+        began = time.monotonic()
+        with replay(path, 11.0) as shown:
+            while not shown.ended:
+                shown.wait(shown.sight().time, 10)
+        assert 0.5 <= time.monotonic() - began < 5  # 5.5 s
+
+    steady(body)
 
 
 def test_an_end_in_the_middle(session):
