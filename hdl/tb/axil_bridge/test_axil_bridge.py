@@ -135,7 +135,7 @@ async def a_clock_that_stops_anywhere_costs_an_error_and_no_more(dut: Any, perio
 async def a_reset_of_the_core_anywhere_costs_an_error_and_no_more(dut: Any, periods: Any) -> None:
     bench = await Bench(dut, *periods).begin()
     errors = 0
-    for _ in range(150):
+    for _ in range(300):  # one in eight meets an access where the core has the faster clock
         access = cocotb.start_soon(bench.access())
         await Timer(random.randint(1, round(16000 * max(periods))), unit="ps")
         await RisingEdge(dut.clk)
@@ -146,7 +146,7 @@ async def a_reset_of_the_core_anywhere_costs_an_error_and_no_more(dut: Any, peri
         made = len(bench.asked)
         assert await bench.access(), "an access after a reset"
         assert len(bench.asked) == made + 1, "a reset makes no access of itself"
-    assert 5 < errors < 145
+    assert 5 < errors < 295
     assert await bench.axi.read_at(STATUS) == 0
     dut.rst.value = 1
     await ClockCycles(dut.clk, 4)
