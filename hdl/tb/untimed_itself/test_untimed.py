@@ -13,21 +13,23 @@ from ryle.fpga import verilate
 from untimed import untimed
 
 
-@pytest.mark.timeout(2)
+@pytest.mark.timeout(4)
 def test_what_is_untimed_may_take_longer_than_the_limit():
     with untimed():
-        time.sleep(2.5)
+        time.sleep(4.5)
 
 
 @pytest.mark.timeout(30)
 def test_the_limit_goes_on_where_it_stood():
-    before = signal.getitimer(signal.ITIMER_REAL)[0]
-    assert 20 < before <= 30, "pytest-timeout works by this timer"
+    begun, before = time.monotonic(), signal.getitimer(signal.ITIMER_REAL)[0]
+    assert 0 < before <= 30, "pytest-timeout works by this timer"
     with untimed():
         assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
         with untimed():  # one inside another
             time.sleep(1)
-    assert before - 0.9 < signal.getitimer(signal.ITIMER_REAL)[0] <= before
+    after = signal.getitimer(signal.ITIMER_REAL)[0]
+    counted = time.monotonic() - begun - 1  # at most, however slow the machine is
+    assert before - counted - 0.05 < after <= before
 
 
 @pytest.mark.timeout(30)
