@@ -116,7 +116,7 @@ def test_all_comes_through_in_one_thread(apart):
     makes, heads, join, last, takes = line(200 if apart == 0 else 40, apart)
     with Engine([], [*makes, *heads, join, last, takes]) as engine:
         engine.start()
-        assert engine.wait(30)
+        assert engine.wait(120)
     count = makes[0].count
     assert takes.got == last.used == list(range(count)) and join.pairs == [[i, i] for i in range(count)]
     assert {name for step in (*heads, last) for name in step.inside} == {"pass+join+last"}
@@ -129,7 +129,7 @@ def test_a_source_that_is_behind_holds_nobody_for_ever():
     makes[1].apart = 0.02
     with Engine([], [*makes, *heads, join, last, takes]) as engine:
         engine.start()
-        assert engine.wait(30)
+        assert engine.wait(120)
     assert takes.got == list(range(12))
 
 
@@ -141,7 +141,7 @@ def test_room_that_somebody_outside_holds_is_waited_for():
     slow, takes, makes = Take(b.reader(), 0.01), Take(out.reader()), Make(10, a)
     with Engine([], [makes, first, last, slow, takes]) as engine:
         engine.start()
-        assert engine.wait(30)
+        assert engine.wait(120)
     assert takes.got == slow.got == list(range(10))
 
 
@@ -151,7 +151,7 @@ def test_a_failure_ends_all_and_is_told():
     with Engine([], [*makes, *heads, join, last, takes]) as engine:
         engine.start()
         with pytest.raises(ArithmeticError, match="lost"):
-            engine.wait(30)
+            engine.wait(120)
 
 
 def test_steps_that_do_not_enqueue_take_no_turns():

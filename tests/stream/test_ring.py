@@ -17,7 +17,7 @@ class Event:
         self.done = threading.Event()
 
     def synchronize(self):
-        assert self.done.wait(30)
+        assert self.done.wait(120)
 
 
 def ring(blocks=3, **options):
@@ -31,7 +31,7 @@ def put(r, n):
 
 
 def eventually(condition):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)
@@ -66,7 +66,7 @@ def test_contract_1_no_block_is_written_while_a_reader_holds_it():
         put(r, n)
     r.close()
     for t in threads:
-        t.join(30)
+        t.join(60)
     assert seen == [list(range(300))] * 3 and r.free == 3 and not r.dropped
 
 
@@ -108,7 +108,7 @@ def test_only_what_drops_drops():
     time.sleep(0.05)
     assert writer.is_alive()
     reader.get().release()
-    writer.join(10)
+    writer.join(60)
     assert reader.get().start == 1 and not r.dropped
 
 
@@ -139,7 +139,7 @@ def test_end_and_abort():
     time.sleep(0.02)
     r.abort()
     for t in threads:
-        t.join(10)
+        t.join(60)
     assert found == ["test", "test"]
 
 
@@ -194,5 +194,5 @@ def test_who_looks_on_asks_for_nothing():
         time.sleep(0.005)
     r.close()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert got == {"asks": list(range(20)), "looks on": list(range(20))} and r.by == {"asks"}
