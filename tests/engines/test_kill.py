@@ -169,6 +169,7 @@ def moment(run):
         time.sleep(random.uniform(0, 0.7))
 
 
+@pytest.mark.timeout(600)
 def test_a_killed_catcher_leaves_the_others_to_go_on(tmp_path, observation_text, steady):
     """The run says so at once; afterwards one file has all that either reported, and the rest of the band is flagged.
 

@@ -58,6 +58,7 @@ def visibilities(path):
     return {int(f): (d, c) for f, d, c in zip(firsts, data.reshape(shape), counts.reshape(shape), strict=True)}
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("fx", [False, True], ids=["f", "fx"])
 def test_a_run_is_triggered(tmp_path, monkeypatch, capsys, steady, fx):
     tries = itertools.count()
