@@ -8,6 +8,7 @@ yosys elaborates and writes the netlist; this file follows it. A register is nam
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -78,13 +79,14 @@ class Netlist:
         named = "-".join(
             [f"clocks-{top}", *(f"{k}{v}" for k, v in parameters.items()), *(c.parent.name for c in changed or ())]
         )
-        out = folder / f"{named}.json"
+        out = folder / f"{named}-{os.getpid()}.json"  # two benches may ask for the same at a time
         command = read(top, "--keep-hierarchy", *(f"-G {k}={v}" for k, v in parameters.items()))
         for file in changed or ():
             command = command.replace(f"hdl/rtl/{file.name}", relative([file]))
         yosys(f"{command}; proc; opt_clean; write_json {relative([out])}", f"clocks of {top}")
         self.top = top
         self._modules: dict[str, Any] = json.loads(out.read_text())["modules"]
+        out.unlink()
         self._parent: dict[Net, Net] = {}
         self.ports: dict[str, Any] = self._modules[top]["ports"]
         self._instances = dict(self._walk(top, ""))

@@ -28,8 +28,8 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import wraps
-from itertools import count
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 from unittest.mock import patch
 from xml.etree import ElementTree
@@ -69,7 +69,6 @@ _PYTHON = {
 
 #: What ran: module and test, for the summary at the end.
 ran: list[tuple[str, str]] = []
-_runs = count()
 
 
 @wraps(verilate.build)
@@ -141,8 +140,8 @@ def run_tests(simulator: str, top: str, folder: Path, test_file: str | Path, onl
     """Run the cocotb tests of a test file in a simulation that has been built in a folder; raises as `simulate`."""
     from cocotb_tools.runner import get_runner
 
-    runs = folder / "runs" / f"{Path(test_file).stem}-{os.getpid()}-{next(_runs)}"
-    runs.mkdir(parents=True)
+    (folder / "runs").mkdir(exist_ok=True)
+    runs = Path(mkdtemp(prefix=f"{Path(test_file).stem}-", dir=folder / "runs"))
     results, log = runs / "results.xml", runs / "log.txt"
     for path in (str(Path(__file__).parent), str(Path(test_file).parent)):
         if path not in sys.path:
