@@ -17,7 +17,7 @@ from scapy.layers.l2 import ARP, Ether
 
 from rx_bench import Bench
 from rx_model import Settings, ip_text, mac_text
-from simulation import WIDTHS, simulate
+from simulation import simulate
 from streams import Sink, Source, never, randomly
 
 FOLDER = Path(__file__).parent
@@ -415,6 +415,12 @@ async def entries_change_as_a_whole(dut: Any) -> None:
     assert await look_up(dut, [ip]) == [None]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", [64, 1024])
 def test_arp(width):
+    simulate("rx_half", __file__, also=[FOLDER], WIDTH=width)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("width", [128, 256, 512])
+def test_arp_of_other_widths(width):
     simulate("rx_half", __file__, also=[FOLDER], WIDTH=width)
