@@ -31,8 +31,8 @@ from ryle.channelize.channelizer import (
     output_shape,
     prepared_output,
 )
-from ryle.channelize.cuda_kernels import FOLDER, filter_defines, middle_defines, transform_defines
-from ryle.channelize.cuda_plan import GROUP, TILE, Plan, make_plan, most_intermediate
+from ryle.channelize.cuda_kernels import FOLDER, filter_defines, fused_defines, middle_defines, transform_defines
+from ryle.channelize.cuda_plan import GROUP, PASS_BYTES, PASSES, TILE, Plan, make_plan, most_intermediate
 from ryle.channelize.cuda_tables import (
     by_butterfly,
     filter_weights,
@@ -184,8 +184,9 @@ class CudaChannelizer:
             phase=empty((inputs, spectra), np.float64),
             turns=empty((*padded, 8), np.float32),
             segment=empty(padded, np.uint8),
-            passes=empty((1 + inputs * self._slab(groups) * GROUP, 32), np.uint8),
-            intermediate=empty((self._slab(groups) * inputs * GROUP * n,), np.complex64),
+            passes=empty((inputs * self._slab(groups) * PASSES, PASS_BYTES), np.uint8),
+            intermediate=empty((self._intermediate(groups) * n * TILE,), np.complex64),
+            progress=empty((2 * self._places(),), np.uint32),
             out=empty(shape, dtype),
             counters=empty((inputs, 2), np.uint64),
             output_power=empty((inputs, n), np.uint64),
@@ -193,7 +194,17 @@ class CudaChannelizer:
 
     def _slab(self, groups: int) -> int:
         """Give the number of groups of each input to work on at a time."""
+        if self.plan.ring:
+            return groups
         return min(groups, max(1, self.slab_bytes // (self.config.inputs * GROUP * self.config.channels * 8)))
+
+    def _places(self) -> int:
+        """Give the places of the fused kernel's rings."""
+        return max(1, self.plan.ring * self.plan.marches(self.config, self.gpu.multiprocessors))
+
+    def _intermediate(self, groups: int) -> int:
+        """Give the tiles of the intermediate array."""
+        return self._places() if self.plan.ring else self._slab(groups) * self.config.inputs * GROUP // TILE
 
     def launch(self, work: Work, layout: Layout | None, *, dithered: bool = True, stream: Stream | None = None) -> None:
         """Enqueue the kernels.
@@ -211,40 +222,45 @@ class CudaChannelizer:
         """
         config, plan = self.config, self.plan
         kernels = self._prepared(layout, dithered, packet_bytes(config, work), work.own is not None)
-        own = work.own or Own(work.out, 0, 0, 0, 0)
         inputs, i32, i64 = config.inputs, np.int32, np.int64
         parts = 2 if config.complex_input else 1
         before = -(work.first_spectrum % _ALIGN)
         first = parts * (config.step * (work.first_spectrum + before) - work.timestamp)
-        stride = work.samples.shape[1]
-        row = work.packets * work.packet_samples * config.bits * parts // 8
-        heap = layout.spectra if isinstance(layout, Heaps) else 1
-        pols = layout.pols if isinstance(layout, (Heaps, Rows)) else 1
-        strides = _row_strides(config, work.spectra, layout)
         slab = self._slab(work.groups)
         main = self.gpu.default_stream if stream is None else stream
+        source: dict[str, Any] = {
+            "samples": work.samples, "weights": self._weights, "radix_turns": self._radix_turns, "passes": work.passes,
+            "conjugated": self._conjugated, "y": work.intermediate, "counters": work.counters,
+            "stride": i64(work.samples.shape[1]),
+            "bytes": i64(work.packets * work.packet_samples * config.bits * parts // 8),
+        }  # fmt: skip
+        sink = self._sink(work, layout, before)
         kernels.clear.launch(
-            self.gpu.multiprocessors, 256,
-            counters=work.counters, output_power=work.output_power, passes=work.passes,
+            self.gpu.multiprocessors, 256, counters=work.counters, output_power=work.output_power,
             streams=i32(inputs), channels=i32(config.channels), stream=main,
         )  # fmt: skip
         for group in range(0, work.groups, slab):
             here = min(slab, work.groups - group)
-            if group:
-                work.passes.view(32, np.uint8).fill(0, main)
             kernels.place.launch(
                 (here, inputs, 1), GROUP,
                 coarse=work.coarse, fine=work.fine, phase=work.phase, present=work.present,
                 turns=work.turns, segment=work.segment, passes=work.passes,
                 spectra=i32(work.spectra), before=i32(before), groups=i32(work.groups), first_group=i32(group),
+                beside=i32(plan.together(layout) if plan.ring else 1),
                 packets=i32(work.packets), packet_samples=i32(work.packet_samples), first_value=i64(first),
                 shared=GROUP * 16, stream=main,
             )  # fmt: skip
+            if kernels.fused is not None:
+                marches = plan.marches(config, self.gpu.multiprocessors, plan.together(layout))
+                work.progress.fill(0, main)
+                kernels.fused.launch(
+                    self.gpu.multiprocessors, (plan.transform_threads, 2), **(source | sink),
+                    progress=work.progress, marches=i32(marches), shared=kernels.fused_shared, together=True,
+                    stream=main,
+                )  # fmt: skip
+                continue
             kernels.filter.launch(
-                kernels.filter_grid, plan.filter_threads,
-                samples=work.samples, weights=self._weights, radix_turns=self._radix_turns, segment=work.segment,
-                passes=work.passes, conjugated=self._conjugated, y=work.intermediate, counters=work.counters,
-                stride=i64(stride), bytes=i64(row),
+                kernels.filter_grid, plan.filter_threads, **source, units=i32(here * inputs),
                 shared=kernels.filter_shared, stream=main,
             )  # fmt: skip
             if kernels.middle is not None:
@@ -254,19 +270,28 @@ class CudaChannelizer:
                     y=work.intermediate, turns=self._middle_turns, tiles=i32(tiles), stream=main,
                 )  # fmt: skip
             kernels.transform.launch(
-                kernels.transform_grid, plan.transform_threads,
-                y=work.intermediate, turns=self._turns, mirror=self._mirror, gains=self._gains, spectra=work.turns,
-                out=work.out, own=own.array, output_power=work.output_power, counters=work.counters,
-                groups=i32(work.groups), first_group=i32(group), slab=i32(here), streams=i32(inputs),
-                before=i32(before), count=i32(work.spectra), heap=i32(heap), pols=i32(pols),
-                channel_bytes=i64(strides[0]), block_bytes=i64(strides[1]), antenna_bytes=i64(strides[2]),
-                own_first=i32(own.first), own_end=i32(own.end),
-                own_block_bytes=i64(own.block_bytes), own_antenna_bytes=i64(own.antenna_bytes),
-                key0=np.uint32(config.seed & 0xFFFFFFFF), key1=np.uint32(config.seed >> 32),
-                first_low=np.uint32(work.first_spectrum & 0xFFFFFFFF),
-                first_high=np.uint32(work.first_spectrum >> 32), first_input=i32(config.input_offset),
-                shared=kernels.transform_shared, stream=main,
+                kernels.transform_grid, plan.transform_threads, **sink, y=work.intermediate, counters=work.counters,
+                first_group=i32(group), slab=i32(here), shared=kernels.transform_shared, stream=main,
             )  # fmt: skip
+
+    def _sink(self, work: Work, layout: Layout | None, before: int) -> dict[str, Any]:
+        """Give the arguments of the second half of the channelizer."""
+        config, i32, i64 = self.config, np.int32, np.int64
+        own = work.own or Own(work.out, 0, 0, 0, 0)
+        channel, block, antenna = _row_strides(config, work.spectra, layout)
+        return {
+            "turns": self._turns, "mirror": self._mirror, "gains": self._gains, "spectra": work.turns,
+            "out": work.out, "own": own.array, "output_power": work.output_power,
+            "groups": i32(work.groups), "streams": i32(config.inputs),
+            "before": i32(before), "count": i32(work.spectra),
+            "heap": i32(layout.spectra if isinstance(layout, Heaps) else 1),
+            "pols": i32(layout.pols if isinstance(layout, (Heaps, Rows)) else 1),
+            "channel_bytes": i64(channel), "block_bytes": i64(block), "antenna_bytes": i64(antenna),
+            "own_first": i32(own.first), "own_end": i32(own.end),
+            "own_block_bytes": i64(own.block_bytes), "own_antenna_bytes": i64(own.antenna_bytes),
+            "key0": np.uint32(config.seed & 0xFFFFFFFF), "key1": np.uint32(config.seed >> 32),
+            "first_index": np.uint64(work.first_spectrum), "first_input": i32(config.input_offset),
+        }  # fmt: skip
 
     def _prepared(self, layout: Layout | None, dithered: bool, packet_bytes: int, own: bool) -> _Launch:
         """Give the kernels of a kind of call; looked up once, as engines make hundreds of calls a second."""
@@ -278,6 +303,7 @@ class CudaChannelizer:
             filter_ = self._kernel("filter.cu", "filter", filter_defines(config, plan, packet_bytes))
             defines = transform_defines(config, plan, layout, dithered=dithered, own=own)
             transform = self._kernel("transform.cu", "transform", defines)
+            fused = fused_defines(config, plan, layout, packet_bytes, dithered=dithered, own=own) if plan.ring else None
             shared = plan.filter_shared(config), plan.transform_shared(config, plan.together(layout))
             resident = max(1, filter_.blocks_per_multiprocessor(plan.filter_threads, shared[0]))
             transform_resident = max(1, transform.blocks_per_multiprocessor(plan.transform_threads, shared[1]))
@@ -290,6 +316,8 @@ class CudaChannelizer:
                 plan.filter_grid(config, gpu.multiprocessors * resident),
                 gpu.multiprocessors * transform_resident,
                 *shared,
+                None if fused is None else self._kernel("fused.cu", "fused", fused),
+                plan.fused_shared(config, plan.together(layout)),
             )
         return self._launches[key]
 
@@ -355,6 +383,8 @@ class _Launch:
     transform_grid: int
     filter_shared: int
     transform_shared: int
+    fused: Kernel | None
+    fused_shared: int
 
 
 @dataclass(slots=True)

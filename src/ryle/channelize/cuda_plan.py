@@ -9,6 +9,7 @@ from ryle.channelize.channelizer import ChannelizerConfig, Heaps, Layout
 GROUP = 128  # spectra filtered together
 #: Bytes of the intermediate array at most, and its share of the device's memory: fewer and larger launches are faster.
 INTERMEDIATE, _SHARE = 2 << 30, 1 / 24
+PASS_BYTES, PASSES = 48, 128  # of what the filter is told of a pass; passes of a unit at most (passes.cuh)
 TILE = 16  # spectra side by side in the intermediate array, and of one block of the transform kernel
 
 
@@ -37,6 +38,9 @@ class Plan:
         Blocks of the transform kernel that should.
     heap_inputs : int
         Inputs of heaps for whose spectra side by side a block of the transform kernel has room.
+    ring : int
+        Tiles between the halves of the fused kernel, for each team of the filter's that marches through the units; 0
+        for two kernels, one after the other.
     """
 
     radix: int
@@ -46,6 +50,7 @@ class Plan:
     filter_blocks: int
     transform_blocks: int
     heap_inputs: int = 1
+    ring: int = 0
 
     def points(self, config: ChannelizerConfig) -> int:
         """Points of a row of the transform kernel."""
@@ -56,8 +61,27 @@ class Plan:
         threads = self.filter_threads
         segment = min(32, threads // self.radix)
         row = 32 // segment * 16 * (-(-(127 + 2 * segment * config.bits) // 128))
-        warp = 2 * (TILE * row + 16) + 2 * (32 + GROUP)
-        return threads // 32 * warp + 2 * TILE * (threads + 1) * 8 + threads * 8
+        warp = 2 * (TILE * row + 16) + 4 * PASS_BYTES
+        return threads // 32 * warp + 2 * TILE * (threads + 1) * 8 + threads * 8 + 16
+
+    @property
+    def filter_teams(self) -> int:
+        """Teams of the filter in a block of the fused kernel: half of a multiprocessor's registers."""
+        return self.filter_blocks // 2
+
+    @property
+    def fused_threads(self) -> int:
+        """Threads of a block of the fused kernel."""
+        return self.filter_teams * self.filter_threads + self.transform_threads
+
+    def fused_shared(self, config: ChannelizerConfig, together: int = 1) -> int:
+        """Shared memory of a block of the fused kernel in bytes."""
+        return self.filter_teams * self.filter_shared(config) + self.transform_shared(config, together)
+
+    def marches(self, config: ChannelizerConfig, multiprocessors: int, together: int = 1) -> int:
+        """Give the number of marches of the fused kernel through the units at the same time; 0: there is no room."""
+        strips = config.channels // self.filter_threads
+        return multiprocessors * self.filter_teams // strips // together * together
 
     def filter_grid(self, config: ChannelizerConfig, blocks: int) -> int:
         """Blocks of the filter kernel to launch where `blocks` fit on the device."""
@@ -86,6 +110,7 @@ class Plan:
             2 * points * TILE * 8
             + together * (4 * points * TILE + 16 * points)
             + (16 * self.passes[-1] * TILE + 64 * TILE + 16)
+            + 400  # what is to be done next
         )
 
     def together(self, layout: Layout | None) -> int:
@@ -174,3 +199,43 @@ def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a"
         f"{config.channels} channels and {config.taps} taps of {config.bits} bits do not fit the {shared_bytes} bytes "
         "of shared memory of this device; use fewer taps, channels or bits"
     )
+
+
+def with_ring(plan: Plan, config: ChannelizerConfig, shared_bytes: int, multiprocessors: int, ring: int) -> Plan:
+    """Give a plan of the same transform by the fused kernel, whose halves run at the same time.
+
+    Parameters
+    ----------
+    plan : Plan
+        As of `make_plan`, for Hopper.
+    config : ChannelizerConfig
+        What to compute.
+    shared_bytes, multiprocessors : int
+        Of the device: the most shared memory that a block may have, and how many blocks there will be.
+    ring : int
+        Tiles on their way from one half to the other, for each march through the units; at least 2.
+
+    Raises
+    ------
+    ValueError
+        If the fused kernel cannot do it on this device; says why.
+    """
+    threads = min(128, plan.transform_threads) if plan.radix == 4 else plan.transform_threads
+    teams = plan.transform_threads // threads
+    fused = replace(plan, filter_threads=threads, filter_blocks=2 * teams, ring=ring)
+    what = f"{config.channels} channels in one launch"
+    if ring < 2:
+        raise ValueError(f"ring is {ring}; give at least 2 tiles")
+    if plan.middle > 1:
+        raise ValueError(f"{what}: the Fourier transform needs a pass of its own between the halves")
+    if config.taps > 16:
+        raise ValueError(f"{what}: {config.taps} taps need more registers than there are (at most 16)")
+    needed = fused.fused_shared(config)
+    if needed > shared_bytes:
+        raise ValueError(f"{what}: {needed} bytes of shared memory a block; this device has {shared_bytes}")
+    if not fused.marches(config, multiprocessors):
+        strips = config.channels // threads
+        raise ValueError(f"{what}: {strips} strips of columns at the same time; {multiprocessors} multiprocessors have "
+                         f"room for {multiprocessors * teams}")  # fmt: skip
+    room = fused.fused_shared(config, 2) <= shared_bytes and fused.marches(config, multiprocessors, 2) > 0
+    return replace(fused, heap_inputs=2 if room else 1)

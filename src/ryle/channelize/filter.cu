@@ -1,198 +1,25 @@
-// First half of the channelizer: fetch and unpack samples, filter them (FIR), first radix of the Fourier transform,
-// turns between the radices.
-//
-// A step of 2n values is a row of the matrix x[row][column]; spectrum s is the transform of
-// y[column] = Σ_k w[k][column] x[s + k][column]. A thread owns one complex column, that is two neighbouring ones, and
-// marches down the rows of a group of 128 spectra: every row adds its share to the sums of the TAPS spectra that it
-// reaches, which are in registers and move on by one with each row, as the transposed form of the filter does. So all
-// is in single precision, in the order of the taps, whatever the sample's width; nothing is shared before y is
-// complete.
-//
-// The block of threads is RADIX legs of STRIP columns, n/RADIX apart. Every 16 spectra it turns y over through shared
-// memory, so that a thread gets a spectrum's values of all legs and spectra lie in lanes: what is stored is whole
-// lines.
-#include "butterflies.cuh"
-#include "filter_rows.cuh"
-#include "ryle/gpu/device.cuh"
-#include "unpack.cuh"
+// The first half of the channelizer as a kernel of its own; filter.cuh has all that it does.
+#include "filter.cuh"
 
 using namespace ryle;
 
-using Power = Squares<BITS>::Counter;
-
-KERNEL(THREADS, BLOCKS_PER_SM)
+KERNEL(FILTER_THREADS, FILTER_BLOCKS)
 filter(const void* __restrict__ samples,        // uint8 [stream][stride]; or const uint8* [stream][packets]
        const float2* __restrict__ weights,      // [TAPS][CHANNELS] of the two values of a complex point
        const float2* __restrict__ radix_turns,  // [POINTS][RADIX] W_n^(point·k1)
-       const uint8_t* __restrict__ segment,     // [stream·groups][128] segment of each spectrum
-       const Pass* __restrict__ passes,         // [1 + count]
+       const Pass* __restrict__ passes,         // [unit][MOST_PASSES]
        const uint8_t* __restrict__ conjugated,  // [stream], for complex samples
-       float2* __restrict__ y,                  // [stream·slab·128/TILE][RADIX][POINTS][TILE]
-       Power* __restrict__ counters,            // [stream][2]: second, sum of squares of samples
-       int64_t stride, int64_t bytes) {         // of a stream: distance (in packets with POINTERS) and size
+       float2* __restrict__ y,                  // [unit][TILES][RADIX][POINTS][TILE]
+       fir::Power* __restrict__ counters,       // [stream][2]: second, sum of squares of samples
+       int64_t stride, int64_t bytes,           // of a stream: distance (in packets with POINTERS) and size
+       int units) {
     SHARED_BYTES(shared);
-    const int tid = threadIdx.x;
-    float2* turned = reinterpret_cast<float2*>(shared + RAW_BYTES);           // [2: by turns][TILE][PITCH] y
-    float2* turns = reinterpret_cast<float2*>(shared + RAW_BYTES + Y_BYTES);  // [STRIP][RADIX]
-    Rows rows = {samples, stride, bytes, passes, segment};
-    rows.raw = shared + tid / 32 * (2 * RAW_TILE);
-    rows.ahead = reinterpret_cast<Announced*>(shared + RAW_BYTES + Y_BYTES + THREADS * 8) + tid / 32 * 2;
-
+    const Team team = {int(threadIdx.x), FILTER_THREADS, 1};
     // Neighbouring blocks work on neighbouring strips of the same groups at the same time, so that what they fetch from
     // the same lines is read from memory once.
-    const int count = passes[0].count, blocks = gridDim.x;
-    const int lanes = min(STRIPS, blocks), parts = blocks / lanes, part = blockIdx.x / lanes;
-    const int begin = int(int64_t(count) * part / parts), end = int(int64_t(count) * (part + 1) / parts);
-
-    float2 w[TAPS], sum[TAPS];
-
-#pragma unroll 1
-    for (int strip = int(blockIdx.x) % lanes; strip < STRIPS; strip += lanes) {
-        rows.strip = strip;
-        const int column = column_of(strip, tid);
-        __syncthreads();  // nobody reads the turns of the strip before
-        turns[tid] = radix_turns[strip * THREADS + tid];
-#pragma unroll
-        for (int k = 0; k < TAPS; ++k) w[k] = weights[k * CHANNELS + column / 2];
-
-        if (begin < end) {
-            rows.announce_pass(begin);
-            copy_async_commit();
-            copy_async_wait<0>();
-            __syncwarp();
-            rows.announce_segments(begin);
-            rows.begin(rows.ahead[begin % 2].pass);
-            rows.fetch<true>();
-            copy_async_wait<0>();
-        }
-        __syncthreads();
-#pragma unroll 1
-        for (int number = begin; number < end; ++number) {
-            const Pass& pass = rows.ahead[number % 2].pass;
-            const uint8_t* segment_of = rows.ahead[number % 2].segment;
-            // Whether the pass is over all spectra of the group.
-            const bool whole = __all_sync(
-                ~0u, reinterpret_cast<const uint32_t*>(segment_of)[tid % 32] == uint32_t(pass.segment) * 0x01010101u);
-            const bool flip = COMPLEX && conjugated[pass.stream];
-            const Unpacker unpack(uint32_t(pass.start + column) * BITS);
-            Squares<BITS> squares;
-
-            // Where this thread's words of a row lie.
-            const int bit_of_segment = int((pass.start + column_of(strip, tid / SEGMENT * SEGMENT)) * BITS & 127);
-            const uint8_t* words =
-                rows.raw + tid % 32 / SEGMENT * (PIECES * 16) + (bit_of_segment + tid % SEGMENT * 2 * BITS) / 32 * 4;
-            // Wait for a tile of rows and begin to fetch the next.
-            auto next_tile = [&](int tile) {
-                copy_async_wait<0>();
-                __syncwarp();
-                if (number + 1 < end) {  // in time: at least eight tiles follow one another
-                    if (tile == 0) rows.announce_pass(number + 1);
-                    if (tile == 2) rows.announce_segments(number + 1);
-                }
-                if (tile + 1 < (LEAD + GROUP) / TILE) {
-                    rows.fetch<false>();
-                } else if (number + 1 < end) {
-                    rows.begin(rows.ahead[(number + 1) % 2].pass);
-                    rows.fetch<true>();
-                } else {
-                    rows.turn ^= 1;
-                }
-            };
-            // Unpack rows of it; `rows.turn` is back at the half that is complete.
-            auto take = [&](int row) {
-                const uint32_t* at = reinterpret_cast<const uint32_t*>(words + rows.turn * RAW_TILE + row * RAW_ROW);
-                return unpack(at[0], at[1]);
-            };
-            // Add a row to the sums of the spectra that it reaches.
-            auto add_row = [&](float2 x, auto last) {
-#pragma unroll
-                for (int k = decltype(last)::value; k > 0; --k)
-                    sum[k] = make_float2(fmaf(w[k].x, x.x, sum[k - 1].x), fmaf(w[k].y, x.y, sum[k - 1].y));
-                sum[0] = make_float2(w[0].x * x.x, w[0].y * x.y);
-            };
-            // Samples in the first rows of windows are those counted; `t`: the row among them.
-            auto count_squares = [&](const float2(&v)[BATCH], int t) {
-                if (whole && t >= 0 && t + BATCH <= GROUP) {
-                    squares.add(v);
-                } else if (t < GROUP) {
-                    float2 counted[BATCH];
-#pragma unroll
-                    for (int j = 0; j < BATCH; ++j) {
-                        const bool yes = t + j >= 0 && t + j < GROUP && segment_of[t + j] == pass.segment;
-                        counted[j] = yes ? v[j] : make_float2(0, 0);
-                    }
-                    squares.add(counted);
-                }
-            };
-
-            unrolled<LEAD / TILE>([&](auto tile) {
-                next_tile(tile.value);
-                unrolled<TILE / BATCH>([&](auto batch) {
-                    constexpr int T = decltype(tile)::value * TILE + decltype(batch)::value * BATCH - IDLE;
-                    if constexpr (T + BATCH > 0) {
-                        float2 v[BATCH];
-#pragma unroll
-                        for (int j = 0; j < BATCH; ++j) v[j] = take(batch.value * BATCH + j);
-                        count_squares(v, T);
-                        unrolled<BATCH>([&](auto j) {
-                            constexpr int ROW = T + decltype(j)::value;
-                            if constexpr (ROW >= 0) add_row(v[j.value], Constant<(ROW < TAPS - 1 ? ROW : TAPS - 1)>());
-                        });
-                    }
-                });
-            });
-
-#pragma unroll 1
-            for (int b = 0; b < GROUP / TILE; ++b) {
-                float2* y_here = turned + b % 2 * (TILE * PITCH);
-                next_tile(LEAD / TILE + b);
-#pragma unroll
-                for (int row = 0; row < TILE; row += BATCH) {
-                    float2 v[BATCH];
-#pragma unroll
-                    for (int j = 0; j < BATCH; ++j) v[j] = take(row + j);
-                    count_squares(v, TAPS - 1 + b * TILE + row);
-#pragma unroll
-                    for (int j = 0; j < BATCH; ++j) {
-                        add_row(v[j], Constant<TAPS - 1>());
-                        float2 value = sum[TAPS - 1];
-                        if (COMPLEX && flip) value.y = -value.y;
-                        y_here[(row + j) * PITCH + tid] = value;
-                    }
-                }
-                __syncthreads();  // y is complete, and the one before is no longer read
-
-                const int s = tid % TILE;
-                const bool wanted = whole || segment_of[b * TILE + s] == pass.segment;
-                float2* to =
-                    y + (int64_t(pass.slot) * (GROUP / TILE) + b) * (CHANNELS * TILE) + (strip * STRIP) * TILE + s;
-#pragma unroll(RADIX < 8 ? 2 : 1)
-                for (int point = tid / TILE; point < STRIP; point += THREADS / TILE) {
-                    const float2* column_of = y_here + s * PITCH + point;
-                    const float2* turns_of = turns + point * RADIX;
-                    // A radix of 16 as two of 8, for its outputs in turn: 16 values would not fit into the registers.
-#pragma unroll
-                    for (int part = 0; part < PARTS; ++part) {
-                        float2 z[RADIX / PARTS];
-#pragma unroll
-                        for (int r = 0; r < RADIX / PARTS; ++r) {
-                            z[r] = column_of[r * STRIP];
-                            if constexpr (PARTS == 2) {
-                                const float2 other = column_of[(r + RADIX / 2) * STRIP];
-                                z[r] = part ? (z[r] - other) * root<RADIX>(r) : z[r] + other;
-                            }
-                        }
-                        dft(z);
-#pragma unroll
-                        for (int r = 0; r < RADIX / PARTS; ++r) {
-                            const int k1 = r * PARTS + part;
-                            if (k1 > 0) z[r] = z[r] * turns_of[k1];
-                            if (wanted) to[(k1 * POINTS + point) * TILE] = z[r];
-                        }
-                    }
-                }
-            }
-            squares.add_to(counters + pass.stream * 2 + 1);
-        }
-    }
+    const int blocks = gridDim.x, strips = min(fir::STRIPS, blocks), parts = blocks / strips;
+    const int part = blockIdx.x / strips;
+    const fir::Units own = {int(int64_t(units) * part / parts), int(int64_t(units) * (part + 1) / parts), 1};
+    fir::run<fir::ToSlab>(team, {samples, stride, bytes, weights, radix_turns, passes, conjugated, counters}, Slab{y},
+                          own, blockIdx.x % strips, strips, shared);
 }

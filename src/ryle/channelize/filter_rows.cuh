@@ -1,29 +1,23 @@
 // How a warp of the filter gets its rows of samples: 16 at a time by asynchronous copies into shared memory, which it
-// shares with no other, while it filters the 16 before; with them what there is to know of the pass after this one.
+// shares with no other, while it filters the 16 before; with them what there is to know of the passes to come.
 #pragma once
 #include "filter_shape.cuh"
 #include "passes.cuh"
 #include "ryle/gpu/device.cuh"
 
-namespace ryle {
-
-// A pass and the segments of its group's spectra.
-struct alignas(16) Announced {
-    Pass pass;
-    uint8_t segment[GROUP];
-};
+namespace ryle::fir {
 
 // The first complex column of a thread in a strip of columns, in values.
 DEVICE int column_of(int strip, int thread) { return 2 * (thread / STRIP * POINTS + strip * STRIP + thread % STRIP); }
 
 // The rows of a warp, pass by pass.
 struct Rows {
-    const void* samples;     // uint8 [stream][stride]; or const uint8* [stream][packets]
-    int64_t stride, bytes;   // of a stream: distance (in packets with POINTERS) and size
-    const Pass* passes;      // [1 + count]
-    const uint8_t* segment;  // [stream·groups][128] segment of each spectrum
-    uint8_t* raw;            // shared [2: by turns][TILE][SEGMENTS][PIECES][16], of this warp
-    Announced* ahead;        // shared [2: by turns], of this warp
+    const void* samples;    // uint8 [stream][stride]; or const uint8* [stream][packets]
+    int64_t stride, bytes;  // of a stream: distance (in packets with POINTERS) and size
+    const Pass* passes;     // [unit][MOST_PASSES]
+    uint8_t* raw;           // shared [2: by turns][TILE][SEGMENTS][PIECES][16], of this warp
+    Pass* ahead;            // shared [AHEAD: by turns], of this warp
+    int thread;             // of the team
     int strip;
     int turn;  // which half of `raw` is to be filled next
     // Where this lane fetches its pieces of 16 bytes of a pass.
@@ -35,13 +29,13 @@ struct Rows {
     // Turn to a pass: where its first row lies that this lane fetches.
     DEVICE void begin(const Pass& pass) {
         const int lane = threadIdx.x % 32, piece = lane % SLOTS, of_leg = lane / SLOTS % SEGMENTS;
-        const int64_t bit = (pass.start + column_of(strip, int(threadIdx.x) - lane + of_leg * SEGMENT)) * BITS;
+        const int64_t bit = (pass.start + column_of(strip, thread - lane + of_leg * SEGMENT)) * BITS;
         at = (bit >> 7 << 4) + piece * 16 + (lane / SLOTS / SEGMENTS - IDLE) * ROW_BYTES;
         stream = pass.stream;
         needed = piece < PIECES && piece * 128 < int(bit & 127) + 2 * SEGMENT * BITS;
         // The same for all threads of a block: whether all rows of the strip are there.
         const int64_t low = (pass.start + 2 * strip * STRIP) * BITS >> 3;
-        inside = low >= 16 && low + (GROUP + TAPS) * ROW_BYTES <= bytes;
+        inside = low >= 16 && low + (pass.tiles * TILE + TAPS) * ROW_BYTES <= bytes;
     }
 
     // Begin to fetch the next tile of rows; `first`: of a pass, when rows before the first do not exist.
@@ -77,15 +71,13 @@ struct Rows {
         turn ^= 1;
     }
 
-    // Begin to fetch what there is to know of a pass, then of its spectra.
-    DEVICE void announce_pass(int number) {
-        copy_async_if<16>(threadIdx.x % 32 < 2, &ahead[number % 2].pass.start + threadIdx.x % 32 * 2,
-                          &passes[1 + number].start + threadIdx.x % 32 * 2);
+    // Begin to fetch what there is to know of pass number `number`, which is at `place`.
+    DEVICE void announce(int number, int place) {
+        copy_async_if<16>(threadIdx.x % 32 < sizeof(Pass) / 16,
+                          reinterpret_cast<uint4*>(ahead + number % AHEAD) + threadIdx.x % 32,
+                          reinterpret_cast<const uint4*>(passes + place) + threadIdx.x % 32);
     }
-    DEVICE void announce_segments(int number) {
-        copy_async_if<16>(threadIdx.x % 32 < GROUP / 16, ahead[number % 2].segment + threadIdx.x % 32 * 16,
-                          segment + int64_t(ahead[number % 2].pass.group) * GROUP + threadIdx.x % 32 * 16);
-    }
+    DEVICE const Pass& pass(int number) const { return ahead[number % AHEAD]; }
 };
 
-}  // namespace ryle
+}  // namespace ryle::fir

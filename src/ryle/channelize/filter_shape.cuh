@@ -1,5 +1,6 @@
-// How filter.cu divides its work, by the macros that it is compiled with.
+// How the filter divides its work, by the macros that it is compiled with.
 #pragma once
+#include "passes.cuh"
 #include "ryle/gpu/device.cuh"
 
 #ifndef POINTERS
@@ -7,9 +8,9 @@
 #define PACKET_BYTES 16
 #endif
 
-namespace ryle {
+namespace ryle::fir {
 
-constexpr int GROUP = 128, TILE = 16;
+constexpr int THREADS = FILTER_THREADS;
 constexpr int BATCH = 4;                  // rows that are unpacked at once: more would not fit into the registers
 constexpr int COLUMNS = 2 * CHANNELS;     // values of a step
 constexpr int POINTS = CHANNELS / RADIX;  // complex points after the first radix
@@ -34,11 +35,13 @@ constexpr int RAW_ROW = SEGMENTS * PIECES * 16;  // bytes
 constexpr int RAW_TILE = TILE * RAW_ROW + 16;    // the last thread may read a word more than it needs
 constexpr int RAW_BYTES = WARPS * 2 * RAW_TILE;
 
-constexpr int AHEAD_BYTES = WARPS * 2 * (32 + GROUP);
+constexpr int AHEAD = 4;  // passes that a warp knows of: this one and the next two
+constexpr int AHEAD_BYTES = WARPS * AHEAD * int(sizeof(Pass));
 constexpr int PARTS = RADIX > 8 ? 2 : 1;  // of the transform
 constexpr int PITCH = THREADS + 1;        // odd: then a column of 16 spectra lies in all banks
 constexpr int Y_BYTES = 2 * TILE * PITCH * 8;
-static_assert(RAW_BYTES + Y_BYTES + AHEAD_BYTES + THREADS * 8 == SHARED, "the host's plan and the kernel differ");
+constexpr int SHARED = RAW_BYTES + Y_BYTES + AHEAD_BYTES + THREADS * 8 + 16;
+static_assert(SHARED == FILTER_SHARED, "the host's plan and the kernel differ");
 static_assert(STEP > 0 && POINTS % STRIP == 0 && ROW_BYTES % 16 == 0 && PACKET_BYTES % 16 == 0);
 
-}  // namespace ryle
+}  // namespace ryle::fir

@@ -3,7 +3,7 @@
 #pragma once
 #include "transform_shape.cuh"
 
-namespace ryle {
+namespace ryle::fft {
 
 // Where spectra go.
 struct Destination {
@@ -33,10 +33,10 @@ DEVICE bool in_one_heap(const Tile& tile, const Destination& to) {
 }
 
 // Store values one by one: [antenna][heap][channel][spectrum][pol][2] or, with 4 bits, a byte for both parts.
-DEVICE void store_values(const Tile& tile, const Destination& to) {
+DEVICE void store_values(const Team& team, const Tile& tile, const Destination& to) {
     const int antenna = tile.stream / to.pols, pol = tile.stream % to.pols;
 #pragma unroll 1
-    for (int task = threadIdx.x; task < 2 * POINTS * TILE; task += THREADS) {
+    for (int task = team.thread; task < 2 * POINTS * TILE; task += THREADS) {
         const int k = task % TILE, below = task / TILE % POINTS, row = task / TILE / POINTS, t = tile.first + k;
         if (t < 0 || t >= to.count) continue;
         const int64_t heap = int64_t(antenna) * (to.count / to.heap) + t / to.heap;
@@ -52,9 +52,10 @@ DEVICE void store_values(const Tile& tile, const Destination& to) {
 
 // Add a tile's power to `sums` [2 POINTS][2: re, im] and, after the last one of these channels, these to `power`; store
 // rows and K-blocks.
-DEVICE void store_tile(const Tile& tile, const Destination& to, uint32_t* sums, unsigned long long* power, bool last) {
+DEVICE void store_tile(const Team& team, const Tile& tile, const Destination& to, uint32_t* sums,
+                       unsigned long long* power, bool last) {
     // Two threads a channel: the real parts and the imaginary parts of its spectra.
-    const int tid = threadIdx.x, part = tid % 2, below = tid / 2;  // of the channels at a time
+    const int tid = team.thread, part = tid % 2, below = tid / 2;  // of the channels at a time
     const bool inside = tile.first < to.count && tile.first + TILE > 0;
     // Bytes of a channel of an antenna.
     const int within = tile.stream % to.pols * 128 + tile.first % 64 / 16 * 32 + part * 16;
@@ -93,21 +94,26 @@ DEVICE void store_tile(const Tile& tile, const Destination& to, uint32_t* sums, 
     }
 }
 
+// Store a row's channels of all of TOGETHER inputs into a heap, from `at` on, where those of its spectra lie of the
+// first channel; `staged` are the row's of the first input.
+APART void store_row_in_heap(int thread, uint8_t* at, int64_t bytes_between, const uint8_t* staged) {
+#pragma unroll 4
+    for (int task = thread; task < POINTS * VALUE; task += THREADS) {
+        const int piece = task % VALUE, below = task / VALUE;
+        *reinterpret_cast<uint4*>(at + below * bytes_between + piece * 16) =
+            heap_piece<TOGETHER, OUTPUT_BITS>(staged + below * (2 * TILE), OUT_BYTES, piece);
+    }
+}
+
 // Store a tile of all of TOGETHER inputs that one heap holds; `staged` is that of the first.
-DEVICE void store_in_heap(const Tile& tile, const Destination& to, const uint8_t* staged) {
+DEVICE void store_in_heap(const Team& team, const Tile& tile, const Destination& to, const uint8_t* staged) {
     const int64_t channel_bytes = int64_t(to.heap) * VALUE;
     const int64_t heap = int64_t(tile.stream / TOGETHER) * (to.count / to.heap) + tile.first / to.heap;
     uint8_t* at = static_cast<uint8_t*>(to.out) + heap * CHANNELS * channel_bytes + tile.first % to.heap * VALUE;
 #pragma unroll
-    for (int row = 0; row < 2; ++row) {
-        const uint8_t* from = staged + row * POINTS * (2 * TILE);
-#pragma unroll 4
-        for (int task = threadIdx.x; task < POINTS * VALUE; task += THREADS) {
-            const int piece = task % VALUE, below = task / VALUE;
-            *reinterpret_cast<uint4*>(at + (tile.row(row) + ROWS * below) * channel_bytes + piece * 16) =
-                heap_piece<TOGETHER, OUTPUT_BITS>(from + below * (2 * TILE), OUT_BYTES, piece);
-        }
-    }
+    for (int row = 0; row < 2; ++row)
+        store_row_in_heap(team.thread, at + tile.row(row) * channel_bytes, ROWS * channel_bytes,
+                          staged + row * POINTS * (2 * TILE));
 }
 
-}  // namespace ryle
+}  // namespace ryle::fft

@@ -5,19 +5,74 @@
 // segment; as long as the coarse delay does not change there is one.
 #include "passes.cuh"
 
+using namespace ryle;
+
 // STEP: samples from one spectrum to the next; TAPS; PARTS: values of a sample, 2 if they are complex. A coarse delay
 // of one sample turns the centre of a real band by a quarter.
-constexpr int GROUP = 128, CLEAR = 256;
+constexpr int CLEAR = 256;
 constexpr uint8_t NO_SEGMENT = 255;
 
-// Set what is counted to zero: counters [streams][2], output_power [streams][channels] and the number of passes.
+// Set what is counted to zero: counters [streams][2] and output_power [streams][channels].
 KERNEL(CLEAR, 1)
-clear(uint64_t* __restrict__ counters, uint64_t* __restrict__ output_power, Pass* __restrict__ passes, int streams,
-      int channels) {
+clear(uint64_t* __restrict__ counters, uint64_t* __restrict__ output_power, int streams, int channels) {
     const int i = blockIdx.x * CLEAR + threadIdx.x;
     for (int64_t k = i; k < int64_t(streams) * channels; k += gridDim.x * CLEAR) output_power[k] = 0;
     for (int k = i; k < 2 * streams; k += gridDim.x * CLEAR) counters[k] = 0;
-    if (i == 0) passes[0] = {};
+}
+
+// The leader of a tile, NONE if it has no valid spectra, SEVERAL if it has several leaders.
+constexpr int NONE = -1, SEVERAL = -2;
+DEVICE int leader_of_tile(const int* leader, int tile) {
+    int found = NONE;
+    for (int i = tile * TILE; i < (tile + 1) * TILE; ++i)
+        if (leader[i] != NONE && leader[i] != found) found = found == NONE ? leader[i] : SEVERAL;
+    return found;
+}
+
+// Divide the tiles of a unit into passes: `leader` [128] is the number of the first spectrum of the same delay, NONE of
+// those that are not valid; `of_tile` [8] the same of whole tiles; `valid` a bit for each spectrum. A tile whose
+// spectra have several delays is passed over once for each. `pass` is the unit's first, filled in as far as it is the
+// same for all; its start is that of spectrum 0 without delay.
+DEVICE void divide(const int* leader, const int* of_tile, const uint32_t* valid, const int64_t* delay, Pass pass,
+                   Pass* passes) {
+    const int64_t start = pass.start;
+    int count = 0, tile = 0;
+    auto add = [&](int first_tile, int tiles, int leader, bool completes) {
+        pass.start = start + (int64_t(first_tile) * TILE * STEP - (leader == NONE ? 0 : delay[leader])) * PARTS;
+        pass.tile = first_tile;
+        pass.tiles = tiles;
+        pass.completes = completes;
+        passes[count++] = pass;
+        ++pass.place;
+    };
+    while (tile < TILES) {
+        const int first = tile;
+        int one = of_tile[tile++];
+        if (one != SEVERAL) {
+            while (tile < TILES) {
+                const int next = of_tile[tile];
+                if (next == SEVERAL || (next != NONE && one != NONE && next != one)) break;
+                if (next != NONE) one = next;
+                ++tile;
+            }
+            for (int w = 0; w < 4; ++w) {
+                const int low = max(first * TILE - w * 32, 0), high = min(tile * TILE - w * 32, 32);
+                pass.wanted[w] = high <= low ? 0 : valid[w] & (~0u >> (32 - (high - low))) << low;
+            }
+            add(first, tile - first, one, true);
+        } else {
+            uint32_t left = valid[first / 2] >> first % 2 * TILE & 0xffff;
+            while (left) {
+                const int leads = leader[first * TILE + __ffs(left) - 1];
+                uint32_t here = 0;
+                for (int i = 0; i < TILE; ++i) here |= uint32_t(leader[first * TILE + i] == leads) << i;
+                left &= ~here;
+                for (int w = 0; w < 4; ++w) pass.wanted[w] = w == first / 2 ? here << first % 2 * TILE : 0;
+                add(first, 1, leads, left == 0);
+            }
+        }
+    }
+    for (int i = 0; i < count; ++i) passes[i].left = uint8_t(count - 1 - i);
 }
 
 // One block a group and stream.
@@ -27,17 +82,18 @@ clear(uint64_t* __restrict__ counters, uint64_t* __restrict__ output_power, Pass
 // -> turns [stream][groups·8][2: these, those][2: even, odd][8], of tiles of 16 spectra: e^{i phase} (x, y; NaN if not
 // valid),
 //    angle per channel (z, radians), 1 if valid (w); and the turns of channels 1/8 (x, y) and 3/8 of the band apart (z,
-//    w); segment [stream][groups·128]: number of the segment, or NO_SEGMENT; passes [any]: a pass of the filter over
-//    each segment, in any order, and their number in passes[0].
+//    w); segment [stream][groups·128]: number of the segment, or NO_SEGMENT; passes [unit][MOST_PASSES]: of the filter
+//    over each unit. Units follow one another by groups, of `beside` streams side by side.
 KERNEL(GROUP, 1)
 place_windows(const int64_t* __restrict__ coarse, const double* __restrict__ fine, const double* __restrict__ phase,
               const uint8_t* __restrict__ present, float4* __restrict__ turns, uint8_t* __restrict__ segment,
-              Pass* __restrict__ passes, int spectra, int before, int groups, int first_group, int packets,
+              Pass* __restrict__ passes, int spectra, int before, int groups, int first_group, int beside, int packets,
               int packet_samples, int64_t first_value) {
     SHARED_BYTES(shared);
-    int64_t* delay = reinterpret_cast<int64_t*>(shared);  // [128]
-    int* leads = reinterpret_cast<int*>(delay + GROUP);   // [128] whether a spectrum is its segment's first
-    int* good = leads + GROUP;                            // [128]
+    int64_t* delay = reinterpret_cast<int64_t*>(shared);            // [128]
+    int* leaders = reinterpret_cast<int*>(delay + GROUP);           // [128]
+    int* of_tile = leaders + GROUP;                                 // [8]
+    uint32_t* good = reinterpret_cast<uint32_t*>(of_tile + TILES);  // [4] a bit for each spectrum
     const int i = threadIdx.x, group = first_group + blockIdx.x, stream = blockIdx.y;
     const int64_t at = int64_t(stream) * groups + group;
     const int s = before + group * GROUP + i;
@@ -77,34 +133,33 @@ place_windows(const int64_t* __restrict__ coarse, const double* __restrict__ fin
         }
     }
     delay[i] = d;
-    good[i] = valid;
+    const uint32_t bits = __ballot_sync(~0u, valid);
+    if (i % 32 == 0) good[i / 32] = bits;
     __syncthreads();
-    int leader = i;  // the first valid spectrum of the same delay
+    auto is_good = [&](int j) { return good[j / 32] >> j % 32 & 1; };
+    int leader = valid ? i : NONE;  // the first valid spectrum of the same delay
     if (valid)
         for (int j = 0; j < i; ++j)
-            if (good[j] && delay[j] == d) {
+            if (is_good(j) && delay[j] == d) {
                 leader = j;
                 break;
             }
-    leads[i] = valid && leader == i;
+    leaders[i] = leader;
     __syncthreads();
+    if (i < TILES) of_tile[i] = leader_of_tile(leaders, i);
     int number = 0;
-    for (int j = 0; j < leader; ++j) number += leads[j];
+    for (int j = 0; j < leader; ++j) number += leaders[j] == j;
     float4* to = turns + (at * GROUP + i / 16 * 16) * 2 + i % 2 * 8 + i % 16 / 2;
     to[0] = turn;
     to[16] = apart;
     segment[at * GROUP + i] = valid ? uint8_t(number) : NO_SEGMENT;
-    int* base = good;  // no longer needed after the next barrier
-    const int count = __syncthreads_count(leads[i]);
-    if (i == 0) *base = count ? atomicAdd(&passes[0].count, count) : 0;
     __syncthreads();
-    if (leads[i]) {
+    if (i == 0) {
+        const int unit = (stream / beside * gridDim.x + blockIdx.x) * beside + stream % beside;
         Pass pass = {};
-        pass.start = first_value + (int64_t(group) * GROUP * STEP - d) * PARTS;
+        pass.start = first_value + int64_t(group) * GROUP * STEP * PARTS;
+        pass.place = unit * MOST_PASSES;
         pass.stream = stream;
-        pass.slot = stream * gridDim.x + blockIdx.x;
-        pass.group = int(at);
-        pass.segment = number;
-        passes[1 + *base + number] = pass;
+        divide(leaders, of_tile, good, delay, pass, passes + int64_t(unit) * MOST_PASSES);
     }
 }

@@ -304,6 +304,7 @@ class HopperMultiply:
             add=np.int32(add),
             **more,
             shared=self._shared,
+            together=False,
             stream=stream,
         )
 

@@ -8,7 +8,7 @@ namespace emulation {
 static inline bool in_allocation(const void* address, unsigned bytes) {
     static uint64_t last = 0;
     const uintptr_t at = reinterpret_cast<uintptr_t>(address);
-    const Launch& launch = *state.launch;
+    const Launch& launch = *here->launch;
     const auto holds = [&](const Allocation& a) { return at >= a.start && at + bytes <= a.start + a.bytes; };
     if (last < launch.allocation_count && holds(launch.allocations[last])) return true;
     for (uint64_t i = 0; i < launch.allocation_count; ++i)
@@ -32,10 +32,10 @@ static inline void issue_copy(void* to, const void* from, unsigned bytes, bool w
     unsigned char* const shared = static_cast<unsigned char*>(to);
     if (reinterpret_cast<uintptr_t>(to) % bytes)
         fail("copy_async<%u>, line %d: shared byte %td is not a multiple of %u", bytes, place.line,
-             shared - state.shared, bytes);
-    if (shared < state.shared || shared + bytes > state.shared + state.shared_bytes)
+             shared - here->shared, bytes);
+    if (shared < here->shared || shared + bytes > here->shared + here->shared_bytes)
         fail("copy_async<%u>, line %d: to byte %td of %llu bytes of shared memory", bytes, place.line,
-             shared - state.shared, static_cast<unsigned long long>(state.shared_bytes));
+             shared - here->shared, static_cast<unsigned long long>(here->shared_bytes));
     if (wanted) {
         if (reinterpret_cast<uintptr_t>(from) % bytes)
             fail("copy_async<%u>, line %d: global address %p is not a multiple of %u", bytes, place.line, from, bytes);
@@ -43,17 +43,17 @@ static inline void issue_copy(void* to, const void* from, unsigned bytes, bool w
             fail("copy_async<%u>, line %d: global address %p is in no device array", bytes, place.line, from);
     }
     memset(shared, POISON, bytes);
-    Copies& pending = state.current->pending;
+    Copies& pending = here->current->pending;
     push(pending.copies, pending.count, pending.room, {shared, from, bytes, wanted});
 }
 
 static inline void commit_copies() {
-    Copies& pending = state.current->pending;
+    Copies& pending = here->current->pending;
     push(pending.groups, pending.group_count, pending.group_room, pending.count);
 }
 
 static inline void finish_copies(size_t still_pending) {
-    Copies& pending = state.current->pending;
+    Copies& pending = here->current->pending;
     if (pending.group_count <= still_pending) return;
     const size_t groups = pending.group_count - still_pending, done = pending.groups[groups - 1];
     for (size_t i = 0; i < done; ++i) {

@@ -1,0 +1,41 @@
+// Where the filter leaves tiles of 16 spectra and the transform finds them: all of a launch in one array, a tile after
+// the other, or a ring for each of a few marches through the units, short enough to stay in the L2 cache while both
+// kernels' work runs at the same time.
+#pragma once
+#include "passes.cuh"
+#include "ryle/gpu/device.cuh"
+
+namespace ryle {
+
+constexpr int64_t TILE_POINTS = int64_t(CHANNELS) * TILE;
+
+// All tiles of a launch: [unit][TILES].
+struct Slab {
+    float2* y;
+
+    DEVICE float2* at(int unit, int tile) const { return y + (int64_t(unit) * TILES + tile) * TILE_POINTS; }
+};
+
+#ifdef DEPTH
+// March `m` of `marches` takes the units m, m + marches and so on, and passes their tiles on through DEPTH places.
+struct Ring {
+    float2* y;          // [march][DEPTH] tiles
+    uint32_t* written;  // [march][DEPTH] how often a strip of columns has been written there
+    uint32_t* read;     // [march][DEPTH] how often a pair of rows has been read
+    int marches;
+
+    // The place of the march's tile number `number`, and how often it has been used before.
+    struct Place {
+        int index;
+        uint32_t turn;
+    };
+    DEVICE Place place(int march, int number) const {
+        return {march * DEPTH + number % DEPTH, uint32_t(number / DEPTH)};
+    }
+    // Number of a unit's tile among those of its march.
+    DEVICE int number(int unit, int tile) const { return unit / marches * TILES + tile; }
+    DEVICE float2* at(const Place& place) const { return y + place.index * TILE_POINTS; }
+};
+#endif
+
+}  // namespace ryle
