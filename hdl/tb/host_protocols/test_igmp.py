@@ -190,6 +190,7 @@ async def a_thousand_groups(dut: Any) -> None:
     assert got[:1024] == [message(0xEF010000 + n) for n in range(1024)]
 
 
-@pytest.mark.parametrize("width", [64, 1024])
-def test_igmp(width):
-    simulate("igmp_both", __file__, also=[FOLDER], WIDTH=width, CLOCK_HZ=CLOCK_HZ)
+@pytest.mark.parametrize("width, only", [(64, ""), (1024, "^(?!.*(answers_come|a_thousand))")], ids=["64", "1024"])
+def test_igmp(width, only):
+    """How long a host waits has no width: most of a minute of simulated time is enough once."""
+    simulate("igmp_both", __file__, only=only, also=[FOLDER], WIDTH=width, CLOCK_HZ=CLOCK_HZ)

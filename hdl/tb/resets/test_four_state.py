@@ -33,7 +33,7 @@ from test_ethernet_core import (  # noqa: E402
 
 from axil import REGISTERS, SlaveError  # noqa: E402
 from four_state import simulate_four_state  # noqa: E402
-from simulation import changed  # noqa: E402
+from simulation import changed, parameter  # noqa: E402
 
 INPUTS = """s_axis_tdata s_axis_tkeep s_axis_tvalid s_axis_tlast s_axis_tuser s_axis_dst_ip s_axis_dst_port s_axis_src_port
 m_axis_tready mac_tx_axis_tready mac_rx_axis_tdata mac_rx_axis_tkeep mac_rx_axis_tvalid mac_rx_axis_tlast mac_rx_axis_tuser
@@ -62,7 +62,8 @@ async def one_reset_makes_all_known(dut):
     cocotb.start_soon(watch())
     bench = Bench(dut)
     r = bench.registers
-    for name, register in REGISTERS.items():
+    every = REGISTERS.items() if parameter("WIDTH") == 64 else []  # they have no width, and at 1024 bits take minutes
+    for name, register in every:
         if register["access"] != "pulse":
             try:
                 await r.read_at(register["address"])
