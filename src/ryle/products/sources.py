@@ -117,7 +117,7 @@ def find_sources(image: Image, *, most: int = 20, threshold: float = 5.0) -> Fou
         if other.power <= _AS_GOOD * best.power:
             apart = np.hypot(*(best.parameters[:, np.newaxis, 1:] - other.parameters[np.newaxis, :, 1:]).T).T
             agreed &= (apart < image.beam.major / 2).any(axis=1)
-    return (best if agreed.all() else search.state(best.parameters[agreed])).found(image)
+    return search.certain(best if agreed.all() else search.state(best.parameters[agreed])).found(image)
 
 
 @dataclass(frozen=True)
@@ -195,6 +195,12 @@ class _Search:
                 now = self.state(trial.parameters[good])
         return now
 
+    def certain(self, state: _State) -> _State:
+        """Leave out what is not significant beside what was left out before, until all is."""
+        while not (good := self._good(state)).all():
+            state = self.state(state.parameters[good])
+        return state
+
     def state(self, sources: NDArray[np.float64]) -> _State:
         """Fit fluxes and positions together by Gauss-Newton steps, and make the image of what is left."""
         sampled, fitted = self.image.sampled, sources.copy()
@@ -214,7 +220,7 @@ class _Search:
     def _good(self, state: _State) -> NDArray[np.bool_]:
         flux = state.parameters[:, 0]
         strength = flux if self.image.stokes == "I" else np.abs(flux)
-        least = np.maximum(self.threshold * state.errors[:, 0], self._floor * strength.max())
+        least = np.maximum(self.threshold * state.errors[:, 0], self._floor * strength.max(initial=0))
         return np.asarray(strength >= least)
 
     def _stands_out(self, height: float, state: _State) -> bool:
