@@ -18,6 +18,7 @@ def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0)
     return {
         "CHANNELS": config.channels,
         "RADIX": plan.radix,
+        "SIDE": plan.side,
         "TAPS": config.taps,
         "BITS": config.bits,
         "COMPLEX": int(config.complex_input),
@@ -43,6 +44,7 @@ def transform_defines(
     return {
         "CHANNELS": config.channels,
         "RADIX": plan.radix,
+        "SIDE": plan.side,
         "MIDDLE": plan.middle,
         "FIRST": plan.first,
         "LAST": plan.passes[-1],
@@ -102,7 +104,7 @@ def compile_variants() -> list[KernelVariant]:
                 variants.append(KernelVariant(FOLDER / "transform.cu", defines, (arch,)))
             if plan.middle > 1:
                 variants.append(KernelVariant(FOLDER / "middle.cu", middle_defines(config, plan), (arch,)))
-            if arch == "sm_90a" and channels in (1024, 4096):
+            if arch == "sm_90a" and channels in (1024, 4096, 8192):
                 ring = with_ring(plan, config, shared, 132, 4)
                 for layout in (Blocks(), Heaps(256)):
                     defines = fused_defines(config, ring, layout)

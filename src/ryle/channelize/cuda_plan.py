@@ -41,6 +41,8 @@ class Plan:
     ring : int
         Tiles between the halves of the fused kernel, for each team of the filter's that marches through the units; 0
         for two kernels, one after the other.
+    side : int
+        Spectra side by side between the halves, and of a block of the transform kernel: 16, or 8 where rows are long.
     """
 
     radix: int
@@ -51,6 +53,7 @@ class Plan:
     transform_blocks: int
     heap_inputs: int = 1
     ring: int = 0
+    side: int = TILE
 
     def points(self, config: ChannelizerConfig) -> int:
         """Points of a row of the transform kernel."""
@@ -101,21 +104,21 @@ class Plan:
     @property
     def transform_threads(self) -> int:
         """Threads of a block of the transform kernel: each has one task in its last pass."""
-        return max(32, self.first * TILE // (2 if self.passes[-1] == 8 and self.first >= 4 else 1))
+        return max(32, self.first * self.side // (2 if self.passes[-1] == 8 and self.first >= 4 else 1))
 
     def transform_shared(self, config: ChannelizerConfig, together: int = 1) -> int:
         """Shared memory in bytes of a block of the transform kernel, which takes some inputs together."""
         points = self.points(config)
         return (
-            2 * points * TILE * 8
-            + together * (4 * points * TILE + 16 * points)
-            + (16 * self.passes[-1] * TILE + 64 * TILE + 16)
+            2 * points * self.side * 8
+            + together * (4 * points * self.side + 16 * points)
+            + (16 * self.passes[-1] * self.side + 64 * TILE + 16)
             + 400  # what is to be done next
         )
 
     def together(self, layout: Layout | None) -> int:
         """Give the number of inputs that a block of the transform kernel takes together: 2 of heaps, if it has room."""
-        if isinstance(layout, Heaps) and layout.pols <= self.heap_inputs and layout.spectra % TILE == 0:
+        if isinstance(layout, Heaps) and layout.pols <= self.heap_inputs and layout.spectra % self.side == 0:
             return layout.pols
         return 1
 
@@ -220,6 +223,8 @@ def with_ring(plan: Plan, config: ChannelizerConfig, shared_bytes: int, multipro
     ValueError
         If the fused kernel cannot do it on this device; says why.
     """
+    if plan.transform_threads > 256 and plan.middle == 1:
+        plan = replace(plan, side=8)  # a row is too long for 16 spectra in half of a multiprocessor
     threads = min(128, plan.transform_threads) if plan.radix == 4 else plan.transform_threads
     teams = plan.transform_threads // threads
     fused = replace(plan, filter_threads=threads, filter_blocks=2 * teams, ring=ring)

@@ -9,7 +9,7 @@ filter(const void* __restrict__ samples,        // uint8 [stream][stride]; or co
        const float2* __restrict__ radix_turns,  // [POINTS][RADIX] W_n^(point·k1)
        const Pass* __restrict__ passes,         // [unit][MOST_PASSES]
        const uint8_t* __restrict__ conjugated,  // [stream], for complex samples
-       float2* __restrict__ y,                  // [unit][TILES][RADIX][POINTS][TILE]
+       float2* __restrict__ y,                  // [unit][TILES][HALVES][RADIX][POINTS][SIDE]
        fir::Power* __restrict__ counters,       // [stream][2]: second, sum of squares of samples
        int64_t stride, int64_t bytes,           // of a stream: distance (in packets with POINTERS) and size
        int units) {

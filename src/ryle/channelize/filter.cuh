@@ -184,7 +184,8 @@ DEVICE void run(const Team& team, const Given& given, const Where& where, const 
 
                 const int s = tid % TILE;
                 const bool wanted = whole || pass.of_tile(pass.tile + b) >> s & 1;
-                float2* to = sink.at(pass, pass.tile + b, half) + strip * STRIP * TILE + s;
+                float2* to =
+                    sink.at(pass, pass.tile + b, half) + s / SIDE * (CHANNELS * SIDE) + strip * STRIP * SIDE + s % SIDE;
 #pragma unroll(RADIX < 8 ? 2 : 1)
                 for (int point = tid / TILE; point < STRIP; point += THREADS / TILE) {
                     const float2* column_of = y_here + s * PITCH + point;
@@ -206,7 +207,7 @@ DEVICE void run(const Team& team, const Given& given, const Where& where, const 
                         for (int r = 0; r < RADIX / PARTS; ++r) {
                             const int k1 = r * PARTS + part;
                             if (k1 > 0) z[r] = z[r] * turns_of[k1];
-                            if (wanted) to[(k1 * POINTS + point) * TILE] = z[r];
+                            if (wanted) to[(k1 * POINTS + point) * SIDE] = z[r];
                         }
                     }
                 }

@@ -7,13 +7,15 @@
 
 namespace ryle {
 
-constexpr int64_t TILE_POINTS = int64_t(CHANNELS) * TILE;
+// Of a tile, SIDE spectra lie side by side, a half of it after the other if that is 8.
+constexpr int HALVES = TILE / SIDE;
 
-// All tiles of a launch: [unit][TILES].
+// All tiles of a launch: [unit][TILES][HALVES][RADIX][MIDDLE][POINTS][SIDE].
 struct Slab {
     float2* y;
 
-    DEVICE float2* at(int unit, int tile) const { return y + (int64_t(unit) * TILES + tile) * TILE_POINTS; }
+    // Where a unit's spectra lie from one on, with which a half begins.
+    DEVICE float2* at(int unit, int spectrum) const { return y + (int64_t(unit) * GROUP + spectrum) * CHANNELS; }
 };
 
 #ifdef DEPTH
@@ -34,7 +36,7 @@ struct Ring {
     }
     // Number of a unit's tile among those of its march.
     DEVICE int number(int unit, int tile) const { return unit / marches * TILES + tile; }
-    DEVICE float2* at(const Place& place) const { return y + place.index * TILE_POINTS; }
+    DEVICE float2* at(int index) const { return y + int64_t(index) * (CHANNELS * TILE); }
 };
 #endif
 

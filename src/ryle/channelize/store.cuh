@@ -19,7 +19,22 @@ struct Destination {
     int heap;  // spectra of a heap
 };
 
-// Sum of the squares of sixteen bytes, and of what is there already.
+// A part of a channel's spectra in a tile: 16 bytes, or 8.
+template <int BYTES>
+struct PartOf {
+    using Type = uint4;
+};
+template <>
+struct PartOf<8> {
+    using Type = uint2;
+};
+using Part = PartOf<TILE>::Type;
+
+// Sum of the squares of so many bytes, and of what is there already.
+DEVICE uint32_t squares(uint2 bytes, uint32_t sum) {
+    const int total = __dp4a(int(bytes.x), int(bytes.x), int(sum));
+    return uint32_t(__dp4a(int(bytes.y), int(bytes.y), total));
+}
 DEVICE uint32_t squares(uint4 bytes, uint32_t sum) {
     int total = __dp4a(int(bytes.x), int(bytes.x), int(sum));
     total = __dp4a(int(bytes.y), int(bytes.y), total);
@@ -27,9 +42,9 @@ DEVICE uint32_t squares(uint4 bytes, uint32_t sum) {
     return uint32_t(__dp4a(int(bytes.w), int(bytes.w), total));
 }
 
-// Whether one heap holds the tile, at whole sectors; heaps of a multiple of 16 spectra begin at one, as tiles do.
+// Whether one heap holds the tile, in whole pieces; heaps of a multiple of its spectra begin at one, as tiles do.
 DEVICE bool in_one_heap(const Tile& tile, const Destination& to) {
-    return TOGETHER == to.pols && to.heap % TILE == 0 && tile.first >= 0 && tile.first + TILE <= to.count;
+    return PIECES > 0 && TOGETHER == to.pols && to.heap % TILE == 0 && tile.first >= 0 && tile.first + TILE <= to.count;
 }
 
 // Store values one by one: [antenna][heap][channel][spectrum][pol][2] or, with 4 bits, a byte for both parts.
@@ -58,7 +73,8 @@ DEVICE void store_tile(const Team& team, const Tile& tile, const Destination& to
     const int tid = team.thread, part = tid % 2, below = tid / 2;  // of the channels at a time
     const bool inside = tile.first < to.count && tile.first + TILE > 0;
     // Bytes of a channel of an antenna.
-    const int within = tile.stream % to.pols * 128 + tile.first % 64 / 16 * 32 + part * 16;
+    const int within =
+        tile.stream % to.pols * 128 + tile.first % 64 / 16 * 32 + part * 16 + (TILE == 16 ? 0 : tile.first % 16);
     uint8_t* block = static_cast<uint8_t*>(to.out) + tile.first / 64 * to.block_bytes +
                      tile.stream / to.pols * to.antenna_bytes + within;
     uint8_t* own_block = static_cast<uint8_t*>(to.own) + tile.first / 64 * to.own_block_bytes +
@@ -76,14 +92,14 @@ DEVICE void store_tile(const Team& team, const Tile& tile, const Destination& to
             const int c = channel + time * (ROWS * SHARE);
             if (below < SHARE) {
                 const uint8_t* bytes = from + time * (2 * SHARE * TILE);
-                const uint4 values = *reinterpret_cast<const uint4*>(bytes);
+                const Part values = *reinterpret_cast<const Part*>(bytes);
                 sum = squares(values, sum_of[time * (2 * SHARE)]);
                 sum_of[time * (2 * SHARE)] = last ? 0 : sum;
                 if constexpr (OUTPUT == TO_BLOCKS && OWN) {
                     uint8_t* place = c >= to.own_first && c < to.own_end ? own_block : block;
-                    if (inside) *reinterpret_cast<uint4*>(place + c * to.channel_bytes) = values;
+                    if (inside) *reinterpret_cast<Part*>(place + c * to.channel_bytes) = values;
                 } else if (OUTPUT == TO_BLOCKS && inside) {
-                    *reinterpret_cast<uint4*>(at + time * (ROWS * SHARE) * to.channel_bytes) = values;
+                    *reinterpret_cast<Part*>(at + time * (ROWS * SHARE) * to.channel_bytes) = values;
                 }
             }
             if (last) {
@@ -98,10 +114,10 @@ DEVICE void store_tile(const Team& team, const Tile& tile, const Destination& to
 // first channel; `staged` are the row's of the first input.
 APART void store_row_in_heap(int thread, uint8_t* at, int64_t bytes_between, const uint8_t* staged) {
 #pragma unroll 4
-    for (int task = thread; task < POINTS * VALUE; task += THREADS) {
-        const int piece = task % VALUE, below = task / VALUE;
+    for (int task = thread; task < POINTS * PIECES; task += THREADS) {
+        const int piece = task % max(PIECES, 1), below = task / max(PIECES, 1);
         *reinterpret_cast<uint4*>(at + below * bytes_between + piece * 16) =
-            heap_piece<TOGETHER, OUTPUT_BITS>(staged + below * (2 * TILE), OUT_BYTES, piece);
+            heap_piece<TOGETHER, OUTPUT_BITS, TILE>(staged + below * (2 * TILE), OUT_BYTES, piece);
     }
 }
 

@@ -52,7 +52,7 @@ struct FromSlab {
         const int unit = number / (TILES * (ROWS / 2)), tile = number % TILES, pair = number / TILES % (ROWS / 2);
         const int stream = unit / groups * TOGETHER + member, group = unit % groups;
         const int last = tile == TILES - 1 || number + 1 == end;
-        return {slab.at(stream * groups + group, tile),
+        return {slab.at(stream * groups + group, tile * TILE),
                 {},
                 nullptr,
                 0,
@@ -91,8 +91,8 @@ struct FromRing {
         const int unit =
             (tile / TILES * ring.marches + march) / TOGETHER;  // by groups, of TOGETHER streams side by side
         const int last = after >= end || after / (ROWS / 2) / TILES != tile / TILES || after % (ROWS / 2) != pair;
-        const Ring::Place place = ring.place(march + member, tile);
-        return {ring.at(place),
+        const Ring::Place place = ring.place(march + member, tile / HALVES);
+        return {ring.at(place.index) + tile % HALVES * (CHANNELS * TILE),
                 {},
                 ring.written + place.index,
                 (place.turn + 1) * (CHANNELS / FILTER_THREADS),
@@ -125,10 +125,11 @@ struct Todo {
         next.stream = -1;
         if (source.any()) next = source.item(member);
         auto row = [&](int k) { return next.at + (k % RADIX * MIDDLE + k / RADIX) * (POINTS * TILE); };
-        const int64_t number = int64_t(next.stream * given.groups + given.first_group) * TILES + next.number;
+        const int64_t number =
+            int64_t(next.stream * given.groups + given.first_group) * ryle::TILES + next.number / HALVES;
         next.from[0] = row(next.pair);
         next.from[1] = row(image_row(next.pair));
-        next.from[2] = given.spectra + number * (TILE * 2);
+        next.from[2] = given.spectra + number * (ryle::TILE * 2);
         item[turn] = next;
         if (++member < TOGETHER) return;
         member = 0;

@@ -21,7 +21,7 @@ struct ToSlab {
     DEVICE void look(const Pass&, int, int) {}
     DEVICE void await(int) const {}
     DEVICE void tell() {}
-    DEVICE float2* at(const Pass& pass, int tile, int) const { return slab.at(pass.place / MOST_PASSES, tile); }
+    DEVICE float2* at(const Pass& pass, int tile, int) const { return slab.at(pass.place / MOST_PASSES, tile * TILE); }
     DEVICE void wrote(const Pass&, int) {}
 };
 
@@ -44,7 +44,7 @@ struct ToRing {
         const Ring ring = {nullptr, nullptr, nullptr, marches};
         const Ring::Place place = ring.place(unit % marches, ring.number(unit, tile));
         watch->place[half] = place.index;
-        watch->free = place.turn * (RADIX * MIDDLE / 2);
+        watch->free = place.turn * (RADIX * MIDDLE / 2 * HALVES);
     }
     // Wait until it is. What others read there is not read here, so that no more than the number must be seen.
     DEVICE void await(int half) const {
@@ -54,7 +54,7 @@ struct ToRing {
         if (watch->told >= 0) announce(ring.written + watch->told);
         watch->told = -1;
     }
-    DEVICE float2* at(const Pass&, int, int half) const { return ring.y + watch->place[half] * TILE_POINTS; }
+    DEVICE float2* at(const Pass&, int, int half) const { return ring.at(watch->place[half]); }
     DEVICE void wrote(const Pass& pass, int half) {
         if (pass.completes) watch->told = watch->place[half];
     }

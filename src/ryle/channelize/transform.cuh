@@ -38,7 +38,7 @@ DEVICE void run(const Team& team, const Given& given, const Source& source, int 
     uint32_t* all_sums =
         reinterpret_cast<uint32_t*>(all_staged + TOGETHER * OUT_BYTES);  // [TOGETHER][2 POINTS][2: re, im] of a group
     float2* edge = reinterpret_cast<float2*>(all_staged + TOGETHER * (OUT_BYTES + SUM_BYTES));  // [2][LAST][TILE]
-    uint8_t* described = reinterpret_cast<uint8_t*>(edge) + EDGE_BYTES;  // [2: by turns][TILE] Spectrum
+    uint8_t* described = reinterpret_cast<uint8_t*>(edge) + EDGE_BYTES;  // [2: by turns][16] Spectrum
     uint64_t* arrival = reinterpret_cast<uint64_t*>(described + 2 * SPECTRA_BYTES);
     const int tid = team.thread;
     auto* todo = reinterpret_cast<Todo<Source>*>(arrival + 2);
@@ -73,7 +73,7 @@ DEVICE void run(const Team& team, const Given& given, const Source& source, int 
         tile.image = image_row(item.pair);
         tile.first = given.before + given.first_group * GROUP + item.number * TILE;
         tile.first_index = given.first_index + uint64_t(int64_t(tile.first));
-        tile.spectra = reinterpret_cast<const float4*>(described + parity * SPECTRA_BYTES);
+        tile.spectra = reinterpret_cast<const float4*>(described + parity * SPECTRA_BYTES) + item.number % HALVES * 4;
         tile.gains = given.gains + tile.stream * CHANNELS;
         tile.staged = all_staged + item.member * OUT_BYTES;
         fill_wait(team, arrival, parity);
