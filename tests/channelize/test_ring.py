@@ -19,7 +19,7 @@ def results(tested, case, layout):
     return [got.data, got.valid, got.input_power, got.input_samples, tested.saturated, tested.output_power]
 
 
-@pytest.mark.parametrize("channels", [256, 512, 1024, 2048, 4096, 8192])
+@pytest.mark.parametrize("channels", [256, 512, 1024, 2048, 4096, 8192, 16384, 32768])
 @pytest.mark.parametrize("kind", ["blocks", "rows", "heaps", "floats"])
 def test_it_equals_two_kernels(cases, cuda_form, rng, channels, kind):
     """With lost packets, steps of the coarse delay in a tile and between tiles, more units than marches and fewer."""
@@ -45,16 +45,20 @@ def test_it_equals_two_kernels(cases, cuda_form, rng, channels, kind):
     )  # fmt: skip
     case.chunk.present[0, : int(rng.integers(0, 3))] = 0
     plan = make_plan(case.config, SHARED)
-    if channels == 512 and rng.random() < 0.6:  # long rows, as of 8192 channels
-        plan = replace(plan, passes=(8, 16))
+    if channels == 512:  # long rows, as of 8192 channels, or a pass between the halves, as of more
+        plan = replace(plan, **rng.choice([{}, {"passes": (8, 16)}, {"passes": (8, 8), "middle": 2}]))
+    ring = int(rng.integers(2 if plan.middle == 1 else 4, 7))
+    if channels > 8192:
+        plan = with_ring(plan, case.config, SHARED, 132, ring)  # has other radices
+        plan = replace(plan, ring=0, filter_blocks=512 // plan.filter_threads)
     two = cases.form(case.config, cuda_form, plan)
     if emulated:
-        two.gpu.multiprocessors = int(rng.choice([8, 9, 13, 16] if plan.passes == (8, 16) else [4, 5, 9, 13, 16]))
+        two.gpu.multiprocessors = int(
+            rng.choice([4, 5, 9, 13, 16] if plan.transform_threads == 128 else [8, 9, 13, 16])
+        )
     if plan.passes == (8, 16):
         plan = replace(plan, side=8)
-    one = cases.form(
-        case.config, cuda_form, with_ring(plan, case.config, SHARED, two.gpu.multiprocessors, int(rng.integers(2, 7)))
-    )
+    one = cases.form(case.config, cuda_form, with_ring(plan, case.config, SHARED, two.gpu.multiprocessors, ring))
     print(shape, layout, f"{inputs} inputs, {spectra} spectra, {two.gpu.multiprocessors} blocks, {one.plan}")
     for channelizer in (one, two):
         channelizer.set_gains(case.gains)
@@ -72,7 +76,8 @@ def test_it_equals_two_kernels(cases, cuda_form, rng, channels, kind):
     ("channels", "taps", "multiprocessors", "ring", "why"),
     [
         (4096, 16, 132, 1, "ring is 1; give at least 2 tiles"),
-        (32768, 16, 132, 4, "needs a pass of its own between the halves"),
+        (32768, 16, 132, 3, "with a pass between the halves give at least 4 tiles"),
+        (65536, 16, 132, 4, "the pass between the halves is of radix 16; 8 fit the registers"),
         (2048, 16, 132, 4, "bytes of shared memory a block; this device has 166912"),
         (1024, 32, 132, 4, "32 taps need more registers"),
         (4096, 16, 15, 4, "16 strips of columns at the same time; 15 multiprocessors have room for 15"),

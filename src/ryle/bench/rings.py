@@ -21,7 +21,7 @@ from ryle.bench.results import Row, machine, save, table, wide_console
 from ryle.gpu import Gpu
 from ryle.gpu.power import EnergyMeter
 
-CHANNELS, DEPTHS = (1024, 2048, 4096, 8192), (2, 3, 4, 6, 8)
+CHANNELS, DEPTHS = (1024, 2048, 4096, 8192, 32768), (2, 3, 4, 6, 8)
 
 
 def forms(gpu: Gpu, arena: Arena, case: Case, depths: list[int]) -> list[FusedMeasured]:

@@ -186,7 +186,7 @@ class CudaChannelizer:
             segment=empty(padded, np.uint8),
             passes=empty((inputs * self._slab(groups) * PASSES, PASS_BYTES), np.uint8),
             intermediate=empty((self._intermediate(groups) * n * TILE,), np.complex64),
-            progress=empty((2 * self._places(),), np.uint32),
+            progress=empty((3 * self._places(),), np.uint32),
             out=empty(shape, dtype),
             counters=empty((inputs, 2), np.uint64),
             output_power=empty((inputs, n), np.uint64),
@@ -255,7 +255,8 @@ class CudaChannelizer:
                 work.progress.fill(0, main)
                 kernels.fused.launch(
                     self.gpu.multiprocessors, (plan.transform_threads, 2), **(source | sink),
-                    progress=work.progress, marches=i32(marches), shared=kernels.fused_shared, together=True,
+                    progress=work.progress, middle_turns=self._middle_turns, marches=i32(marches),
+                    shared=kernels.fused_shared, together=True,
                     stream=main,
                 )  # fmt: skip
                 continue

@@ -104,8 +104,8 @@ def compile_variants() -> list[KernelVariant]:
                 variants.append(KernelVariant(FOLDER / "transform.cu", defines, (arch,)))
             if plan.middle > 1:
                 variants.append(KernelVariant(FOLDER / "middle.cu", middle_defines(config, plan), (arch,)))
-            if arch == "sm_90a" and channels in (1024, 4096, 8192):
-                ring = with_ring(plan, config, shared, 132, 4)
+            if arch == "sm_90a" and channels in (1024, 4096, 8192, 32768):
+                ring = with_ring(plan, config, shared, 132, 6)
                 for layout in (Blocks(), Heaps(256)):
                     defines = fused_defines(config, ring, layout)
                     variants.append(KernelVariant(FOLDER / "fused.cu", defines, (arch,)))

@@ -65,7 +65,7 @@ class Plan:
         segment = min(32, threads // self.radix)
         row = 32 // segment * 16 * (-(-(127 + 2 * segment * config.bits) // 128))
         warp = 2 * (TILE * row + 16) + 4 * PASS_BYTES
-        return threads // 32 * warp + 2 * TILE * (threads + 1) * 8 + threads * 8 + 16
+        return threads // 32 * warp + 2 * TILE * (threads + 1) * 8 + threads * 8 + 32
 
     @property
     def filter_teams(self) -> int:
@@ -223,16 +223,20 @@ def with_ring(plan: Plan, config: ChannelizerConfig, shared_bytes: int, multipro
     ValueError
         If the fused kernel cannot do it on this device; says why.
     """
-    if plan.transform_threads > 256 and plan.middle == 1:
+    if plan.transform_threads > 256:
         plan = replace(plan, side=8)  # a row is too long for 16 spectra in half of a multiprocessor
+    elif plan.middle > 8:  # more points than a thread of the filter has registers for
+        plan = replace(plan, radix=16, middle=config.channels // (16 * 256), passes=(32, 8))
     threads = min(128, plan.transform_threads) if plan.radix == 4 else plan.transform_threads
     teams = plan.transform_threads // threads
     fused = replace(plan, filter_threads=threads, filter_blocks=2 * teams, ring=ring)
     what = f"{config.channels} channels in one launch"
     if ring < 2:
         raise ValueError(f"ring is {ring}; give at least 2 tiles")
-    if plan.middle > 1:
-        raise ValueError(f"{what}: the Fourier transform needs a pass of its own between the halves")
+    if plan.middle > 8:
+        raise ValueError(f"{what}: the pass between the halves is of radix {plan.middle}; 8 fit the registers")
+    if plan.middle > 1 and ring < 4:
+        raise ValueError(f"ring is {ring}; with a pass between the halves give at least 4 tiles")
     if config.taps > 16:
         raise ValueError(f"{what}: {config.taps} taps need more registers than there are (at most 16)")
     needed = fused.fused_shared(config)

@@ -46,9 +46,9 @@ DEVICE bool holds_all(const Pass& pass) {
 
 // Filter a team's units, strip by strip of columns: those from the first on, every `strips`-th. `shared`: SHARED bytes,
 // 128-byte aligned, for this team alone.
-template <class Sink, class Where>
-DEVICE void run(const Team& team, const Given& given, const Where& where, const Units& units, int first_strip,
-                int strips, unsigned char* shared) {
+template <class Sink>
+DEVICE void run(const Team& team, const Given& given, const typename Sink::From& where, const Units& units,
+                int first_strip, int strips, unsigned char* shared) {
     const int tid = team.thread;
     float2* turned = reinterpret_cast<float2*>(shared + RAW_BYTES);           // [2: by turns][TILE][PITCH] y
     float2* turns = reinterpret_cast<float2*>(shared + RAW_BYTES + Y_BYTES);  // [STRIP][RADIX]
@@ -178,7 +178,7 @@ DEVICE void run(const Team& team, const Given& given, const Where& where, const 
                         y_here[(row + j) * PITCH + tid] = value;
                     }
                 }
-                if (tid == 0) sink.await(half);
+                if (tid == 0) sink.await(pass, half);
                 sync(team);  // y is complete, and the one before is no longer read
                 if (tid == 0) sink.tell();
 
@@ -211,14 +211,13 @@ DEVICE void run(const Team& team, const Given& given, const Where& where, const 
                         }
                     }
                 }
-                if (tid == 0) sink.wrote(pass, half);
+                sink.wrote(team, pass, half, strip);
                 half ^= 1;
             }
             squares.add_to(given.counters + pass.stream * 2 + 1);
             place = next;
         }
-        sync(team);
-        if (tid == 0) sink.tell();
+        sink.finish(team, strip);
     }
 }
 

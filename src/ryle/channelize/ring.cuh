@@ -23,6 +23,7 @@ struct Slab {
 struct Ring {
     float2* y;          // [march][DEPTH] tiles
     uint32_t* written;  // [march][DEPTH] how often a strip of columns has been written there
+    uint32_t* turned;   // [march][DEPTH] how often a team has done its share of the pass between the halves, if any
     uint32_t* read;     // [march][DEPTH] how often a pair of rows has been read
     int marches;
 

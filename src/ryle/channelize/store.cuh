@@ -112,7 +112,7 @@ DEVICE void store_tile(const Team& team, const Tile& tile, const Destination& to
 
 // Store a row's channels of all of TOGETHER inputs into a heap, from `at` on, where those of its spectra lie of the
 // first channel; `staged` are the row's of the first input.
-APART void store_row_in_heap(int thread, uint8_t* at, int64_t bytes_between, const uint8_t* staged) {
+OUT_OF_LINE void store_row_in_heap(int thread, uint8_t* at, int64_t bytes_between, const uint8_t* staged) {
 #pragma unroll 4
     for (int task = thread; task < POINTS * PIECES; task += THREADS) {
         const int piece = task % max(PIECES, 1), below = task / max(PIECES, 1);

@@ -94,7 +94,7 @@ struct FromRing {
         const Ring::Place place = ring.place(march + member, tile / HALVES);
         return {ring.at(place.index) + tile % HALVES * (CHANNELS * TILE),
                 {},
-                ring.written + place.index,
+                (MIDDLE > 1 ? ring.turned : ring.written) + place.index,
                 (place.turn + 1) * (CHANNELS / FILTER_THREADS),
                 ring.read + place.index,
                 unit / groups * TOGETHER + member,
@@ -104,7 +104,7 @@ struct FromRing {
                 last};
     }
     // Whether a tile has been written, as the copy engine then sees, too.
-    static APART void wait(const Item& item) {
+    static OUT_OF_LINE void wait(const Item& item) {
         wait_for(item.wait, item.until);
         show_copy_engine();
     }
@@ -120,7 +120,7 @@ struct Todo {
     int member;
     Item item[2];  // by turns
 
-    APART void describe(int turn) {
+    OUT_OF_LINE void describe(int turn) {
         Item next = {};
         next.stream = -1;
         if (source.any()) next = source.item(member);
