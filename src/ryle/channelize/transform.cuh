@@ -78,10 +78,7 @@ DEVICE void run(const Team& team, const Given& given, const Source& source, int 
         tile.staged = all_staged + item.member * OUT_BYTES;
         fill_wait(team, arrival, parity);
         parity ^= 1;
-        if (tid == 0) {
-            Source::was_read(item);
-            todo->describe(parity);
-        }
+        if (tid == 0) Source::was_read(item);
 
         if constexpr (FIRST > 1) {
             constexpr int W = FIRST <= 16 ? 2 : 1;
@@ -99,6 +96,8 @@ DEVICE void run(const Team& team, const Given& given, const Source& source, int 
             }
             sync(team);
         }
+        // Now all threads are done with the item before, whose place this takes.
+        if (tid == 0) todo->describe(parity);
 
         // Two butterflies (row, p) of outputs p + P·j. The second's output LAST-1-j is the image of the first's output
         // j.
