@@ -16,6 +16,7 @@ import simulation
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "soak: long; run by `make hdl-soak` alone")
+    config.addinivalue_line("markers", "first: begun first, as what takes longest of all")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -31,6 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = [i for i in items if i.get_closest_marker("soak") is None]
         config.hook.pytest_deselected(items=[i for i in items if i not in chosen])
         items[:] = chosen
+    items.sort(key=lambda i: i.get_closest_marker("first") is None)
 
 
 @pytest.fixture(autouse=True)

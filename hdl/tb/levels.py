@@ -195,6 +195,12 @@ def levels(top: str, width: int, also: Sequence[Path] = ()) -> dict[str, Levels]
     return worst
 
 
+def measured(top: str, width: int) -> set[str]:
+    """The modules of a design that `levels` has."""
+    inside = cells(mapped(top, width))[1].values()
+    return {top, *(m for m in inside if m not in SMALL)}
+
+
 def latency(module: str) -> str:
     """What a module's header says behind "Latency:", up to the next stop."""
     header = (RTL / f"{module}.sv").read_text().partition("`default_nettype")[0].replace("\n// ", " ")

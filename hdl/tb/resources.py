@@ -87,9 +87,9 @@ much logic lies between flip-flops, and that is measured:
 
 The most LUTs of six inputs in a row on any path, after yosys and abc (`tb/levels.py`). Adders are counted as logic, without
 carry chains, so that theirs are overestimated; wires and the load of ready signals are not counted at all. A module's row has all
-below it in it: the row of `ethernet_core` is its longest path, whatever modules that runs through. `hdl/tb/synthesis`, which is in
-`make hdl-test` and so in continuous integration, measures every module at both widths and fails if one has more than 7 at 1024 bits or
-6 at 512. Not measured: 64 to 256 bits, paths from one top to another (`traffic` to the core: both sides begin and end in flip-flops but
+below it in it: the row of `ethernet_core` is its longest path, whatever modules that runs through. `hdl/tb/synthesis` measures every
+module and fails if one has more than 7 at 1024 bits (in `make hdl-test`, and so in continuous integration) or 6 at 512 (in `make
+hdl-soak`). Not measured: 64 to 256 bits, paths from one top to another (`traffic` to the core: both sides begin and end in flip-flops but
 for ready signals), and the behavioural MAC.
 
 What took most before it was cut: the place where tkeep ends, byte by byte (now `keep_count`: a few LUTs); adders behind
