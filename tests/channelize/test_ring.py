@@ -52,12 +52,10 @@ def test_it_equals_two_kernels(cases, cuda_form, rng, channels, kind):
         plan = with_ring(plan, case.config, SHARED, 132, ring)  # has other radices
         plan = replace(plan, ring=0, filter_blocks=512 // plan.filter_threads)
     two = cases.form(case.config, cuda_form, plan)
-    if emulated:
-        two.gpu.multiprocessors = int(
-            rng.choice([4, 5, 9, 13, 16] if plan.transform_threads == 128 else [8, 9, 13, 16])
-        )
     if plan.passes == (8, 16):
         plan = replace(plan, side=8)
+    if emulated:  # as many blocks as there are strips of columns, or more
+        two.gpu.multiprocessors = int(rng.integers(channels // min(128, plan.transform_threads), 17))
     one = cases.form(case.config, cuda_form, with_ring(plan, case.config, SHARED, two.gpu.multiprocessors, ring))
     print(shape, layout, f"{inputs} inputs, {spectra} spectra, {two.gpu.multiprocessors} blocks, {one.plan}")
     for channelizer in (one, two):
