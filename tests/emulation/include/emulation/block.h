@@ -43,6 +43,13 @@ struct Copies {
     size_t count, room, group_count, group_room;
 };
 
+// What a copy engine has been told to bring for somebody who waits at a word of shared memory.
+struct Load {
+    const void* arrival;
+    Copy copies[4];
+    unsigned count;
+};
+
 struct Thread {
     Context context;
     uint3 index;
@@ -104,6 +111,7 @@ struct State {
     void* const* arguments;
     bool failed;
     Barrier barrier[BARRIERS];
+    Load load[4];  // under way; those without an arrival are free
     Thread thread[MAX_THREADS];
     Warp warp[MAX_WARPS];
 };

@@ -28,23 +28,53 @@ static inline void push(T*& items, size_t& count, size_t& room, const T& item) {
     items[count++] = item;
 }
 
-static inline void issue_copy(void* to, const void* from, unsigned bytes, bool wanted, const Place& place) {
+// Check a copy and spoil the place it goes to.
+static inline Copy begin_copy(void* to, const void* from, unsigned bytes, unsigned align, bool wanted,
+                              const Place& place) {
     unsigned char* const shared = static_cast<unsigned char*>(to);
-    if (reinterpret_cast<uintptr_t>(to) % bytes)
+    if (reinterpret_cast<uintptr_t>(to) % align)
         fail("copy_async<%u>, line %d: shared byte %td is not a multiple of %u", bytes, place.line,
-             shared - here->shared, bytes);
+             shared - here->shared, align);
     if (shared < here->shared || shared + bytes > here->shared + here->shared_bytes)
         fail("copy_async<%u>, line %d: to byte %td of %llu bytes of shared memory", bytes, place.line,
              shared - here->shared, static_cast<unsigned long long>(here->shared_bytes));
     if (wanted) {
-        if (reinterpret_cast<uintptr_t>(from) % bytes)
-            fail("copy_async<%u>, line %d: global address %p is not a multiple of %u", bytes, place.line, from, bytes);
+        if (reinterpret_cast<uintptr_t>(from) % align)
+            fail("copy_async<%u>, line %d: global address %p is not a multiple of %u", bytes, place.line, from, align);
         if (!in_allocation(from, bytes))
             fail("copy_async<%u>, line %d: global address %p is in no device array", bytes, place.line, from);
     }
     memset(shared, POISON, bytes);
+    return {shared, from, bytes, wanted};
+}
+
+static inline void issue_copy(void* to, const void* from, unsigned bytes, bool wanted, const Place& place) {
     Copies& pending = here->current->pending;
-    push(pending.copies, pending.count, pending.room, {shared, from, bytes, wanted});
+    push(pending.copies, pending.count, pending.room, begin_copy(to, from, bytes, bytes, wanted, place));
+}
+
+// Tell the copy engine to bring something by the time that somebody waits for it at `arrival`.
+static inline void begin_load(const void* arrival, void* const* to, const void* const* from, const unsigned* bytes,
+                              unsigned count, const Place& place) {
+    for (Load& load : here->load) {
+        if (load.arrival == arrival) fail("fill, line %d: the one before has not been waited for", place.line);
+        if (load.arrival) continue;
+        load.arrival = arrival;
+        load.count = count;
+        for (unsigned i = 0; i < count; ++i) load.copies[i] = begin_copy(to[i], from[i], bytes[i], 16, true, place);
+        return;
+    }
+    fail("fill, line %d: more copies under way than there is room for in emulation", place.line);
+}
+// Let what was to come to `arrival` be there; false if nothing was.
+static inline bool finish_load(const void* arrival) {
+    for (Load& load : here->load) {
+        if (load.arrival != arrival) continue;
+        for (unsigned i = 0; i < load.count; ++i) memcpy(load.copies[i].shared, load.copies[i].global, load.copies[i].bytes);
+        load.arrival = nullptr;
+        return true;
+    }
+    return false;
 }
 
 static inline void commit_copies() {

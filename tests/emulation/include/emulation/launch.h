@@ -173,6 +173,7 @@ static inline void begin_block(const Area& area, uint3 index) {
     here->shared =
         reinterpret_cast<unsigned char*>(area.shared + SHARED_AREA - PAGE - (here->shared_bytes + 127) / 128 * 128);
     memset(here->barrier, 0, sizeof here->barrier);
+    memset(here->load, 0, sizeof here->load);
     memset(here->shared, POISON, here->shared_bytes);
     here->alive = here->thread_count;
     here->warps_ready = 0;

@@ -138,20 +138,24 @@ struct Team {
 };
 DEVICE void sync(const Team& team, EMULATED_PLACE) { barrier(team.id, team.threads, place); }
 
-DEVICE void fill_init(const Team& team, uint64_t* arrival) { (void)team, (void)arrival; }
+// As the copy engine does it: one thread tells it, the others only wait, and nobody for them.
+DEVICE void fill_init(const Team& team, uint64_t* arrival) {
+    if (team.thread == 0) *arrival = 0;
+}
 template <int N>
 DEVICE void fill(const Team& team, void* const (&shared)[N], const void* const (&global)[N], const uint32_t (&bytes)[N],
-                 uint64_t* arrival) {
-    (void)arrival;
-    for (int i = 0; i < N; ++i)
-        for (uint32_t at = team.thread * 16; at < bytes[i]; at += team.threads * 16)
-            copy_async<16>(static_cast<uint8_t*>(shared[i]) + at, static_cast<const uint8_t*>(global[i]) + at, true);
-    copy_async_commit();
+                 uint64_t* arrival, EMULATED_PLACE) {
+    if (team.thread == 0) emulation::begin_load(arrival, shared, global, bytes, N, place);
 }
 DEVICE void fill_wait(const Team& team, uint64_t* arrival, uint32_t parity) {
-    (void)arrival, (void)parity;
-    copy_async_wait<0>();
-    sync(team);
+    (void)team;
+    volatile uint64_t* const fillings = arrival;
+    while (*fillings % 2 == parity) {
+        if (emulation::finish_load(arrival))
+            *fillings = *fillings + 1;
+        else
+            emulation::pause();
+    }
 }
 
 // Counts by which blocks tell each other how far they are; what is awaited is written by fibers of other blocks.
