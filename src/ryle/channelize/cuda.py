@@ -3,8 +3,8 @@
 Three kernels: `windows.cu` finds which samples each spectrum reads and whether they are all there, `filter.cu` unpacks
 and filters them and does the first radix of the Fourier transform, `transform.cu` does the rest and
 everything after it up to the layout of the output. Between the last two lies the only intermediate array, in single
-precision; of many channels, `middle.cu` does another radix there, in place. docs/explanation/channelizer.md has the
-reasons and the measurements.
+precision; of many channels, `middle.cu` does another radix there, in place. Or `fused.cu` does what the last two or
+three do, at the same time. docs/explanation/channelizer.md has the reasons and the measurements.
 
 Spectra are filtered in groups aligned since sync and every value is computed the same way wherever it falls, so that a
 stream cut into chunks gives the same bits as the whole.
@@ -31,7 +31,7 @@ from ryle.channelize.channelizer import (
     output_shape,
     prepared_output,
 )
-from ryle.channelize.cuda_kernels import FOLDER, filter_defines, fused_defines, middle_defines, transform_defines
+from ryle.channelize.cuda_launch import Fused, Kernels, compile_kernels
 from ryle.channelize.cuda_plan import GROUP, PASS_BYTES, PASSES, TILE, Plan, make_plan, most_intermediate
 from ryle.channelize.cuda_tables import (
     by_butterfly,
@@ -44,7 +44,7 @@ from ryle.channelize.cuda_tables import (
 from ryle.channelize.cuda_work import Own, Work
 from ryle.channelize.payloads import Payloads
 from ryle.chunk import BLOCK, SampleChunk, SampleWindow
-from ryle.gpu import DeviceArray, Gpu, Kernel, Stream, open_gpu
+from ryle.gpu import DeviceArray, Gpu, Stream, open_gpu
 from ryle.wire.samples import packed_bytes
 
 _ALIGN = 16  # spectra: groups begin at its multiples since sync
@@ -86,7 +86,7 @@ class CudaChannelizer:
         self._gains = self.gpu.empty(order.shape, order.dtype)
         self.set_gains(1.0)
         self.gpu.default_stream.synchronize()  # kernels, and other gains, may be enqueued on other streams from now on
-        self._launches: dict[tuple[Layout | None, bool, int, bool], _Launch] = {}
+        self._kernels: dict[tuple[Layout | None, bool, int, bool], Kernels] = {}
         self.slab_bytes = most_intermediate(self.gpu.memory_bytes)
         #: Complex values clamped in the last call (or that would have been, of `spectra_float`), int64 (input,).
         self.saturated: NDArray[np.int64] = np.zeros(config.inputs, np.int64)
@@ -221,7 +221,7 @@ class CudaChannelizer:
             Where to enqueue them.
         """
         config, plan = self.config, self.plan
-        kernels = self._prepared(layout, dithered, packet_bytes(config, work), work.own is not None)
+        kernels = self._compiled(layout, dithered, packet_bytes(config, work), work.own is not None)
         inputs, i32, i64 = config.inputs, np.int32, np.int64
         parts = 2 if config.complex_input else 1
         before = -(work.first_spectrum % _ALIGN)
@@ -250,29 +250,28 @@ class CudaChannelizer:
                 packets=i32(work.packets), packet_samples=i32(work.packet_samples), first_value=i64(first),
                 shared=GROUP * 16, stream=main,
             )  # fmt: skip
-            if kernels.fused is not None:
-                marches = plan.marches(config, self.gpu.multiprocessors, plan.together(layout))
+            both = kernels.both
+            if isinstance(both, Fused):
                 work.progress.fill(0, main)
-                kernels.fused.launch(
+                both.kernel.launch(
                     self.gpu.multiprocessors, (plan.transform_threads, 2), **(source | sink),
-                    progress=work.progress, middle_turns=self._middle_turns, marches=i32(marches),
-                    shared=kernels.fused_shared, together=True,
-                    stream=main,
+                    progress=work.progress, middle_turns=self._middle_turns, marches=i32(both.marches),
+                    shared=both.shared, together=True, stream=main,
                 )  # fmt: skip
                 continue
-            kernels.filter.launch(
-                kernels.filter_grid, plan.filter_threads, **source, units=i32(here * inputs),
-                shared=kernels.filter_shared, stream=main,
+            both.filter.launch(
+                both.filter_grid, plan.filter_threads, **source, units=i32(here * inputs),
+                shared=both.filter_shared, stream=main,
             )  # fmt: skip
-            if kernels.middle is not None:
+            if both.middle is not None:
                 tiles = here * inputs * GROUP // TILE
-                kernels.middle.launch(
+                both.middle.launch(
                     -(-tiles * TILE * config.channels // (plan.middle_values * 256)), 256,
                     y=work.intermediate, turns=self._middle_turns, tiles=i32(tiles), stream=main,
                 )  # fmt: skip
-            kernels.transform.launch(
-                kernels.transform_grid, plan.transform_threads, **sink, y=work.intermediate, counters=work.counters,
-                first_group=i32(group), slab=i32(here), shared=kernels.transform_shared, stream=main,
+            both.transform.launch(
+                both.transform_grid, plan.transform_threads, **sink, y=work.intermediate, counters=work.counters,
+                first_group=i32(group), slab=i32(here), shared=both.transform_shared, stream=main,
             )  # fmt: skip
 
     def _sink(self, work: Work, layout: Layout | None, before: int) -> dict[str, Any]:
@@ -294,36 +293,14 @@ class CudaChannelizer:
             "first_index": np.uint64(work.first_spectrum), "first_input": i32(config.input_offset),
         }  # fmt: skip
 
-    def _prepared(self, layout: Layout | None, dithered: bool, packet_bytes: int, own: bool) -> _Launch:
+    def _compiled(self, layout: Layout | None, dithered: bool, packet_bytes: int, own: bool) -> Kernels:
         """Give the kernels of a kind of call; looked up once, as engines make hundreds of calls a second."""
         key = layout, dithered, packet_bytes, own
-        if key not in self._launches:
-            config, plan, gpu = self.config, self.plan, self.gpu
-            parts = 2 if config.complex_input else 1
-            windows: dict[str, int | str] = {"STEP": config.step, "TAPS": config.taps, "PARTS": parts}
-            filter_ = self._kernel("filter.cu", "filter", filter_defines(config, plan, packet_bytes))
-            defines = transform_defines(config, plan, layout, dithered=dithered, own=own)
-            transform = self._kernel("transform.cu", "transform", defines)
-            fused = fused_defines(config, plan, layout, packet_bytes, dithered=dithered, own=own) if plan.ring else None
-            shared = plan.filter_shared(config), plan.transform_shared(config, plan.together(layout))
-            resident = max(1, filter_.blocks_per_multiprocessor(plan.filter_threads, shared[0]))
-            transform_resident = max(1, transform.blocks_per_multiprocessor(plan.transform_threads, shared[1]))
-            self._launches[key] = _Launch(
-                self._kernel("windows.cu", "clear", windows),
-                self._kernel("windows.cu", "place_windows", windows),
-                filter_,
-                self._kernel("middle.cu", "middle", middle_defines(config, plan)) if plan.middle > 1 else None,
-                transform,
-                plan.filter_grid(config, gpu.multiprocessors * resident),
-                gpu.multiprocessors * transform_resident,
-                *shared,
-                None if fused is None else self._kernel("fused.cu", "fused", fused),
-                plan.fused_shared(config, plan.together(layout)),
+        if key not in self._kernels:
+            self._kernels[key] = compile_kernels(
+                self.gpu, self.config, self.plan, layout, dithered=dithered, packet_bytes=packet_bytes, own=own
             )
-        return self._launches[key]
-
-    def _kernel(self, source: str, name: str, defines: dict[str, int | str]) -> Kernel:
-        return self.gpu.kernel(FOLDER / source, name, defines)
+        return self._kernels[key]
 
     def _check(
         self, chunk: SampleChunk | SampleWindow | Payloads, first_spectrum: int, spectra: int, delays: Delays
@@ -369,23 +346,6 @@ class CudaChannelizer:
         self.output_power = found.output_power.view(np.int64)
         skipped = first_spectrum % _ALIGN
         return np.ascontiguousarray(found.segment[:, skipped : skipped + spectra] != 255)
-
-
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    """Kernels of a kind of call, and how many blocks and bytes of shared memory they are launched with."""
-
-    clear: Kernel
-    place: Kernel
-    filter: Kernel
-    middle: Kernel | None
-    transform: Kernel
-    filter_grid: int
-    transform_grid: int
-    filter_shared: int
-    transform_shared: int
-    fused: Kernel | None
-    fused_shared: int
 
 
 @dataclass(slots=True)
