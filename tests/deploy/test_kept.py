@@ -96,6 +96,20 @@ def test_it_says_how_it_ended(words, status):
     assert engine.poll() == status
 
 
+def test_one_that_takes_long_to_begin_is_not_taken_for_killed(monkeypatch):
+    """Else it would be started again, beside itself."""
+    monkeypatch.setattr(kept, "_SECONDS", 0.05)
+    slow = kept._HOLD.replace('"$@"', 'sleep 1.5; "$@"')
+    monkeypatch.setattr(kept, "_HOLD", slow)
+    engine = KeptEngine(job(), "rack1")
+    engine.start()
+    begun, seen = time.monotonic(), []
+    while not seen or (seen[-1] is None and engine.pid is None and time.monotonic() - begun < 60):
+        seen.append(engine.poll())
+        time.sleep(0.02)
+    assert set(seen) == {None} and len(seen) > 10 and engine.pid == heard(engine)["pid"]
+
+
 def test_one_that_is_killed_and_he_who_waits_for_it_too():
     engine = KeptEngine(job(), "rack1")
     engine.start()

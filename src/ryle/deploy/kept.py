@@ -31,7 +31,8 @@ SILENCE = 120.0
 TRIES = 3
 #: Bytes of printed lines after which the disk gets them back.
 _KEPT = 16 << 20
-_SECONDS = 5.0  # that a process may take to be there once it is started, and its exit status once it is gone
+_SECONDS = 5.0  # that a process's exit status may take to be there once it is gone
+_BEGINS = 60.0  # that a process may take to be there once it is started: to start a second one beside it would be worse
 #: Starts the engine and notes its number, and in the end its exit status: nobody is there to wait for it.
 _HOLD = """
 "$@" </dev/null >>"$RYLE_KEPT.lines" 2>>"$RYLE_KEPT.log" & pid=$!
@@ -196,7 +197,8 @@ class KeptEngine:
         except (OSError, ValueError):
             # Who waits for it may not have said so yet; and it may not have begun.
             self._gone = self._gone or time.monotonic()
-            return -signal.SIGKILL if time.monotonic() - self._gone > _SECONDS else None
+            patience = _SECONDS if self._file("pid").exists() else _BEGINS
+            return -signal.SIGKILL if time.monotonic() - self._gone > patience else None
 
     def drain(self) -> None:
         """Tell it to finish what it has and end; it is not started again."""
