@@ -13,17 +13,21 @@ from assembled import STEP, check_data, check_sums, packet, plan, stream
 from ryle.receive.assembly import Assembler
 
 
-def feeding(assembler, *shares, most=200):
-    """Start a thread for each list of packets, and one that says when all have ended."""
+def feeding(assembler, *shares, most=200, ahead=10**9):
+    """Start a thread for each list of packets, none by more than `ahead` of another, and one that says when all ended."""
+    taken = [0] * len(shares)
 
-    def work(share):
-        rng, at = np.random.default_rng(len(share)), 0
+    def work(which):
+        share, rng, at = shares[which], np.random.default_rng(len(shares[which])), 0
         while at < len(share):
+            while at > min(taken) + ahead:
+                time.sleep(1e-4)
             n = int(rng.integers(1, most))
             assembler.take(share[at : at + n])
             at += n
+            taken[which] = at
 
-    threads = [threading.Thread(target=work, args=(share,)) for share in shares]
+    threads = [threading.Thread(target=work, args=(which,)) for which in range(len(shares))]
 
     def end():
         for thread in threads:
@@ -103,7 +107,8 @@ def test_copies_that_were_found_places_are_made_before_a_thread_waits():
     numbers = range(2400)
     shares = [[packet(h, n) for n in numbers for h in pair] for pair in ((0, 1), (2, 3))]
     assembler = Assembler(p)
-    ending = feeding(assembler, *shares)
+    # A machine that lets one of them stand still for longer would make its packets seem to be of another time.
+    ending = feeding(assembler, *shares, ahead=100)
     chunks = consume(assembler, hold=1)
     ending.join()
     check_data(p, chunks)
