@@ -72,11 +72,6 @@ class Plan:
         """Teams of the filter in a block of the fused kernel: half of a multiprocessor's registers."""
         return self.filter_blocks // 2
 
-    @property
-    def fused_threads(self) -> int:
-        """Threads of a block of the fused kernel."""
-        return self.filter_teams * self.filter_threads + self.transform_threads
-
     def fused_shared(self, config: ChannelizerConfig, together: int = 1) -> int:
         """Shared memory of a block of the fused kernel in bytes."""
         return self.filter_teams * self.filter_shared(config) + self.transform_shared(config, together)

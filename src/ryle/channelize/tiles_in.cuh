@@ -103,7 +103,7 @@ struct FromRing {
                 member,
                 last};
     }
-    // Whether a tile has been written, as the copy engine then sees, too.
+    // Wait until a tile has been written, as the copy engine then sees, too.
     static OUT_OF_LINE void wait(const Item& item) {
         wait_for(item.wait, item.until);
         show_copy_engine();
