@@ -53,6 +53,8 @@ def test_those_of_some_times_are_those_of_a_look_at_all(directory, steps, low, l
     path = write(directory / "some.chunks", list(zip(epochs.tolist(), times, strict=True)), damaged)
     wanted = [c for c in found(ChunkFile(path)) if c[2] + SPAN > low and c[2] < low + length]
     assert found(ChunkFile(path, (low, low + length))) == wanted
+    all_times = [c[2] for c in found(ChunkFile(path))]
+    assert ChunkFile(path, (0, 0)).ends() == ((min(all_times), max(all_times)) if all_times else None)
 
 
 def test_few_records_of_a_long_file_are_looked_at(directory, monkeypatch):

@@ -9,12 +9,15 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from ryle.array.earth import earth_orientation
+from ryle.array.observed import sync_time
 from ryle.config import Observation, changed, part
 from ryle.deploy.cluster import joined, nodes
 from ryle.deploy.pieces import Pieces, cut, this_ryle
@@ -133,6 +136,7 @@ def correlate_anywhere(
         if note := kept_note(o, path):
             console.print(f"[yellow]{note}[/]", highlight=False, soft_wrap=True)
         needs = Needs.of(o).fit(ray)
+        _bring_up(ray, o, needs)
         with working("looking at the recordings", console):
             files = [each.local() for each in found]
             integrations, samples = extent(o, files, console)
@@ -155,6 +159,20 @@ def correlate_anywhere(
     for file, written in made.items():
         tell_end(console, written, file, True, 1.0)
     return [RunResult(file, written) for file, written in made.items()]
+
+
+def _bring_up(ray: Any, o: Observation, needs: Needs) -> None:
+    """Let workers come up, one for each piece that can be under way, while nobody knows yet what there is to do."""
+    task = ray.remote(num_cpus=needs.cores, num_gpus=needs.gpus, max_retries=0)(come_up)
+    own = ray.put(o)
+    for _ in range(needs.slots(ray)):
+        task.remote(own)
+
+
+def come_up(observation: Observation) -> None:
+    """Load, in a worker of Ray's, what a piece needs: this module has, but for the orientation of Earth."""
+    with suppress(Exception):  # nobody waits for this; what goes wrong goes wrong with a piece again, and is told then
+        earth_orientation(sync_time(observation).time([0]))
 
 
 def _files(o: Observation, path: Path, kind: Kind) -> dict[str, Path]:

@@ -88,13 +88,9 @@ class ChunkRecordings:
 
     def __init__(self, observation: Observation, paths: Sequence[Path]) -> None:
         o = self._observation = observation
-        if not o.channelizes:
-            remedy = "are of others' F-engines, and chunks are of digitizers' samples; remove it"
-            key = "fengine.packets" if o.packets is not None else "catcher.packets"
-            raise ConfigError(o.source, [Problem(key, o.fengine.packets or o.catcher.packets, remedy)])
         self._part = o.spectra != EVERY
         between = window_shape(o).samples
-        self._files = [ChunkFile(path, between if self._part else None) for path in paths]
+        self._files = _opened(o, paths, between if self._part else None)
         heads = {tuple(o.digitizer_head(i)): i for i in range(o.n_inputs)}
         self._rows: list[tuple[list[int], list[int]]] = []  # of each file: its heads, and what inputs they are
         self._at: dict[int, list[tuple[int, int]]] = defaultdict(list)  # time stamp -> files, and chunks of them
@@ -102,11 +98,6 @@ class ChunkRecordings:
         first = self._files[0].layout
         for number, (path, file) in enumerate(zip(paths, self._files, strict=True)):
             layout = file.layout
-            if (problem := _unlike(o, path, layout)) is not None:
-                raise ConfigError(o.source, [problem])
-            if (layout.packets, layout.origin) != (first.packets, first.origin):
-                remedy = f"has blocks of {layout.packets} packets, and {paths[0].name} of {first.packets}"
-                raise ConfigError(str(path), [Problem("input", path.name, f"{remedy}: give files of one recording")])
             rows = [row for row, head in enumerate(layout.heads) if head in heads]
             inputs = [heads[layout.heads[row]] for row in rows]
             if not rows:
@@ -117,7 +108,7 @@ class ChunkRecordings:
             self.recorded.append(self._look(number, path, file))
         self._packets = first.packets
         if not self._at and not self._part:
-            raise ConfigError(str(paths[0]), [Problem("input", paths[0].name, "holds no block: nothing was recorded")])
+            raise _empty(paths[0])
         self.start = min(self._at, default=between[0])
         self.stop = max(self._at) + first.packets * first.step if self._at else self.start
 
@@ -165,6 +156,49 @@ class ChunkRecordings:
                     data[i, there] = chunk.data[row, there]
                     present[i, there] = 1
             yield 0, SampleChunk(timestamp, data, present, o.digitizer.heap_samples)
+
+
+def reach(observation: Observation, paths: Sequence[Path]) -> tuple[int, int]:
+    """Find the time stamps of the first sample that files of chunks hold and behind the last, by their ends alone.
+
+    Parameters
+    ----------
+    observation, paths
+        As of `ChunkRecordings`.
+
+    Raises
+    ------
+    ConfigError, ValueError
+        As it does; what is wrong with a block between the ends is not seen.
+    """
+    files = _opened(observation, paths, (0, 0))
+    ends = [found for file in files if (found := file.ends()) is not None]
+    if not ends:
+        raise _empty(paths[0])
+    layout = files[0].layout
+    return min(first for first, _ in ends), max(last for _, last in ends) + layout.packets * layout.step
+
+
+def _opened(o: Observation, paths: Sequence[Path], between: tuple[int, int] | None) -> list[ChunkFile]:
+    """Open files of one recording of an observation's samples."""
+    if not o.channelizes:
+        remedy = "are of others' F-engines, and chunks are of digitizers' samples; remove it"
+        key = "fengine.packets" if o.packets is not None else "catcher.packets"
+        raise ConfigError(o.source, [Problem(key, o.fengine.packets or o.catcher.packets, remedy)])
+    files = [ChunkFile(path, between) for path in paths]
+    first = files[0].layout
+    for path, file in zip(paths, files, strict=True):
+        layout = file.layout
+        if (problem := _unlike(o, path, layout)) is not None:
+            raise ConfigError(o.source, [problem])
+        if (layout.packets, layout.origin) != (first.packets, first.origin):
+            remedy = f"has blocks of {layout.packets} packets, and {paths[0].name} of {first.packets}"
+            raise ConfigError(str(path), [Problem("input", path.name, f"{remedy}: give files of one recording")])
+    return files
+
+
+def _empty(path: Path) -> ConfigError:
+    return ConfigError(str(path), [Problem("input", path.name, "holds no block: nothing was recorded")])
 
 
 def _unlike(o: Observation, path: Path, layout: Layout) -> Problem | None:

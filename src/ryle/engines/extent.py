@@ -10,7 +10,7 @@ from typing import Literal
 from rich.console import Console
 
 from ryle.config import ConfigError, Observation, Problem
-from ryle.engines.chunk_recordings import ChunkRecordings, is_chunks
+from ryle.engines.chunk_recordings import is_chunks, reach
 from ryle.engines.recordings import vdif_bands
 from ryle.engines.watching import is_capture
 from ryle.receive.assembly import Assembler
@@ -50,7 +50,7 @@ def kind_of(observation: Observation, recording: Path) -> Kind:
 def extent(observation: Observation, recordings: Sequence[Path], console: Console) -> tuple[range, int]:
     """Say which integrations recordings can contribute to.
 
-    Of VDIF and chunks the headers are looked at; a capture of packets is read through once.
+    Of VDIF the headers are looked at, of chunks the ends; a capture of packets is read through once.
 
     Parameters
     ----------
@@ -79,15 +79,14 @@ def extent(observation: Observation, recordings: Sequence[Path], console: Consol
         source, _, found = vdif_bands(o, recordings, console)
         first, end, bands = source.start, source.stop, list(found.values())
     elif kind == "chunks":
-        chunks = ChunkRecordings(o, recordings)
-        first, end = chunks.start, chunks.stop
+        first, end = reach(o, recordings)
     else:
         first, end = _of_capture(o, recordings)
     ranges = []
     for band in bands:
         length = band.file_spectra * band.step
-        reach = band.window + band.max_delay_samples
-        ranges.append(range(max(0, first - reach) // length, max(0, end + reach) // length + 1))
+        around = band.window + band.max_delay_samples
+        ranges.append(range(max(0, first - around) // length, max(0, end + around) // length + 1))
     samples = (end - first) * o.n_inputs * len(bands)
     return range(min(r.start for r in ranges), max(r.stop for r in ranges)), samples
 

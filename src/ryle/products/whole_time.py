@@ -89,14 +89,15 @@ def _begin(file: h5py.File, part: h5py.File) -> None:
 
 def _fits(path: Path, file: h5py.File, part: h5py.File) -> None:
     """Refuse a part that another observation or another Ryle has made, or that does not follow."""
-    differs = [name for name in _said(file) | _said(part) if _said(file).get(name) != _said(part).get(name)]
+    there, here = _said(file), _said(part)
+    differs = [name for name in there | here if there.get(name) != here.get(name)]
     if differs:
         raise UVH5Error(
             f"{path} differs from the parts before it in {', '.join(sorted(differs))}: correlate all parts with the "
             "same observation file and version of Ryle"
         )
-    before, here = file["Ryle/first_spectrum"], part["Ryle/first_spectrum"]
-    if before.size and here.size and here[0] <= before[-1]:
+    before, after = file["Ryle/first_spectrum"], part["Ryle/first_spectrum"]
+    if before.size and after.size and after[0] <= before[-1]:
         raise UVH5Error(f"{path} begins before the parts before it end: name them in order of time, and each once")
 
 

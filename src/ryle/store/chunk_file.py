@@ -249,7 +249,7 @@ class ChunkFile:
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._bytes = np.frombuffer(self._map, np.uint8)
         record = self.layout.record_bytes
-        records = range(self._start, size - record + 1, record)
+        records = self._records = range(self._start, size - record + 1, record)
         looked_at = records if between is None else self._between(records, *between)
         self._at = [(at, numbers) for at in looked_at if (numbers := self._header(at))]
         self.damaged = (-(-(size - self._start) // record) if between is None else len(looked_at)) - len(self._at)
@@ -264,9 +264,25 @@ class ChunkFile:
         """Choose the records whose time stamps say so, right or not."""
         if not records:
             return []
-        stamps = np.ndarray((len(records),), "<i8", self._map, records.start + _STAMP, (records.step,))
+        stamps = self._stamps(records)
         reaches = (stamps > low - self.layout.packets * self.layout.step) & (stamps < high)
         return [records[i] for i in np.flatnonzero(reaches).tolist()]
+
+    def _stamps(self, records: range) -> NDArray[np.int64]:
+        """Give what stands in records where time stamps are."""
+        return np.ndarray((len(records),), "<i8", self._map, records.start + _STAMP, (records.step,))
+
+    def ends(self) -> tuple[int, int] | None:
+        """Find the first and the last time stamp of all whole records, wanted or not; None if there are none."""
+        if not self._records:
+            return None
+        order = np.argsort(self._stamps(self._records), kind="stable")
+        # Records that are not whole may have any time stamp: others are looked for from both ends inwards.
+        found = [
+            next((numbers[2] for i in way if (numbers := self._header(self._records[i])) is not None), None)
+            for way in (order, order[::-1])
+        ]
+        return None if found[0] is None or found[1] is None else (found[0], found[1])
 
     def __len__(self) -> int:
         return len(self._at)
