@@ -111,9 +111,9 @@ class DeferredKernel:
     def __getattr__(self, name):
         return getattr(self.kernel, name)
 
-    def launch(self, grid, block, /, *, shared=0, together=False, stream=None, **args):
+    def launch(self, grid, block, /, *, shared=0, stream=None, **args):
         plain = {name: getattr(a, "array", a) if isinstance(a, DeferredArray) else a for name, a in args.items()}
-        self.gpu.on(stream).enqueue(lambda: self.kernel.launch(grid, block, **plain, shared=shared, together=together))
+        self.gpu.on(stream).enqueue(lambda: self.kernel.launch(grid, block, **plain, shared=shared))
 
 
 class DeferredGpu:

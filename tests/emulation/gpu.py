@@ -35,7 +35,6 @@ class _Launch(ctypes.Structure):
         ("seed", ctypes.c_uint64),
         ("allocations", ctypes.c_void_p),
         ("allocation_count", ctypes.c_uint64),
-        ("together", ctypes.c_uint64),
         ("seconds", ctypes.c_double),
         ("error", ctypes.c_char_p),
         ("error_bytes", ctypes.c_uint64),
@@ -104,7 +103,6 @@ class Kernel:
         /,
         *,
         shared: int = 0,
-        together: bool = False,
         stream: Stream | None = None,
         **args: DeviceArray | np.generic,
     ) -> None:
@@ -123,7 +121,7 @@ class Kernel:
         values = self._values(args)
         pointers = (ctypes.c_void_p * max(1, len(values)))(*(v.ctypes.data for v in values))
         with _RUNNING:
-            self._enter(grid3, block3, shared, together, pointers)
+            self._enter(grid3, block3, shared, pointers)
 
     def _values(self, args: Mapping[str, DeviceArray | np.generic]) -> list[NDArray[Any]]:
         values: list[NDArray[Any]] = []
@@ -139,7 +137,7 @@ class Kernel:
                 values.append(np.array(arg))
         return values
 
-    def _enter(self, grid: tuple[int, ...], block: tuple[int, ...], shared: int, together: bool, pointers: Any) -> None:
+    def _enter(self, grid: tuple[int, ...], block: tuple[int, ...], shared: int, pointers: Any) -> None:
         held, readable = self._gpu.allocations.held(), self._gpu.allocations.readable()
         ranges = np.array([(m.pointer, m.nbytes) for m in readable], np.uint64).reshape(-1, 2)
         error = ctypes.create_string_buffer(4096)
@@ -150,7 +148,6 @@ class Kernel:
             self._gpu.next_seed(),
             ranges.ctypes.data,
             len(readable),
-            together,
             self._gpu.time_limit,
             ctypes.cast(error, ctypes.c_char_p),
             len(error),

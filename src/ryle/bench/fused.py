@@ -11,7 +11,7 @@ from ryle.bench.channelize import Arena, config_of, delays_of, gains_of
 from ryle.bench.measured import PACKET, Case, Prepared
 from ryle.channelize import cuda, cuda_kernels
 from ryle.channelize.channelizer import Blocks, Heaps, Layout, Rows, output_shape
-from ryle.channelize.cuda_plan import Plan, make_plan, with_ring
+from ryle.channelize.cuda_plan import make_plan
 from ryle.chunk import BLOCK
 from ryle.gpu import Gpu
 
@@ -32,44 +32,31 @@ class FusedMeasured:
         Where.
     arena : Arena
         Samples, and room for the spectra.
-    ring : int
-        Tiles of a ring between the halves of the fused kernel; 0 for the plan of a channelizer that is not told.
     """
 
-    def __init__(self, gpu: Gpu, arena: Arena, ring: int = 0) -> None:
-        self.gpu, self.arena, self.ring = gpu, arena, ring
-        self.name = f"ring of {ring}" if ring else "fused"
+    name = "fused"
 
-    def plan(self, case: Case) -> Plan:
-        """Divide a case's work."""
-        config, gpu = config_of(case), self.gpu
-        plan = make_plan(config, gpu.shared_bytes, gpu.arch)
-        return with_ring(plan, config, gpu.shared_bytes, gpu.multiprocessors, self.ring) if self.ring else plan
+    def __init__(self, gpu: Gpu, arena: Arena) -> None:
+        self.gpu, self.arena = gpu, arena
 
     def variants(self, case: Case) -> list[tuple[Path, Mapping[str, int | str]]]:
         """List the sources and macros that a case compiles."""
         config, folder = config_of(case), cuda_kernels.FOLDER
-        plan = self.plan(case)
+        plan = make_plan(config, self.gpu.shared_bytes, self.gpu.arch)
         packet_bytes = PACKET * case.bits // 8 if case.policy == "table" else 0
-        windows = (folder / "windows.cu", {"STEP": config.step, "TAPS": config.taps, "PARTS": 1})
-        if plan.ring:
-            return [
-                windows,
-                (folder / "fused.cu", cuda_kernels.fused_defines(config, plan, layout_of(case), packet_bytes)),
-            ]
         middle = [(folder / "middle.cu", cuda_kernels.middle_defines(config, plan))] if plan.middle > 1 else []
         return [
             *middle,
             (folder / "filter.cu", cuda_kernels.filter_defines(config, plan, packet_bytes)),
             (folder / "transform.cu", cuda_kernels.transform_defines(config, plan, layout_of(case))),
-            windows,
+            (folder / "windows.cu", {"STEP": config.step, "TAPS": config.taps, "PARTS": 1}),
         ]
 
     def prepare(self, case: Case) -> Prepared | None:
         """Allocate, upload and compile all that a case needs."""
         layout = layout_of(case)
         config, delays, samples = config_of(case), delays_of(case), self.arena.samples(case)
-        channelizer = cuda.CudaChannelizer(config, self.gpu, self.plan(case))
+        channelizer = cuda.CudaChannelizer(config, self.gpu)
         channelizer.set_gains(gains_of(case))
         packet_bytes = PACKET * case.bits // 8
         packets = case.stream_bytes // packet_bytes

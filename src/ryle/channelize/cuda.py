@@ -3,8 +3,8 @@
 Three kernels: `windows.cu` finds which samples each spectrum reads and whether they are all there, `filter.cu` unpacks
 and filters them and does the first radix of the Fourier transform, `transform.cu` does the rest and
 everything after it up to the layout of the output. Between the last two lies the only intermediate array, in single
-precision; of many channels, `middle.cu` does another radix there, in place. Or `fused.cu` does what the last two or
-three do, at the same time. docs/explanation/channelizer.md has the reasons and the measurements.
+precision; of many channels, `middle.cu` does another radix there, in place. docs/explanation/channelizer.md has the
+reasons and the measurements.
 
 Spectra are filtered in groups aligned since sync and every value is computed the same way wherever it falls, so that a
 stream cut into chunks gives the same bits as the whole.
@@ -31,7 +31,7 @@ from ryle.channelize.channelizer import (
     output_shape,
     prepared_output,
 )
-from ryle.channelize.cuda_launch import Fused, Kernels, compile_kernels
+from ryle.channelize.cuda_launch import Kernels, compile_kernels
 from ryle.channelize.cuda_plan import GROUP, PASS_BYTES, PASSES, TILE, Plan, make_plan, most_intermediate
 from ryle.channelize.cuda_tables import (
     by_butterfly,
@@ -185,8 +185,7 @@ class CudaChannelizer:
             turns=empty((*padded, 8), np.float32),
             segment=empty(padded, np.uint8),
             passes=empty((inputs * self._slab(groups) * PASSES, PASS_BYTES), np.uint8),
-            intermediate=empty((self._intermediate(groups) * n * TILE,), np.complex64),
-            progress=empty((3 * self._places(),), np.uint32),
+            intermediate=empty((self._slab(groups) * inputs * GROUP * n,), np.complex64),
             out=empty(shape, dtype),
             counters=empty((inputs, 2), np.uint64),
             output_power=empty((inputs, n), np.uint64),
@@ -194,17 +193,7 @@ class CudaChannelizer:
 
     def _slab(self, groups: int) -> int:
         """Give the number of groups of each input to work on at a time."""
-        if self.plan.ring:
-            return groups
         return min(groups, max(1, self.slab_bytes // (self.config.inputs * GROUP * self.config.channels * 8)))
-
-    def _places(self) -> int:
-        """Give the places of the fused kernel's rings."""
-        return max(1, self.plan.ring * self.plan.marches(self.config, self.gpu.multiprocessors))
-
-    def _intermediate(self, groups: int) -> int:
-        """Give the tiles of the intermediate array."""
-        return self._places() if self.plan.ring else self._slab(groups) * self.config.inputs * GROUP // TILE
 
     def launch(self, work: Work, layout: Layout | None, *, dithered: bool = True, stream: Stream | None = None) -> None:
         """Enqueue the kernels.
@@ -227,14 +216,9 @@ class CudaChannelizer:
         before = -(work.first_spectrum % _ALIGN)
         first = parts * (config.step * (work.first_spectrum + before) - work.timestamp)
         slab = self._slab(work.groups)
+        own = work.own or Own(work.out, 0, 0, 0, 0)
+        channel, block, antenna = _row_strides(config, work.spectra, layout)
         main = self.gpu.default_stream if stream is None else stream
-        source: dict[str, Any] = {
-            "samples": work.samples, "weights": self._weights, "radix_turns": self._radix_turns, "passes": work.passes,
-            "conjugated": self._conjugated, "y": work.intermediate, "counters": work.counters,
-            "stride": i64(work.samples.shape[1]),
-            "bytes": i64(work.packets * work.packet_samples * config.bits * parts // 8),
-        }  # fmt: skip
-        sink = self._sink(work, layout, before)
         kernels.clear.launch(
             self.gpu.multiprocessors, 256, counters=work.counters, output_power=work.output_power,
             streams=i32(inputs), channels=i32(config.channels), stream=main,
@@ -246,52 +230,39 @@ class CudaChannelizer:
                 coarse=work.coarse, fine=work.fine, phase=work.phase, present=work.present,
                 turns=work.turns, segment=work.segment, passes=work.passes,
                 spectra=i32(work.spectra), before=i32(before), groups=i32(work.groups), first_group=i32(group),
-                beside=i32(plan.together(layout) if plan.ring else 1),
                 packets=i32(work.packets), packet_samples=i32(work.packet_samples), first_value=i64(first),
                 shared=GROUP * 16, stream=main,
             )  # fmt: skip
-            both = kernels.both
-            if isinstance(both, Fused):
-                work.progress.fill(0, main)
-                both.kernel.launch(
-                    self.gpu.multiprocessors, (plan.transform_threads, 2), **(source | sink),
-                    progress=work.progress, middle_turns=self._middle_turns, marches=i32(both.marches),
-                    shared=both.shared, together=True, stream=main,
-                )  # fmt: skip
-                continue
-            both.filter.launch(
-                both.filter_grid, plan.filter_threads, **source, units=i32(here * inputs),
-                shared=both.filter_shared, stream=main,
+            kernels.filter.launch(
+                kernels.filter_grid, plan.filter_threads,
+                samples=work.samples, weights=self._weights, radix_turns=self._radix_turns, passes=work.passes,
+                conjugated=self._conjugated, y=work.intermediate, counters=work.counters,
+                stride=i64(work.samples.shape[1]),
+                bytes=i64(work.packets * work.packet_samples * config.bits * parts // 8), units=i32(here * inputs),
+                shared=kernels.filter_shared, stream=main,
             )  # fmt: skip
-            if both.middle is not None:
+            if kernels.middle is not None:
                 tiles = here * inputs * GROUP // TILE
-                both.middle.launch(
+                kernels.middle.launch(
                     -(-tiles * TILE * config.channels // (plan.middle_values * 256)), 256,
                     y=work.intermediate, turns=self._middle_turns, tiles=i32(tiles), stream=main,
                 )  # fmt: skip
-            both.transform.launch(
-                both.transform_grid, plan.transform_threads, **sink, y=work.intermediate, counters=work.counters,
-                first_group=i32(group), slab=i32(here), shared=both.transform_shared, stream=main,
+            kernels.transform.launch(
+                kernels.transform_grid, plan.transform_threads,
+                y=work.intermediate, turns=self._turns, mirror=self._mirror, gains=self._gains, spectra=work.turns,
+                out=work.out, own=own.array, output_power=work.output_power, counters=work.counters,
+                groups=i32(work.groups), first_group=i32(group), slab=i32(here), streams=i32(inputs),
+                before=i32(before), count=i32(work.spectra),
+                heap=i32(layout.spectra if isinstance(layout, Heaps) else 1),
+                pols=i32(layout.pols if isinstance(layout, (Heaps, Rows)) else 1),
+                channel_bytes=i64(channel), block_bytes=i64(block), antenna_bytes=i64(antenna),
+                own_first=i32(own.first), own_end=i32(own.end),
+                own_block_bytes=i64(own.block_bytes), own_antenna_bytes=i64(own.antenna_bytes),
+                key0=np.uint32(config.seed & 0xFFFFFFFF), key1=np.uint32(config.seed >> 32),
+                first_low=np.uint32(work.first_spectrum & 0xFFFFFFFF),
+                first_high=np.uint32(work.first_spectrum >> 32), first_input=i32(config.input_offset),
+                shared=kernels.transform_shared, stream=main,
             )  # fmt: skip
-
-    def _sink(self, work: Work, layout: Layout | None, before: int) -> dict[str, Any]:
-        """Give the arguments of the second half of the channelizer."""
-        config, i32, i64 = self.config, np.int32, np.int64
-        own = work.own or Own(work.out, 0, 0, 0, 0)
-        channel, block, antenna = _row_strides(config, work.spectra, layout)
-        return {
-            "turns": self._turns, "mirror": self._mirror, "gains": self._gains, "spectra": work.turns,
-            "out": work.out, "own": own.array, "output_power": work.output_power,
-            "groups": i32(work.groups), "streams": i32(config.inputs),
-            "before": i32(before), "count": i32(work.spectra),
-            "heap": i32(layout.spectra if isinstance(layout, Heaps) else 1),
-            "pols": i32(layout.pols if isinstance(layout, (Heaps, Rows)) else 1),
-            "channel_bytes": i64(channel), "block_bytes": i64(block), "antenna_bytes": i64(antenna),
-            "own_first": i32(own.first), "own_end": i32(own.end),
-            "own_block_bytes": i64(own.block_bytes), "own_antenna_bytes": i64(own.antenna_bytes),
-            "key0": np.uint32(config.seed & 0xFFFFFFFF), "key1": np.uint32(config.seed >> 32),
-            "first_index": np.uint64(work.first_spectrum), "first_input": i32(config.input_offset),
-        }  # fmt: skip
 
     def _compiled(self, layout: Layout | None, dithered: bool, packet_bytes: int, own: bool) -> Kernels:
         """Give the kernels of a kind of call; looked up once, as engines make hundreds of calls a second."""

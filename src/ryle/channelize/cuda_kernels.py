@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ryle.channelize.channelizer import Blocks, ChannelizerConfig, Heaps, Layout, Rows
-from ryle.channelize.cuda_plan import Plan, make_plan, with_ring
+from ryle.channelize.cuda_plan import Plan, make_plan
 from ryle.gpu import KernelVariant
 
 #: Where they are.
@@ -18,13 +18,12 @@ def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0)
     return {
         "CHANNELS": config.channels,
         "RADIX": plan.radix,
-        "SIDE": plan.side,
         "TAPS": config.taps,
         "BITS": config.bits,
         "COMPLEX": int(config.complex_input),
-        "FILTER_THREADS": plan.filter_threads,
-        "FILTER_BLOCKS": plan.filter_blocks,
-        "FILTER_SHARED": plan.filter_shared(config),
+        "THREADS": plan.filter_threads,
+        "BLOCKS_PER_SM": plan.filter_blocks,
+        "SHARED": plan.filter_shared(config),
         **pointers,
     }
 
@@ -44,37 +43,18 @@ def transform_defines(
     return {
         "CHANNELS": config.channels,
         "RADIX": plan.radix,
-        "SIDE": plan.side,
         "MIDDLE": plan.middle,
         "FIRST": plan.first,
         "LAST": plan.passes[-1],
-        "TRANSFORM_THREADS": plan.transform_threads,
-        "TRANSFORM_BLOCKS": plan.transform_blocks,
+        "THREADS": plan.transform_threads,
+        "BLOCKS_PER_SM": plan.transform_blocks,
         "COMPLEX": int(config.complex_input),
         "OUTPUT": 2 if layout is None else 1 if isinstance(layout, Heaps) else 0,  # rows are strided K-blocks
         "OUTPUT_BITS": config.output_bits,
         "TOGETHER": (together := plan.together(layout)),
         "OWN": int(own),
         "DITHER": int(dithered and config.dither == "uniform"),
-        "TRANSFORM_SHARED": plan.transform_shared(config, together),
-    }
-
-
-def fused_defines(
-    config: ChannelizerConfig,
-    plan: Plan,
-    layout: Layout | None,
-    packet_bytes: int = 0,
-    *,
-    dithered: bool = True,
-    own: bool = False,
-) -> dict[str, int | str]:
-    """Give the macros of fused.cu: those of both halves, and of what lies between them."""
-    return {
-        **filter_defines(config, plan, packet_bytes),
-        **transform_defines(config, plan, layout, dithered=dithered, own=own),
-        "FILTER_TEAMS": plan.filter_teams,
-        "DEPTH": plan.ring,
+        "SHARED": plan.transform_shared(config, together),
     }
 
 
@@ -104,11 +84,6 @@ def compile_variants() -> list[KernelVariant]:
                 variants.append(KernelVariant(FOLDER / "transform.cu", defines, (arch,)))
             if plan.middle > 1:
                 variants.append(KernelVariant(FOLDER / "middle.cu", middle_defines(config, plan), (arch,)))
-            if arch == "sm_90a" and channels in (1024, 4096, 8192, 32768):
-                ring = with_ring(plan, config, shared, 132, 6)
-                for layout in (Blocks(), Heaps(256)):
-                    defines = fused_defines(config, ring, layout)
-                    variants.append(KernelVariant(FOLDER / "fused.cu", defines, (arch,)))
         for channels, bits, taps in ((1024, 10, 16), (8192, 10, 16), (256, 12, 4), (512, 16, 8), (64, 32, 4)):
             config = ChannelizerConfig(1, channels, bits=bits, taps=taps)
             defines = filter_defines(config, make_plan(config, shared, arch))

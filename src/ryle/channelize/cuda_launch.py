@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ryle.channelize.channelizer import ChannelizerConfig, Layout
-from ryle.channelize.cuda_kernels import FOLDER, filter_defines, fused_defines, middle_defines, transform_defines
+from ryle.channelize.cuda_kernels import FOLDER, filter_defines, middle_defines, transform_defines
 from ryle.channelize.cuda_plan import Plan
 from ryle.gpu import Gpu, Kernel
 
 
 @dataclass(frozen=True, slots=True)
-class Halves:
-    """The filter and the transform one after the other, with their blocks and bytes of shared memory."""
+class Kernels:
+    """What a call launches, in this order, with the blocks and bytes of shared memory of the last ones."""
 
+    clear: Kernel
+    place: Kernel
     filter: Kernel
     middle: Kernel | None
     transform: Kernel
@@ -21,24 +23,6 @@ class Halves:
     transform_grid: int
     filter_shared: int
     transform_shared: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fused:
-    """Both at the same time, with the marches through the units and a block's bytes of shared memory."""
-
-    kernel: Kernel
-    marches: int
-    shared: int
-
-
-@dataclass(frozen=True, slots=True)
-class Kernels:
-    """What a call launches: windows first, then the halves or the fused kernel."""
-
-    clear: Kernel
-    place: Kernel
-    both: Halves | Fused
 
 
 def compile_kernels(
@@ -55,19 +39,13 @@ def compile_kernels(
     parts = 2 if config.complex_input else 1
     windows: dict[str, int | str] = {"STEP": config.step, "TAPS": config.taps, "PARTS": parts}
     clear, place = (gpu.kernel(FOLDER / "windows.cu", name, windows) for name in ("clear", "place_windows"))
-    together = plan.together(layout)
-    if plan.ring:
-        defines = fused_defines(config, plan, layout, packet_bytes, dithered=dithered, own=own)
-        fused = gpu.kernel(FOLDER / "fused.cu", "fused", defines)
-        marches = plan.marches(config, gpu.multiprocessors, together)
-        return Kernels(clear, place, Fused(fused, marches, plan.fused_shared(config, together)))
     filter_ = gpu.kernel(FOLDER / "filter.cu", "filter", filter_defines(config, plan, packet_bytes))
     transform = gpu.kernel(
         FOLDER / "transform.cu", "transform", transform_defines(config, plan, layout, dithered=dithered, own=own)
     )
     middle = gpu.kernel(FOLDER / "middle.cu", "middle", middle_defines(config, plan)) if plan.middle > 1 else None
-    shared = plan.filter_shared(config), plan.transform_shared(config, together)
+    shared = plan.filter_shared(config), plan.transform_shared(config, plan.together(layout))
     filters = max(1, filter_.blocks_per_multiprocessor(plan.filter_threads, shared[0]))
     transforms = max(1, transform.blocks_per_multiprocessor(plan.transform_threads, shared[1]))
     grids = plan.filter_grid(config, gpu.multiprocessors * filters), gpu.multiprocessors * transforms
-    return Kernels(clear, place, Halves(filter_, middle, transform, *grids, *shared))
+    return Kernels(clear, place, filter_, middle, transform, *grids, *shared)

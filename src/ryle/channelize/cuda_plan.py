@@ -38,11 +38,6 @@ class Plan:
         Blocks of the transform kernel that should.
     heap_inputs : int
         Inputs of heaps for whose spectra side by side a block of the transform kernel has room.
-    ring : int
-        Tiles between the halves of the fused kernel, for each team of the filter's that marches through the units; 0
-        for two kernels, one after the other.
-    side : int
-        Spectra side by side between the halves, and of a block of the transform kernel: 16, or 8 where rows are long.
     """
 
     radix: int
@@ -52,8 +47,6 @@ class Plan:
     filter_blocks: int
     transform_blocks: int
     heap_inputs: int = 1
-    ring: int = 0
-    side: int = TILE
 
     def points(self, config: ChannelizerConfig) -> int:
         """Points of a row of the transform kernel."""
@@ -65,21 +58,7 @@ class Plan:
         segment = min(32, threads // self.radix)
         row = 32 // segment * 16 * (-(-(127 + 2 * segment * config.bits) // 128))
         warp = 2 * (TILE * row + 16) + 4 * PASS_BYTES
-        return threads // 32 * warp + 2 * TILE * (threads + 1) * 8 + threads * 8 + 32
-
-    @property
-    def filter_teams(self) -> int:
-        """Teams of the filter in a block of the fused kernel: half of a multiprocessor's registers."""
-        return self.filter_blocks // 2
-
-    def fused_shared(self, config: ChannelizerConfig, together: int = 1) -> int:
-        """Shared memory of a block of the fused kernel in bytes."""
-        return self.filter_teams * self.filter_shared(config) + self.transform_shared(config, together)
-
-    def marches(self, config: ChannelizerConfig, multiprocessors: int, together: int = 1) -> int:
-        """Give the number of marches of the fused kernel through the units at the same time; 0: there is no room."""
-        strips = config.channels // self.filter_threads
-        return multiprocessors * self.filter_teams // strips // together * together
+        return threads // 32 * warp + 2 * TILE * (threads + 1) * 8 + threads * 8
 
     def filter_grid(self, config: ChannelizerConfig, blocks: int) -> int:
         """Blocks of the filter kernel to launch where `blocks` fit on the device."""
@@ -99,21 +78,20 @@ class Plan:
     @property
     def transform_threads(self) -> int:
         """Threads of a block of the transform kernel: each has one task in its last pass."""
-        return max(32, self.first * self.side // (2 if self.passes[-1] == 8 and self.first >= 4 else 1))
+        return max(32, self.first * TILE // (2 if self.passes[-1] == 8 and self.first >= 4 else 1))
 
     def transform_shared(self, config: ChannelizerConfig, together: int = 1) -> int:
         """Shared memory in bytes of a block of the transform kernel, which takes some inputs together."""
         points = self.points(config)
         return (
-            2 * points * self.side * 8
-            + together * (4 * points * self.side + 16 * points)
-            + (16 * self.passes[-1] * self.side + 64 * TILE + 16)
-            + 400  # what is to be done next
+            2 * points * TILE * 8
+            + together * (4 * points * TILE + 16 * points)
+            + (16 * self.passes[-1] * TILE + 64 * TILE + 16)
         )
 
     def together(self, layout: Layout | None) -> int:
         """Give the number of inputs that a block of the transform kernel takes together: 2 of heaps, if it has room."""
-        if isinstance(layout, Heaps) and layout.pols <= self.heap_inputs and layout.spectra % self.side == 0:
+        if isinstance(layout, Heaps) and layout.pols <= self.heap_inputs and layout.spectra % TILE == 0:
             return layout.pols
         return 1
 
@@ -197,49 +175,3 @@ def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a"
         f"{config.channels} channels and {config.taps} taps of {config.bits} bits do not fit the {shared_bytes} bytes "
         "of shared memory of this device; use fewer taps, channels or bits"
     )
-
-
-def with_ring(plan: Plan, config: ChannelizerConfig, shared_bytes: int, multiprocessors: int, ring: int) -> Plan:
-    """Give a plan of the same transform by the fused kernel, whose halves run at the same time.
-
-    Parameters
-    ----------
-    plan : Plan
-        As of `make_plan`, for Hopper.
-    config : ChannelizerConfig
-        What to compute.
-    shared_bytes, multiprocessors : int
-        Of the device: the most shared memory that a block may have, and how many blocks there will be.
-    ring : int
-        Tiles on their way from one half to the other, for each march through the units; at least 2.
-
-    Raises
-    ------
-    ValueError
-        If the fused kernel cannot do it on this device; says why.
-    """
-    if plan.transform_threads > 256:
-        plan = replace(plan, side=8)  # a row is too long for 16 spectra in half of a multiprocessor
-    elif plan.middle > 8:  # more points than a thread of the filter has registers for
-        plan = replace(plan, radix=16, middle=config.channels // (16 * 256), passes=(32, 8))
-    threads = min(128, plan.transform_threads) if plan.radix == 4 else plan.transform_threads
-    teams = plan.transform_threads // threads
-    fused = replace(plan, filter_threads=threads, filter_blocks=2 * teams, ring=ring)
-    what = f"{config.channels} channels in one launch"
-    if ring < 2:
-        raise ValueError(f"ring is {ring}; give at least 2 tiles")
-    if plan.middle > 8:
-        raise ValueError(f"{what}: the pass between the halves is of radix {plan.middle}; 8 fit the registers")
-    if plan.middle > 1 and ring < 4:
-        raise ValueError(f"ring is {ring}; with a pass between the halves give at least 4 tiles")
-    if config.taps > 16:
-        raise ValueError(f"{what}: {config.taps} taps need more registers than there are (at most 16)")
-    needed = fused.fused_shared(config)
-    if needed > shared_bytes:
-        raise ValueError(f"{what}: {needed} bytes of shared memory a block; this device has {shared_bytes}")
-    if not fused.marches(config, multiprocessors):
-        strips = config.channels // threads
-        raise ValueError(f"{what}: {strips} strips of columns at the same time; {multiprocessors} multiprocessors have "
-                         f"room for {multiprocessors * teams}")  # fmt: skip
-    room = fused.fused_shared(config, 2) <= shared_bytes and fused.marches(config, multiprocessors, 2) > 0
-    return replace(fused, heap_inputs=2 if room else 1)

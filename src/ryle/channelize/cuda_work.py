@@ -61,7 +61,6 @@ class Work:
     segment: DeviceArray
     passes: DeviceArray
     intermediate: DeviceArray
-    progress: DeviceArray
     out: DeviceArray
     counters: DeviceArray
     output_power: DeviceArray

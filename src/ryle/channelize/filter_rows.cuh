@@ -5,7 +5,7 @@
 #include "passes.cuh"
 #include "ryle/gpu/device.cuh"
 
-namespace ryle::fir {
+namespace ryle {
 
 // The first complex column of a thread in a strip of columns, in values.
 DEVICE int column_of(int strip, int thread) { return 2 * (thread / STRIP * POINTS + strip * STRIP + thread % STRIP); }
@@ -17,7 +17,6 @@ struct Rows {
     const Pass* passes;     // [unit][MOST_PASSES]
     uint8_t* raw;           // shared [2: by turns][TILE][SEGMENTS][PIECES][16], of this warp
     Pass* ahead;            // shared [AHEAD: by turns], of this warp
-    int thread;             // of the team
     int strip;
     int turn;  // which half of `raw` is to be filled next
     // Where this lane fetches its pieces of 16 bytes of a pass.
@@ -29,7 +28,7 @@ struct Rows {
     // Turn to a pass: where its first row lies that this lane fetches.
     DEVICE void begin(const Pass& pass) {
         const int lane = threadIdx.x % 32, piece = lane % SLOTS, of_leg = lane / SLOTS % SEGMENTS;
-        const int64_t bit = (pass.start + column_of(strip, thread - lane + of_leg * SEGMENT)) * BITS;
+        const int64_t bit = (pass.start + column_of(strip, int(threadIdx.x) - lane + of_leg * SEGMENT)) * BITS;
         at = (bit >> 7 << 4) + piece * 16 + (lane / SLOTS / SEGMENTS - IDLE) * ROW_BYTES;
         stream = pass.stream;
         needed = piece < PIECES && piece * 128 < int(bit & 127) + 2 * SEGMENT * BITS;
@@ -80,4 +79,4 @@ struct Rows {
     DEVICE const Pass& pass(int number) const { return ahead[number % AHEAD]; }
 };
 
-}  // namespace ryle::fir
+}  // namespace ryle

@@ -1,4 +1,4 @@
-// How the filter divides its work, by the macros that it is compiled with.
+// How filter.cu divides its work, by the macros that it is compiled with.
 #pragma once
 #include "passes.cuh"
 #include "ryle/gpu/device.cuh"
@@ -8,9 +8,8 @@
 #define PACKET_BYTES 16
 #endif
 
-namespace ryle::fir {
+namespace ryle {
 
-constexpr int THREADS = FILTER_THREADS;
 constexpr int BATCH = 4;                  // rows that are unpacked at once: more would not fit into the registers
 constexpr int COLUMNS = 2 * CHANNELS;     // values of a step
 constexpr int POINTS = CHANNELS / RADIX;  // complex points after the first radix
@@ -40,8 +39,7 @@ constexpr int AHEAD_BYTES = WARPS * AHEAD * int(sizeof(Pass));
 constexpr int PARTS = RADIX > 8 ? 2 : 1;  // of the transform
 constexpr int PITCH = THREADS + 1;        // odd: then a column of 16 spectra lies in all banks
 constexpr int Y_BYTES = 2 * TILE * PITCH * 8;
-constexpr int SHARED = RAW_BYTES + Y_BYTES + AHEAD_BYTES + THREADS * 8 + 32;
-static_assert(SHARED == FILTER_SHARED, "the host's plan and the kernel differ");
+static_assert(RAW_BYTES + Y_BYTES + AHEAD_BYTES + THREADS * 8 == SHARED, "the host's plan and the kernel differ");
 static_assert(STEP > 0 && POINTS % STRIP == 0 && ROW_BYTES % 16 == 0 && PACKET_BYTES % 16 == 0);
 
-}  // namespace ryle::fir
+}  // namespace ryle

@@ -12,18 +12,16 @@ constexpr int MOST_PASSES = 128;
 // A pass of the filter over tiles of 16 spectra that follow one another, for those that have the same coarse delay.
 struct alignas(16) Pass {
     int64_t start;  // value, counted from the chunk's first, at which the window of its first spectrum starts or would
-    int place;      // of this pass in the table [unit][MOST_PASSES]
     int stream;
-    uint8_t tile, tiles;  // its first tile among those of the group, and their number
-    uint8_t left;         // passes of the unit that follow
-    uint8_t completes;    // whether no other pass over these tiles follows
-    uint32_t wanted[4];   // a bit for each spectrum of the group that is in it
+    int first;                   // its first tile among those of all units
+    uint16_t wanted[TILES + 2];  // of each of its tiles a bit for each spectrum that is in it, then zeros
+    uint8_t tiles;
+    uint8_t left;  // passes of the unit that follow
 
-    // Bits of the spectra of the group's tile `tile` that are in it.
-    DEVICE uint32_t of_tile(int tile) const { return wanted[tile / 2] >> tile % 2 * 16 & 0xffff; }
-    DEVICE bool holds(int spectrum) const { return wanted[spectrum / 32] >> spectrum % 32 & 1; }
-    // The pass after this one, for who works on every `step`-th unit.
-    DEVICE int next(int step) const { return left ? place + 1 : (place / MOST_PASSES + step) * MOST_PASSES; }
+    // Whether the spectrum number `spectrum` of those of its tiles is in it.
+    DEVICE bool holds(int spectrum) const { return wanted[spectrum / TILE] >> spectrum % TILE & 1; }
+    // The place in the table [unit][MOST_PASSES] of the pass after this one, which is at `place`.
+    DEVICE int next(int place) const { return left ? place + 1 : (place | (MOST_PASSES - 1)) + 1; }
 };
 static_assert(sizeof(Pass) == 48);
 

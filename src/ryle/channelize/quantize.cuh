@@ -5,7 +5,7 @@
 #include "points.cuh"
 #include "transform_shape.cuh"
 
-namespace ryle::fft {
+namespace ryle {
 
 // The limit by which values are clamped, which NaN passes.
 DEVICE float clamped(float value) {
@@ -123,11 +123,11 @@ DEVICE void finish_butterflies(const float2 (&v)[2][WIDE][LAST], const int (&row
 }
 
 // Finish channels j·STRIDE and (j + 1/2)·STRIDE, which are their own images or each other's, of butterflies that lie in
-// `edge` [2][LAST][TILE]; all threads of the team.
-DEVICE void finish_edges(const Team& team, const float2* edge, const Tile& tile, const float2* mirror,
-                         const DitherKeys& keys, float2* floats, int count, int& over) {
+// `edge` [2][LAST][TILE]; all threads of the block.
+DEVICE void finish_edges(const float2* edge, const Tile& tile, const float2* mirror, const DitherKeys& keys,
+                         float2* floats, int count, int& over) {
 #pragma unroll 1
-    for (int task = team.thread; task < 2 * Q * TILE; task += THREADS) {
+    for (int task = int(threadIdx.x); task < 2 * Q * TILE; task += THREADS) {
         const int s = task % TILE, i = task / TILE % Q, half = task / TILE / Q;
         const int row = P == 1 ? half : 0, p = P == 1 ? 0 : half * (P / 2);  // of `staged`
         const int base = half * (STRIDE / 2) + i * STRIDE;
@@ -163,4 +163,4 @@ DEVICE void finish_edges(const Team& team, const float2* edge, const Tile& tile,
     }
 }
 
-}  // namespace ryle::fft
+}  // namespace ryle

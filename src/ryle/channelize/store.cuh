@@ -3,7 +3,7 @@
 #pragma once
 #include "transform_shape.cuh"
 
-namespace ryle::fft {
+namespace ryle {
 
 // Where spectra go.
 struct Destination {
@@ -19,22 +19,7 @@ struct Destination {
     int heap;  // spectra of a heap
 };
 
-// A part of a channel's spectra in a tile: 16 bytes, or 8.
-template <int BYTES>
-struct PartOf {
-    using Type = uint4;
-};
-template <>
-struct PartOf<8> {
-    using Type = uint2;
-};
-using Part = PartOf<TILE>::Type;
-
-// Sum of the squares of so many bytes, and of what is there already.
-DEVICE uint32_t squares(uint2 bytes, uint32_t sum) {
-    const int total = __dp4a(int(bytes.x), int(bytes.x), int(sum));
-    return uint32_t(__dp4a(int(bytes.y), int(bytes.y), total));
-}
+// Sum of the squares of sixteen bytes, and of what is there already.
 DEVICE uint32_t squares(uint4 bytes, uint32_t sum) {
     int total = __dp4a(int(bytes.x), int(bytes.x), int(sum));
     total = __dp4a(int(bytes.y), int(bytes.y), total);
@@ -42,16 +27,16 @@ DEVICE uint32_t squares(uint4 bytes, uint32_t sum) {
     return uint32_t(__dp4a(int(bytes.w), int(bytes.w), total));
 }
 
-// Whether one heap holds the tile, in whole pieces; heaps of a multiple of its spectra begin at one, as tiles do.
+// Whether one heap holds the tile, at whole sectors; heaps of a multiple of 16 spectra begin at one, as tiles do.
 DEVICE bool in_one_heap(const Tile& tile, const Destination& to) {
-    return PIECES > 0 && TOGETHER == to.pols && to.heap % TILE == 0 && tile.first >= 0 && tile.first + TILE <= to.count;
+    return TOGETHER == to.pols && to.heap % TILE == 0 && tile.first >= 0 && tile.first + TILE <= to.count;
 }
 
 // Store values one by one: [antenna][heap][channel][spectrum][pol][2] or, with 4 bits, a byte for both parts.
-DEVICE void store_values(const Team& team, const Tile& tile, const Destination& to) {
+DEVICE void store_values(const Tile& tile, const Destination& to) {
     const int antenna = tile.stream / to.pols, pol = tile.stream % to.pols;
 #pragma unroll 1
-    for (int task = team.thread; task < 2 * POINTS * TILE; task += THREADS) {
+    for (int task = threadIdx.x; task < 2 * POINTS * TILE; task += THREADS) {
         const int k = task % TILE, below = task / TILE % POINTS, row = task / TILE / POINTS, t = tile.first + k;
         if (t < 0 || t >= to.count) continue;
         const int64_t heap = int64_t(antenna) * (to.count / to.heap) + t / to.heap;
@@ -67,14 +52,12 @@ DEVICE void store_values(const Team& team, const Tile& tile, const Destination& 
 
 // Add a tile's power to `sums` [2 POINTS][2: re, im] and, after the last one of these channels, these to `power`; store
 // rows and K-blocks.
-DEVICE void store_tile(const Team& team, const Tile& tile, const Destination& to, uint32_t* sums,
-                       unsigned long long* power, bool last) {
+DEVICE void store_tile(const Tile& tile, const Destination& to, uint32_t* sums, unsigned long long* power, bool last) {
     // Two threads a channel: the real parts and the imaginary parts of its spectra.
-    const int tid = team.thread, part = tid % 2, below = tid / 2;  // of the channels at a time
+    const int tid = threadIdx.x, part = tid % 2, below = tid / 2;  // of the channels at a time
     const bool inside = tile.first < to.count && tile.first + TILE > 0;
     // Bytes of a channel of an antenna.
-    const int within =
-        tile.stream % to.pols * 128 + tile.first % 64 / 16 * 32 + part * 16 + (TILE == 16 ? 0 : tile.first % 16);
+    const int within = tile.stream % to.pols * 128 + tile.first % 64 / 16 * 32 + part * 16;
     uint8_t* block = static_cast<uint8_t*>(to.out) + tile.first / 64 * to.block_bytes +
                      tile.stream / to.pols * to.antenna_bytes + within;
     uint8_t* own_block = static_cast<uint8_t*>(to.own) + tile.first / 64 * to.own_block_bytes +
@@ -92,14 +75,14 @@ DEVICE void store_tile(const Team& team, const Tile& tile, const Destination& to
             const int c = channel + time * (ROWS * SHARE);
             if (below < SHARE) {
                 const uint8_t* bytes = from + time * (2 * SHARE * TILE);
-                const Part values = *reinterpret_cast<const Part*>(bytes);
+                const uint4 values = *reinterpret_cast<const uint4*>(bytes);
                 sum = squares(values, sum_of[time * (2 * SHARE)]);
                 sum_of[time * (2 * SHARE)] = last ? 0 : sum;
                 if constexpr (OUTPUT == TO_BLOCKS && OWN) {
                     uint8_t* place = c >= to.own_first && c < to.own_end ? own_block : block;
-                    if (inside) *reinterpret_cast<Part*>(place + c * to.channel_bytes) = values;
+                    if (inside) *reinterpret_cast<uint4*>(place + c * to.channel_bytes) = values;
                 } else if (OUTPUT == TO_BLOCKS && inside) {
-                    *reinterpret_cast<Part*>(at + time * (ROWS * SHARE) * to.channel_bytes) = values;
+                    *reinterpret_cast<uint4*>(at + time * (ROWS * SHARE) * to.channel_bytes) = values;
                 }
             }
             if (last) {
@@ -110,26 +93,21 @@ DEVICE void store_tile(const Team& team, const Tile& tile, const Destination& to
     }
 }
 
-// Store a row's channels of all of TOGETHER inputs into a heap, from `at` on, where those of its spectra lie of the
-// first channel; `staged` are the row's of the first input.
-OUT_OF_LINE void store_row_in_heap(int thread, uint8_t* at, int64_t bytes_between, const uint8_t* staged) {
-#pragma unroll 4
-    for (int task = thread; task < POINTS * PIECES; task += THREADS) {
-        const int piece = task % max(PIECES, 1), below = task / max(PIECES, 1);
-        *reinterpret_cast<uint4*>(at + below * bytes_between + piece * 16) =
-            heap_piece<TOGETHER, OUTPUT_BITS, TILE>(staged + below * (2 * TILE), OUT_BYTES, piece);
-    }
-}
-
 // Store a tile of all of TOGETHER inputs that one heap holds; `staged` is that of the first.
-DEVICE void store_in_heap(const Team& team, const Tile& tile, const Destination& to, const uint8_t* staged) {
+DEVICE void store_in_heap(const Tile& tile, const Destination& to, const uint8_t* staged) {
     const int64_t channel_bytes = int64_t(to.heap) * VALUE;
     const int64_t heap = int64_t(tile.stream / TOGETHER) * (to.count / to.heap) + tile.first / to.heap;
     uint8_t* at = static_cast<uint8_t*>(to.out) + heap * CHANNELS * channel_bytes + tile.first % to.heap * VALUE;
 #pragma unroll
-    for (int row = 0; row < 2; ++row)
-        store_row_in_heap(team.thread, at + tile.row(row) * channel_bytes, ROWS * channel_bytes,
-                          staged + row * POINTS * (2 * TILE));
+    for (int row = 0; row < 2; ++row) {
+        const uint8_t* from = staged + row * POINTS * (2 * TILE);
+#pragma unroll 4
+        for (int task = threadIdx.x; task < POINTS * VALUE; task += THREADS) {
+            const int piece = task % VALUE, below = task / VALUE;
+            *reinterpret_cast<uint4*>(at + (tile.row(row) + ROWS * below) * channel_bytes + piece * 16) =
+                heap_piece<TOGETHER, OUTPUT_BITS>(from + below * (2 * TILE), OUT_BYTES, piece);
+        }
+    }
 }
 
-}  // namespace ryle::fft
+}  // namespace ryle

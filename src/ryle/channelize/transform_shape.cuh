@@ -1,4 +1,4 @@
-// How the transform divides its work, by the macros that it is compiled with; and a tile, as a team works on it.
+// How transform.cu divides its work, by the macros that it is compiled with; and a tile, as a block works on it.
 #pragma once
 #include "finish.cuh"
 #include "heaps.cuh"
@@ -8,11 +8,9 @@
 #define TO_HEAPS 1
 #define TO_FLOATS 2
 
-namespace ryle::fft {
+namespace ryle {
 
-constexpr int THREADS = TRANSFORM_THREADS;
-constexpr int TILE = SIDE, TILES = GROUP / TILE;  // here a tile is what lies side by side
-constexpr int ROWS = RADIX * MIDDLE;              // from the filter, and from the pass between the two kernels
+constexpr int ROWS = RADIX * MIDDLE;  // from the filter, and from the pass between the two kernels
 constexpr int POINTS = CHANNELS / ROWS;
 constexpr int P = POINTS / LAST;                   // butterflies of the last pass in a row
 constexpr int WIDE = LAST == 8 && P >= 4 ? 2 : 1;  // spectra of a thread in the last pass
@@ -21,18 +19,17 @@ constexpr int Q = LAST / 4;
 constexpr int STRIDE = CHANNELS / LAST;  // channels from one output of the last pass to the next
 constexpr int SHARE = THREADS / 2 < POINTS ? THREADS / 2 : POINTS;  // channels of a row that are written at a time
 constexpr int LIMIT = OUTPUT_BITS == 8 ? 127 : 7;
-constexpr int VALUE = HEAP_VALUE<TOGETHER, OUTPUT_BITS>;  // bytes of a spectrum in a channel of a heap
-constexpr int PIECES = TILE * VALUE / 16;                 // of 16 bytes in those of a tile; 0: less than one
+constexpr int VALUE =
+    HEAP_VALUE<TOGETHER, OUTPUT_BITS>;  // bytes of a spectrum in a channel of a heap; pieces of a tile
 static_assert(P == FIRST && P * LANES <= THREADS, "a thread has one task in the last pass");
 
 constexpr int Z_BYTES = 2 * POINTS * TILE * 8;
 constexpr int OUT_BYTES = 2 * POINTS * 2 * TILE;
 constexpr int SUM_BYTES = 2 * POINTS * 2 * 4;
 constexpr int EDGE_BYTES = 2 * LAST * TILE * 8;
-constexpr int SPECTRA_BYTES = ryle::TILE * 32;
-constexpr int TODO_BYTES = 400;
-constexpr int SHARED = Z_BYTES + TOGETHER * (OUT_BYTES + SUM_BYTES) + EDGE_BYTES + 2 * SPECTRA_BYTES + 16 + TODO_BYTES;
-static_assert(SHARED == TRANSFORM_SHARED, "the host's plan and the kernel differ");
+constexpr int SPECTRA_BYTES = TILE * 32;
+static_assert(Z_BYTES + TOGETHER * (OUT_BYTES + SUM_BYTES) + EDGE_BYTES + 2 * SPECTRA_BYTES + 16 == SHARED,
+              "the host's plan and the kernel differ");
 static_assert(TOGETHER == 1 || OUTPUT == TO_HEAPS);
 
 // A tile of spectra of one input, in two rows of channels.
@@ -55,4 +52,4 @@ struct DitherKeys {
     int first_input;
 };
 
-}  // namespace ryle::fft
+}  // namespace ryle

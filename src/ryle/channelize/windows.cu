@@ -30,22 +30,22 @@ DEVICE int leader_of_tile(const int* leader, int tile) {
 }
 
 // Divide the tiles of a unit into passes: `leader` [128] is the number of the first spectrum of the same delay, NONE of
-// those that are not valid; `of_tile` [8] the same of whole tiles; `valid` a bit for each spectrum. A tile whose
-// spectra have several delays is passed over once for each. `pass` is the unit's first, filled in as far as it is the
-// same for all; its start is that of spectrum 0 without delay.
-DEVICE void divide(const int* leader, const int* of_tile, const uint32_t* valid, const int64_t* delay, Pass pass,
+// those that are not valid; `of_tile` [8] the same of whole tiles; `valid` [8] has a bit for each spectrum. A tile
+// whose spectra have several delays is passed over once for each. `unit` is a pass, filled in as far as it is the same
+// for all; its start is that of spectrum 0 without delay.
+DEVICE void divide(const int* leader, const int* of_tile, const uint16_t* valid, const int64_t* delay, const Pass& unit,
                    Pass* passes) {
-    const int64_t start = pass.start;
-    int count = 0, tile = 0;
-    auto add = [&](int first_tile, int tiles, int leader, bool completes) {
-        pass.start = start + (int64_t(first_tile) * TILE * STEP - (leader == NONE ? 0 : delay[leader])) * PARTS;
-        pass.tile = first_tile;
+    int count = 0;
+    // Add a pass over `tiles` tiles for those of their valid spectra that are in `these`; they have this leader.
+    auto add = [&](int tile, int tiles, int leads, uint32_t these) {
+        Pass& pass = passes[count++];
+        pass = unit;
+        pass.start = unit.start + (int64_t(tile) * TILE * STEP - (leads == NONE ? 0 : delay[leads])) * PARTS;
+        pass.first = unit.first + tile;
         pass.tiles = tiles;
-        pass.completes = completes;
-        passes[count++] = pass;
-        ++pass.place;
+        for (int i = 0; i < tiles; ++i) pass.wanted[i] = valid[tile + i] & these;
     };
-    while (tile < TILES) {
+    for (int tile = 0; tile < TILES;) {
         const int first = tile;
         int one = of_tile[tile++];
         if (one != SEVERAL) {
@@ -55,20 +55,15 @@ DEVICE void divide(const int* leader, const int* of_tile, const uint32_t* valid,
                 if (next != NONE) one = next;
                 ++tile;
             }
-            for (int w = 0; w < 4; ++w) {
-                const int low = max(first * TILE - w * 32, 0), high = min(tile * TILE - w * 32, 32);
-                pass.wanted[w] = high <= low ? 0 : valid[w] & (~0u >> (32 - (high - low))) << low;
-            }
-            add(first, tile - first, one, true);
+            add(first, tile - first, one, 0xffff);
         } else {
-            uint32_t left = valid[first / 2] >> first % 2 * TILE & 0xffff;
-            while (left) {
-                const int leads = leader[first * TILE + __ffs(left) - 1];
+            const int* leads = leader + first * TILE;
+            for (uint32_t left = valid[first]; left != 0;) {
+                const int lead = leads[__ffs(left) - 1];
                 uint32_t here = 0;
-                for (int i = 0; i < TILE; ++i) here |= uint32_t(leader[first * TILE + i] == leads) << i;
+                for (int i = 0; i < TILE; ++i) here |= uint32_t(leads[i] == lead) << i;
+                add(first, 1, lead, here);
                 left &= ~here;
-                for (int w = 0; w < 4; ++w) pass.wanted[w] = w == first / 2 ? here << first % 2 * TILE : 0;
-                add(first, 1, leads, left == 0);
             }
         }
     }
@@ -83,11 +78,11 @@ DEVICE void divide(const int* leader, const int* of_tile, const uint32_t* valid,
 // valid),
 //    angle per channel (z, radians), 1 if valid (w); and the turns of channels 1/8 (x, y) and 3/8 of the band apart (z,
 //    w); segment [stream][groups·128]: number of the segment, or NO_SEGMENT; passes [unit][MOST_PASSES]: of the filter
-//    over each unit. Units follow one another by groups, of `beside` streams side by side.
+//    over each unit; units are [stream][group] of those of this launch.
 KERNEL(GROUP, 1)
 place_windows(const int64_t* __restrict__ coarse, const double* __restrict__ fine, const double* __restrict__ phase,
               const uint8_t* __restrict__ present, float4* __restrict__ turns, uint8_t* __restrict__ segment,
-              Pass* __restrict__ passes, int spectra, int before, int groups, int first_group, int beside, int packets,
+              Pass* __restrict__ passes, int spectra, int before, int groups, int first_group, int packets,
               int packet_samples, int64_t first_value) {
     SHARED_BYTES(shared);
     int64_t* delay = reinterpret_cast<int64_t*>(shared);            // [128]
@@ -155,11 +150,11 @@ place_windows(const int64_t* __restrict__ coarse, const double* __restrict__ fin
     segment[at * GROUP + i] = valid ? uint8_t(number) : NO_SEGMENT;
     __syncthreads();
     if (i == 0) {
-        const int unit = (stream / beside * gridDim.x + blockIdx.x) * beside + stream % beside;
+        const int64_t unit = int64_t(stream) * gridDim.x + blockIdx.x;
         Pass pass = {};
         pass.start = first_value + int64_t(group) * GROUP * STEP * PARTS;
-        pass.place = unit * MOST_PASSES;
         pass.stream = stream;
-        divide(leaders, of_tile, good, delay, pass, passes + int64_t(unit) * MOST_PASSES);
+        pass.first = int(unit) * TILES;
+        divide(leaders, of_tile, reinterpret_cast<const uint16_t*>(good), delay, pass, passes + unit * MOST_PASSES);
     }
 }

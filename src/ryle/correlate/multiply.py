@@ -304,7 +304,6 @@ class HopperMultiply:
             add=np.int32(add),
             **more,
             shared=self._shared,
-            together=False,
             stream=stream,
         )
 

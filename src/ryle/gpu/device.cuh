@@ -15,8 +15,6 @@ using uint64_t = unsigned long long;
 static_assert(sizeof(int64_t) == 8 && sizeof(void*) == 8);
 
 #define DEVICE __device__ __forceinline__
-// What one thread does seldom, apart from code in which all hold many registers.
-#define OUT_OF_LINE __device__ __noinline__
 #define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 // All shared memory of a kernel, 128-byte aligned; its size is given at launch.
 #define SHARED_BYTES(name) extern __shared__ __align__(128) unsigned char name[]
@@ -99,32 +97,22 @@ DEVICE void copy_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// Barrier `id` (1 to 15) of `threads` threads of the block.
-DEVICE void barrier(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
-
-// Threads of a block that work together, whole warps: all of them, or those of one role.
-struct Team {
-    int thread, threads;  // this one's number in it, and how many there are
-    int id;               // of its barrier
-};
-DEVICE void sync(const Team& team) { barrier(team.id, team.threads); }
-
 // Fill N pieces of shared memory from global memory without waiting (16-byte aligned, `bytes` multiples of 16), called
-// by all threads of a team; nobody may read it before fill_wait, which all of them call, alternating `parity` from 0.
+// by all threads of a block; nobody may read it before fill_wait, which all threads call, alternating `parity` from 0.
 // `arrival` is a word of shared memory that fill_init has prepared. The copy engine does it where there is one.
-DEVICE void fill_init(const Team& team, uint64_t* arrival) {
+DEVICE void fill_init(uint64_t* arrival) {
 #if __CUDA_ARCH__ >= 900
-    if (team.thread != 0) return;
+    if (threadIdx.x != 0) return;
     const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
     asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(at) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
 }
 template <int N>
-DEVICE void fill(const Team& team, void* const (&shared)[N], const void* const (&global)[N], const uint32_t (&bytes)[N],
+DEVICE void fill(void* const (&shared)[N], const void* const (&global)[N], const uint32_t (&bytes)[N],
                  uint64_t* arrival) {
 #if __CUDA_ARCH__ >= 900
-    if (team.thread == 0) {
+    if (threadIdx.x == 0) {
         const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
         uint32_t sum = 0;
         for (int i = 0; i < N; ++i) sum += bytes[i];
@@ -139,12 +127,12 @@ DEVICE void fill(const Team& team, void* const (&shared)[N], const void* const (
     }
 #else
     for (int i = 0; i < N; ++i)
-        for (uint32_t at = team.thread * 16; at < bytes[i]; at += team.threads * 16)
+        for (uint32_t at = threadIdx.x * 16; at < bytes[i]; at += blockDim.x * 16)
             copy_async<16>(static_cast<uint8_t*>(shared[i]) + at, static_cast<const uint8_t*>(global[i]) + at, true);
     copy_async_commit();
 #endif
 }
-DEVICE void fill_wait(const Team& team, uint64_t* arrival, uint32_t parity) {
+DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
     const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
     uint32_t done;
@@ -156,41 +144,7 @@ DEVICE void fill_wait(const Team& team, uint64_t* arrival, uint32_t parity) {
     } while (!done);
 #else
     copy_async_wait<0>();
-    sync(team);
-#endif
-}
-
-// Counts in global memory, modulo 2³², by which blocks that run at the same time tell each other how far they are.
-// Now; what others did before they added to it need not be seen yet.
-DEVICE uint32_t count_now(const uint32_t* count) {
-    uint32_t value;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(count) : "memory");
-    return value;
-}
-// Whether it has come to a number; then what was written before it was announced can be read.
-DEVICE bool has_come(const uint32_t* count, uint32_t number) {
-    uint32_t value;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(count) : "memory");
-    return int32_t(value - number) >= 0;
-}
-// Let others go on for a while.
-DEVICE void pause() { __nanosleep(50); }
-DEVICE void wait_for(const uint32_t* count, uint32_t number) {
-    while (!has_come(count, number)) pause();
-}
-// Add one.
-DEVICE void count_one(uint32_t* count) {
-    asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
-}
-// Add one after all that this thread, and those that it met at a barrier, wrote before.
-DEVICE void announce(uint32_t* count) {
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
-    count_one(count);
-}
-// Let the copy engine see what other threads wrote and this one has learned of.
-DEVICE void show_copy_engine() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("fence.proxy.async.global;" ::: "memory");
+    __syncthreads();
 #endif
 }
 
@@ -238,5 +192,8 @@ DEVICE uint32_t cycles_now() {
     asm volatile("mov.u32 %0, %clock;" : "=r"(cycles)::"memory");
     return cycles;
 }
+
+// Barrier `id` (1 to 15) of `threads` threads of the block.
+DEVICE void barrier(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
 }  // namespace ryle

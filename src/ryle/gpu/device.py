@@ -263,7 +263,6 @@ class CudaKernel:
         /,
         *,
         shared: int = 0,
-        together: bool = False,
         stream: Stream | None = None,
         **args: DeviceArray | Scalar,
     ) -> None:
@@ -276,7 +275,7 @@ class CudaKernel:
             raise ValueError(f"{self.name}: {shared} bytes of shared memory; a block can have {self._most_shared} here")
         given = in_order(self.name, self.parameters, args)
         values = [self._value(*each) for each in zip(self.parameters, given, self._sizes, strict=True)]
-        config = LaunchConfig(grid=grid, block=block, shmem_size=shared, is_cooperative=together)
+        config = LaunchConfig(grid=grid, block=block, shmem_size=shared)
         with self._gpu.using(f"launching kernel {self.name}"):
             launch(self._gpu.core_stream(stream), config, self.core, *values)
 

@@ -200,7 +200,6 @@ class Kernel(Protocol):
         /,
         *,
         shared: int = 0,
-        together: bool = False,
         stream: Stream | None = None,
         **args: DeviceArray | Scalar,
     ) -> None:
@@ -212,9 +211,6 @@ class Kernel(Protocol):
             Blocks of the grid and threads of a block.
         shared : int
             Dynamic shared memory of a block, bytes.
-        together : bool
-            Whether blocks wait for each other, so that all of them must be on the device at the same time (a
-            cooperative launch).
         stream : Stream, optional
             Where it is enqueued.
         **args : DeviceArray or numpy scalar
@@ -228,7 +224,7 @@ class Kernel(Protocol):
         ValueError
             If the grid is empty or a block asks for more threads or shared memory than there is.
         GpuError
-            If the driver refuses the launch, as when blocks that must run together do not fit the device.
+            If the driver refuses the launch.
         """
 
     def blocks_per_multiprocessor(self, block: int, shared: int) -> int:

@@ -1,4 +1,4 @@
-// One block of CUDA threads, run as fibers of one OS thread; or several that take turns, where one waits for another.
+// One block of CUDA threads, run as fibers of one OS thread.
 //
 // A thread runs until it must wait for others; which of those that can go on does so next is chosen at random (seeded),
 // so that code which needs a barrier and has none is unlikely to get away with it.
@@ -89,7 +89,6 @@ struct Launch {
     uint64_t seed;
     const Allocation* allocations;  // sorted
     uint64_t allocation_count;
-    uint64_t together;  // whether all blocks are to be on the device at the same time
     double seconds;  // CPU time after which a kernel counts as one that never ends
     char* error;
     uint64_t error_bytes;
@@ -115,13 +114,12 @@ struct State {
     Thread thread[MAX_THREADS];
     Warp warp[MAX_WARPS];
 };
-static State first_block;
-static State* here = &first_block;  // the block that runs
+static State state;
 
 static inline size_t append(const char* format, ...) __attribute__((format(printf, 1, 2)));
 static inline size_t append(const char* format, ...) {
-    char* const text = here->launch->error;
-    const size_t used = strlen(text), room = here->launch->error_bytes;
+    char* const text = state.launch->error;
+    const size_t used = strlen(text), room = state.launch->error_bytes;
     va_list values;
     va_start(values, format);
     if (used + 1 < room) vsnprintf(text + used, room - used, format, values);
@@ -135,24 +133,24 @@ static inline void append_place(const Place& place) {
 }
 
 static inline void append_who(const Thread* thread) {
-    const uint3 b = here->block_index;
-    append("kernel %s, block (%u, %u, %u)", here->kernel, b.x, b.y, b.z);
+    const uint3 b = state.block_index;
+    append("kernel %s, block (%u, %u, %u)", state.kernel, b.x, b.y, b.z);
     if (thread) append(", thread (%u, %u, %u)", thread->index.x, thread->index.y, thread->index.z);
     append(": ");
 }
 
 // Give up the block and the launch; the error's text has been appended.
 [[noreturn]] static inline void abandon() {
-    here->failed = true;
+    state.failed = true;
     Context lost;
-    here->current = nullptr;
-    switch_context(lost, here->main);
+    state.current = nullptr;
+    switch_context(lost, state.main);
     abort();
 }
 
 [[noreturn]] static void fail(const char* format, ...) __attribute__((format(printf, 1, 2), noinline, cold));
 [[noreturn]] static void fail(const char* format, ...) {
-    append_who(here->current);
+    append_who(state.current);
     char text[1000];
     va_list values;
     va_start(values, format);
@@ -164,54 +162,55 @@ static inline void append_who(const Thread* thread) {
 
 // One of the bits set in `mask`, which is not 0.
 static inline unsigned choose(unsigned mask) {
-    unsigned r = here->random;
+    unsigned r = state.random;
     r ^= r << 13;
     r ^= r >> 17;
     r ^= r << 5;
-    here->random = r;
+    state.random = r;
     const unsigned turn = r >> 27;
     return (static_cast<unsigned>(__builtin_ctz(mask >> turn | mask << (-turn & 31))) + turn) & 31;
 }
 
 // The next thread to run, of the same warp if there is one; nullptr if none can.
 static inline Thread* next_thread(unsigned warp) {
-    if (!here->warp[warp].ready) {
-        if (!here->warps_ready) return nullptr;
-        warp = choose(here->warps_ready);
+    if (!state.warp[warp].ready) {
+        if (!state.warps_ready) return nullptr;
+        warp = choose(state.warps_ready);
     }
-    unsigned& ready = here->warp[warp].ready;
+    unsigned& ready = state.warp[warp].ready;
     const unsigned lane = choose(ready);
     ready &= ~(1u << lane);
-    if (!ready) here->warps_ready &= ~(1u << warp);
-    return &here->thread[warp * WARP + lane];
+    if (!ready) state.warps_ready &= ~(1u << warp);
+    return &state.thread[warp * WARP + lane];
 }
 
 static inline void make_ready(unsigned warp, unsigned lanes) {
     if (!lanes) return;
-    here->warp[warp].ready |= lanes;
-    here->warps_ready |= 1u << warp;
+    state.warp[warp].ready |= lanes;
+    state.warps_ready |= 1u << warp;
 }
 
 // Let others run until somebody makes this thread ready.
 static __attribute__((noinline)) void suspend() {
-    Thread* const self = here->current;
+    Thread* const self = state.current;
     Thread* const next = next_thread(self->warp);
-    here->current = next;
-    switch_context(self->context, next ? next->context : here->main);
+    state.current = next;
+    switch_context(self->context, next ? next->context : state.main);
 }
 
 // Let others run that can.
 static inline void yield() {
-    make_ready(here->current->warp, 1u << here->current->lane);
+    make_ready(state.current->warp, 1u << state.current->lane);
     suspend();
 }
 
-// Let others run that can, and other blocks.
+// Let others run that can, of any warp: for who waits for what a thread of another does.
 static inline void pause() {
-    Thread* const self = here->current;
+    Thread* const self = state.current;
     make_ready(self->warp, 1u << self->lane);
-    here->current = nullptr;
-    switch_context(self->context, here->main);
+    Thread* const next = next_thread(choose(state.warps_ready));
+    state.current = next;
+    switch_context(self->context, next->context);
 }
 
 // Meet the lanes of `mask`: give `mine`, wait until all of them have, take what `finish(values)` made of them, where
@@ -221,8 +220,8 @@ template <typename Mine, typename Finish, typename Take>
 static inline auto meet(const char* what, const Place& place, bool aligned, unsigned mask, const Mine& mine,
                         const Finish& finish, const Take& take) {
     static_assert(sizeof(Mine) <= 64);
-    Thread& self = *here->current;
-    Warp& warp = here->warp[self.warp];
+    Thread& self = *state.current;
+    Warp& warp = state.warp[self.warp];
     const unsigned bit = 1u << self.lane;
     if (!(mask & bit))
         fail("%s with mask 0x%08x, line %d: this lane (%u) is not in the mask", what, mask, place.line, self.lane);
@@ -263,12 +262,12 @@ static inline auto meet(const char* what, const Place& place, bool aligned, unsi
 static inline void release(Barrier& barrier) {
     barrier.result = barrier.sum;
     barrier.expected = barrier.arrived = barrier.sum = 0;
-    for (unsigned w = 0; w * WARP < here->thread_count; ++w) {
-        const unsigned lanes = barrier.waiting[w], rest = here->thread_count - w * WARP;
+    for (unsigned w = 0; w * WARP < state.thread_count; ++w) {
+        const unsigned lanes = barrier.waiting[w], rest = state.thread_count - w * WARP;
         const unsigned whole = rest >= WARP ? ALL : (1u << rest) - 1;
         if (lanes && lanes != whole)
             fail("barrier %d, line %d: of warp %u only lanes 0x%08x came to it",
-                 static_cast<int>(&barrier - here->barrier), barrier.place[w].line, w, lanes);
+                 static_cast<int>(&barrier - state.barrier), barrier.place[w].line, w, lanes);
         make_ready(w, lanes);
         barrier.waiting[w] = 0;
     }
@@ -277,8 +276,8 @@ static inline void release(Barrier& barrier) {
 // Wait at barrier `id` until `threads` have arrived (0: all of the block that have not ended); the sum of all `add`.
 static __attribute__((noinline)) unsigned wait_at_barrier(unsigned id, unsigned threads, unsigned add,
                                                           const Place place) {
-    Thread& self = *here->current;
-    Barrier& barrier = here->barrier[id];
+    Thread& self = *state.current;
+    Barrier& barrier = state.barrier[id];
     if (barrier.arrived && barrier.expected != threads)
         fail("barrier %u, line %d: waits for %u threads, others at it for %u", id, place.line, threads,
              barrier.expected);
@@ -290,19 +289,19 @@ static __attribute__((noinline)) unsigned wait_at_barrier(unsigned id, unsigned 
     barrier.sum += add;
     ++barrier.arrived;
     barrier.waiting[self.warp] |= 1u << self.lane;
-    if (barrier.arrived == (threads ? threads : here->alive)) release(barrier);
+    if (barrier.arrived == (threads ? threads : state.alive)) release(barrier);
     suspend();
     return barrier.result;
 }
 
 // What a new fiber does.
 static void run_thread() {
-    here->body(here->arguments);
-    Thread& self = *here->current;
+    state.body(state.arguments);
+    Thread& self = *state.current;
     self.ended = true;
-    --here->alive;
-    Barrier& all = here->barrier[0];
-    if (all.arrived && all.arrived == here->alive) release(all);
+    --state.alive;
+    Barrier& all = state.barrier[0];
+    if (all.arrived && all.arrived == state.alive) release(all);
     suspend();
     abort();
 }
@@ -312,33 +311,33 @@ static inline void report_deadlock() {
     append_who(nullptr);
     append("no thread can go on");
     for (unsigned id = 0; id < BARRIERS; ++id) {
-        const Barrier& barrier = here->barrier[id];
+        const Barrier& barrier = state.barrier[id];
         if (!barrier.arrived) continue;
         unsigned warp = 0;
         while (!barrier.waiting[warp]) ++warp;
-        append("; %u of %u threads wait at ", barrier.arrived, barrier.expected ? barrier.expected : here->alive);
+        append("; %u of %u threads wait at ", barrier.arrived, barrier.expected ? barrier.expected : state.alive);
         append(id ? "barrier %u" : "__syncthreads", id);
         append_place(barrier.place[warp]);
         const uint3 first =
-            here->thread[warp * WARP + static_cast<unsigned>(__builtin_ctz(barrier.waiting[warp]))].index;
+            state.thread[warp * WARP + static_cast<unsigned>(__builtin_ctz(barrier.waiting[warp]))].index;
         append(", the first of them thread (%u, %u, %u)", first.x, first.y, first.z);
     }
-    for (unsigned w = 0; w * WARP < here->thread_count; ++w) {
-        for (unsigned used = here->warp[w].meetings; used; used &= used - 1) {
-            const Meeting& meeting = here->warp[w].meeting[__builtin_ctz(used)];
+    for (unsigned w = 0; w * WARP < state.thread_count; ++w) {
+        for (unsigned used = state.warp[w].meetings; used; used &= used - 1) {
+            const Meeting& meeting = state.warp[w].meeting[__builtin_ctz(used)];
             append("; warp %u waits in %s", w, meeting.what);
             append_place(meeting.place);
             unsigned ended = 0;
             for (unsigned lane = 0; lane < WARP; ++lane) {
                 const unsigned t = w * WARP + lane;
-                if (t >= here->thread_count || here->thread[t].ended) ended |= 1u << lane;
+                if (t >= state.thread_count || state.thread[t].ended) ended |= 1u << lane;
             }
             const unsigned missing = meeting.mask & ~meeting.arrived;
             append(", mask 0x%08x, reached by 0x%08x", meeting.mask, meeting.arrived);
             if (missing & ended) append(", while 0x%08x have ended", missing & ended);
         }
     }
-    if (here->alive < here->thread_count) append("; %u threads have ended", here->thread_count - here->alive);
+    if (state.alive < state.thread_count) append("; %u threads have ended", state.thread_count - state.alive);
 }
 
 }  // namespace emulation

@@ -8,7 +8,7 @@ namespace emulation {
 static inline bool in_allocation(const void* address, unsigned bytes) {
     static uint64_t last = 0;
     const uintptr_t at = reinterpret_cast<uintptr_t>(address);
-    const Launch& launch = *here->launch;
+    const Launch& launch = *state.launch;
     const auto holds = [&](const Allocation& a) { return at >= a.start && at + bytes <= a.start + a.bytes; };
     if (last < launch.allocation_count && holds(launch.allocations[last])) return true;
     for (uint64_t i = 0; i < launch.allocation_count; ++i)
@@ -34,10 +34,10 @@ static inline Copy begin_copy(void* to, const void* from, unsigned bytes, unsign
     unsigned char* const shared = static_cast<unsigned char*>(to);
     if (reinterpret_cast<uintptr_t>(to) % align)
         fail("copy_async<%u>, line %d: shared byte %td is not a multiple of %u", bytes, place.line,
-             shared - here->shared, align);
-    if (shared < here->shared || shared + bytes > here->shared + here->shared_bytes)
+             shared - state.shared, align);
+    if (shared < state.shared || shared + bytes > state.shared + state.shared_bytes)
         fail("copy_async<%u>, line %d: to byte %td of %llu bytes of shared memory", bytes, place.line,
-             shared - here->shared, static_cast<unsigned long long>(here->shared_bytes));
+             shared - state.shared, static_cast<unsigned long long>(state.shared_bytes));
     if (wanted) {
         if (reinterpret_cast<uintptr_t>(from) % align)
             fail("copy_async<%u>, line %d: global address %p is not a multiple of %u", bytes, place.line, from, align);
@@ -49,14 +49,14 @@ static inline Copy begin_copy(void* to, const void* from, unsigned bytes, unsign
 }
 
 static inline void issue_copy(void* to, const void* from, unsigned bytes, bool wanted, const Place& place) {
-    Copies& pending = here->current->pending;
+    Copies& pending = state.current->pending;
     push(pending.copies, pending.count, pending.room, begin_copy(to, from, bytes, bytes, wanted, place));
 }
 
 // Tell the copy engine to bring something by the time that somebody waits for it at `arrival`.
 static inline void begin_load(const void* arrival, void* const* to, const void* const* from, const unsigned* bytes,
                               unsigned count, const Place& place) {
-    for (Load& load : here->load) {
+    for (Load& load : state.load) {
         if (load.arrival == arrival) fail("fill, line %d: the one before has not been waited for", place.line);
         if (load.arrival) continue;
         load.arrival = arrival;
@@ -68,7 +68,7 @@ static inline void begin_load(const void* arrival, void* const* to, const void* 
 }
 // Let what was to come to `arrival` be there; false if nothing was.
 static inline bool finish_load(const void* arrival) {
-    for (Load& load : here->load) {
+    for (Load& load : state.load) {
         if (load.arrival != arrival) continue;
         for (unsigned i = 0; i < load.count; ++i) memcpy(load.copies[i].shared, load.copies[i].global, load.copies[i].bytes);
         load.arrival = nullptr;
@@ -78,12 +78,12 @@ static inline bool finish_load(const void* arrival) {
 }
 
 static inline void commit_copies() {
-    Copies& pending = here->current->pending;
+    Copies& pending = state.current->pending;
     push(pending.groups, pending.group_count, pending.group_room, pending.count);
 }
 
 static inline void finish_copies(size_t still_pending) {
-    Copies& pending = here->current->pending;
+    Copies& pending = state.current->pending;
     if (pending.group_count <= still_pending) return;
     const size_t groups = pending.group_count - still_pending, done = pending.groups[groups - 1];
     for (size_t i = 0; i < done; ++i) {

@@ -25,10 +25,10 @@ using emulated_uint64 = unsigned long long;
 #define __launch_bounds__(threads, blocks) [[emulated::bounds(threads, blocks)]]
 #define __builtin_assume(condition) ((void)0)
 
-#define threadIdx (emulation::here->current->index)
-#define blockIdx (emulation::here->block_index)
-#define blockDim (emulation::here->block_size)
-#define gridDim (emulation::here->grid_size)
+#define threadIdx (emulation::state.current->index)
+#define blockIdx (emulation::state.block_index)
+#define blockDim (emulation::state.block_size)
+#define gridDim (emulation::state.grid_size)
 constexpr int warpSize = 32;
 
 #undef assert
@@ -138,25 +138,25 @@ static inline void __syncwarp(unsigned mask = emulation::ALL, EMULATED_PLACE) {
 }
 template <typename T>
 static inline T __shfl_sync(unsigned mask, T value, int source, int width = 32, EMULATED_PLACE) {
-    const unsigned lane = emulation::here->current->lane;
+    const unsigned lane = emulation::state.current->lane;
     const unsigned from = emulation::segment(lane, width) + (static_cast<unsigned>(source) & (width - 1));
     return emulation::exchange("__shfl_sync", place, mask, value, from);
 }
 template <typename T>
 static inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, EMULATED_PLACE) {
-    const unsigned lane = emulation::here->current->lane, from = lane ^ static_cast<unsigned>(lanes);
+    const unsigned lane = emulation::state.current->lane, from = lane ^ static_cast<unsigned>(lanes);
     const bool inside = from < emulation::segment(lane, width) + static_cast<unsigned>(width);
     return emulation::exchange("__shfl_xor_sync", place, mask, value, inside ? from : lane);
 }
 template <typename T>
 static inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, EMULATED_PLACE) {
-    const unsigned lane = emulation::here->current->lane;
+    const unsigned lane = emulation::state.current->lane;
     const bool inside = lane >= emulation::segment(lane, width) + delta;
     return emulation::exchange("__shfl_up_sync", place, mask, value, inside ? lane - delta : lane);
 }
 template <typename T>
 static inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, EMULATED_PLACE) {
-    const unsigned lane = emulation::here->current->lane;
+    const unsigned lane = emulation::state.current->lane;
     const bool inside = lane + delta < emulation::segment(lane, width) + static_cast<unsigned>(width);
     return emulation::exchange("__shfl_down_sync", place, mask, value, inside ? lane + delta : lane);
 }

@@ -1,4 +1,4 @@
-// Run a grid of blocks of a kernel, one after another or together, and turn whatever goes wrong into an error's text.
+// Run a grid of blocks of a kernel, one after another, and turn whatever goes wrong into an error's text.
 #pragma once
 
 #include <errno.h>
@@ -19,12 +19,8 @@ constexpr size_t PAGE = 4096, STACK = 256 * 1024;  // the lowest page of a stack
 
 // One for all kernels that an OS thread runs, in whatever library they are (hence visible): a process may have only so
 // many mappings, and every guard page makes two.
-constexpr size_t SHARED_AREA = 1024 * 1024, BLOCK_STACKS = STACK * MAX_THREADS;
-constexpr unsigned MOST_TOGETHER = 16;
-struct Area {
-    char *stacks, *shared;
-};
-inline thread_local __attribute__((visibility("default"))) Area areas[MOST_TOGETHER];
+inline thread_local __attribute__((visibility("default"))) char *stacks, *shared_area;
+constexpr size_t SHARED_AREA = 1024 * 1024;
 
 static inline char* reserve(size_t bytes) {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -35,47 +31,43 @@ static inline char* reserve(size_t bytes) {
 struct __attribute__((visibility("default"))) Reserved {
     bool used = false;
     ~Reserved() {
-        for (Area& area : areas) {
-            if (area.stacks) munmap(area.stacks, BLOCK_STACKS);
-            if (area.shared) munmap(area.shared, SHARED_AREA);
-            area = {};
-        }
+        if (stacks) munmap(stacks, STACK * MAX_THREADS);
+        if (shared_area) munmap(shared_area, SHARED_AREA);
+        stacks = shared_area = nullptr;
     }
 };
 inline thread_local __attribute__((visibility("default"))) Reserved reserved;
 
-// Reserve stacks and shared memory of a block once; false if there is not enough address space.
-static inline bool reserve_memory(Area& area) {
+// Reserve stacks and shared memory once; false if there is not enough address space.
+static inline bool reserve_memory() {
     reserved.used = true;  // made now, so that it ends with the thread
-    if (!area.stacks) {
-        area.stacks = reserve(BLOCK_STACKS);
-        if (!area.stacks) return false;
-        for (size_t i = 0; i < MAX_THREADS; ++i) mprotect(area.stacks + i * STACK, PAGE, PROT_NONE);
+    if (!stacks) {
+        stacks = reserve(STACK * MAX_THREADS);
+        if (!stacks) return false;
+        for (size_t i = 0; i < MAX_THREADS; ++i) mprotect(stacks + i * STACK, PAGE, PROT_NONE);
     }
-    if (!area.shared) {
-        area.shared = reserve(SHARED_AREA);
-        if (!area.shared) return false;
-        mprotect(area.shared, PAGE, PROT_NONE);
-        mprotect(area.shared + SHARED_AREA - PAGE, PAGE, PROT_NONE);
+    if (!shared_area) {
+        shared_area = reserve(SHARED_AREA);
+        if (!shared_area) return false;
+        mprotect(shared_area, PAGE, PROT_NONE);
+        mprotect(shared_area + SHARED_AREA - PAGE, PAGE, PROT_NONE);
     }
     return true;
 }
 
 static inline void describe_address(uintptr_t at) {
-    const uintptr_t shared = reinterpret_cast<uintptr_t>(here->shared);
-    for (const Area& area : areas) {
-        const uintptr_t own = reinterpret_cast<uintptr_t>(area.shared), stack = reinterpret_cast<uintptr_t>(area.stacks);
-        if (own && at >= own && at < own + SHARED_AREA) {
-            append("byte %lld of %llu bytes of shared memory", static_cast<long long>(at - shared),
-                   static_cast<unsigned long long>(here->shared_bytes));
-            return;
-        }
-        if (stack && at >= stack && at < stack + BLOCK_STACKS) {
-            append("the end of its stack (%zu bytes): local arrays too large, or endless recursion", STACK);
-            return;
-        }
+    const uintptr_t shared = reinterpret_cast<uintptr_t>(state.shared), area = reinterpret_cast<uintptr_t>(shared_area);
+    const uintptr_t stack = reinterpret_cast<uintptr_t>(stacks);
+    if (at >= area && at < area + SHARED_AREA) {
+        append("byte %lld of %llu bytes of shared memory", static_cast<long long>(at - shared),
+               static_cast<unsigned long long>(state.shared_bytes));
+        return;
     }
-    const Launch& launch = *here->launch;
+    if (at >= stack && at < stack + STACK * MAX_THREADS) {
+        append("the end of its stack (%zu bytes): local arrays too large, or endless recursion", STACK);
+        return;
+    }
+    const Launch& launch = *state.launch;
     const Allocation* nearest = nullptr;
     uint64_t distance = 1 << 20;
     for (uint64_t i = 0; i < launch.allocation_count; ++i) {
@@ -107,14 +99,14 @@ static inline const char* access_kind(void* context) {
 }
 
 static void on_signal(int number, siginfo_t* info, void* context) {
-    if (!here->current) {
+    if (!state.current) {
         if (number == SIGVTALRM) return;  // comes again
         signal(number, SIG_DFL);          // not in a kernel: the emulation's own mistake
         return;
     }
-    append_who(here->current);
+    append_who(state.current);
     if (number == SIGVTALRM) {
-        append("the kernel has run for %g s; does a loop never end? (EmulatedGpu's time_limit)", here->launch->seconds);
+        append("the kernel has run for %g s; does a loop never end? (EmulatedGpu's time_limit)", state.launch->seconds);
     } else if (number == SIGFPE) {
         append("integer division by zero");
     } else if (number == SIGILL) {
@@ -166,19 +158,15 @@ class Signals {
     bool timed;
 };
 
-// Make a block's threads, in `here`.
-static inline void begin_block(const Area& area, uint3 index) {
-    const uint3 size = here->block_size;
-    here->block_index = index;
-    here->shared =
-        reinterpret_cast<unsigned char*>(area.shared + SHARED_AREA - PAGE - (here->shared_bytes + 127) / 128 * 128);
-    memset(here->barrier, 0, sizeof here->barrier);
-    memset(here->load, 0, sizeof here->load);
-    memset(here->shared, POISON, here->shared_bytes);
-    here->alive = here->thread_count;
-    here->warps_ready = 0;
-    for (unsigned t = 0; t < here->thread_count; ++t) {
-        Thread& thread = here->thread[t];
+static inline void run_block() {
+    const uint3 size = state.block_size;
+    memset(state.barrier, 0, sizeof state.barrier);
+    memset(state.load, 0, sizeof state.load);
+    memset(state.shared, POISON, state.shared_bytes);
+    state.alive = state.thread_count;
+    state.warps_ready = 0;
+    for (unsigned t = 0; t < state.thread_count; ++t) {
+        Thread& thread = state.thread[t];
         thread.index = {t % size.x, t / size.x % size.y, t / (size.x * size.y)};
         thread.lane = t % WARP;
         thread.warp = t / WARP;
@@ -186,97 +174,56 @@ static inline void begin_block(const Area& area, uint3 index) {
         thread.pending.count = thread.pending.group_count = 0;
         // Stacks that all began at the same offset of a page would fight for the same lines of the cache.
         const size_t shift = t * 5 % 61 * 64;
-        make_context(thread.context, area.stacks + t * STACK + PAGE, STACK - PAGE - shift, run_thread);
-        if (thread.lane == 0) here->warp[thread.warp].ready = here->warp[thread.warp].meetings = 0;
+        make_context(thread.context, stacks + t * STACK + PAGE, STACK - PAGE - shift, run_thread);
+        if (thread.lane == 0) state.warp[thread.warp].ready = state.warp[thread.warp].meetings = 0;
         make_ready(thread.warp, 1u << thread.lane);
     }
-}
-
-// Run the threads of `here` until one pauses, all have ended or something fails; false in the last two cases.
-static inline bool go_on() {
-    Thread* const first = here->warps_ready ? next_thread(choose(here->warps_ready)) : nullptr;
-    if (!first) {
+    Thread* const first = next_thread(0);
+    state.current = first;
+    switch_context(state.main, first->context);
+    state.current = nullptr;
+    if (!state.failed && state.alive) {
         report_deadlock();
-        here->failed = true;
-        return false;
+        state.failed = true;
     }
-    here->current = first;
-    switch_context(here->main, first->context);
-    here->current = nullptr;
-    return here->alive && !here->failed;
 }
 
 // 0 if all went well; otherwise launch.error holds what did not.
 static inline int run_grid(const char* kernel, void (*body)(void* const*), const Launch& launch,
                            void* const* arguments) {
-    const uint64_t x = launch.grid[0], y = launch.grid[1], blocks = x * y * launch.grid[2];
-    const unsigned together = launch.together ? static_cast<unsigned>(blocks) : 1;
-    static State* others[MOST_TOGETHER - 1];
-    const auto state_of = [&](unsigned i) { return i ? others[i - 1] : &first_block; };
     launch.error[0] = 0;
-    here = &first_block;
-    here->launch = &launch;
-    here->kernel = kernel;
-    if (blocks > MOST_TOGETHER && launch.together) {
-        append("kernel %s: %llu blocks that wait for each other; here at most %u can", kernel,
-               static_cast<unsigned long long>(blocks), MOST_TOGETHER);
+    state.launch = &launch;
+    state.kernel = kernel;
+    state.body = body;
+    state.arguments = arguments;
+    state.failed = false;
+    state.block_size = {launch.block[0], launch.block[1], launch.block[2]};
+    state.grid_size = {launch.grid[0], launch.grid[1], launch.grid[2]};
+    state.thread_count = launch.block[0] * launch.block[1] * launch.block[2];
+    state.random = static_cast<unsigned>(launch.seed * 2654435761u) | 1;
+    if (!reserve_memory() || launch.shared + 2 * PAGE > SHARED_AREA) {
+        append("kernel %s: no memory for the stacks of its threads", kernel);
         return 1;
     }
-    for (unsigned i = 0; i < together; ++i) {
-        if (i && !others[i - 1]) {
-            others[i - 1] = static_cast<State*>(aligned_alloc(alignof(State), sizeof(State)));
-            if (others[i - 1]) memset(others[i - 1], 0, sizeof(State));
-        }
-        if (!state_of(i) || !reserve_memory(areas[i]) || launch.shared + 2 * PAGE > SHARED_AREA) {
-            append("kernel %s: no memory for the stacks of its threads", kernel);
-            return 1;
-        }
-        State& state = *state_of(i);
-        state.launch = &launch;
-        state.kernel = kernel;
-        state.body = body;
-        state.arguments = arguments;
-        state.failed = false;
-        state.current = nullptr;
-        state.block_size = {launch.block[0], launch.block[1], launch.block[2]};
-        state.grid_size = {launch.grid[0], launch.grid[1], launch.grid[2]};
-        state.thread_count = launch.block[0] * launch.block[1] * launch.block[2];
-        state.random = static_cast<unsigned>((launch.seed + i) * 2654435761u) | 1;
-        state.shared_bytes = launch.shared;
-    }
-    const auto index_of = [&](uint64_t b) {
-        return uint3{static_cast<unsigned>(b % x), static_cast<unsigned>(b / x % y), static_cast<unsigned>(b / (x * y))};
-    };
-    Signals signals(launch.seconds);
-    if (launch.together) {  // any of those that have not ended goes on
-        unsigned left = (1u << together) - 1;
-        for (unsigned i = 0; i < together; ++i) {
-            here = state_of(i);
-            begin_block(areas[i], index_of(i));
-        }
-        while (left) {
-            here = &first_block;
-            const unsigned i = choose(left);
-            here = state_of(i);
-            if (go_on()) continue;
-            if (here->failed) return 1;
-            left &= ~(1u << i);
-        }
-        return 0;
-    }
+    state.shared_bytes = launch.shared;
+    state.shared =
+        reinterpret_cast<unsigned char*>(shared_area + SHARED_AREA - PAGE - (launch.shared + 127) / 128 * 128);
+
     // Blocks in an order of their own: a stride that has no factor in common with their number.
+    const uint64_t x = launch.grid[0], y = launch.grid[1], blocks = x * y * launch.grid[2];
     const auto gcd = [](uint64_t a, uint64_t b) {
         while (b) a = std::exchange(b, a % b);
         return a;
     };
     uint64_t stride = launch.seed % blocks + 1;
     while (gcd(stride, blocks) != 1) ++stride;
-    for (uint64_t i = 0, b = launch.seed / 7 % blocks; i < blocks && !here->failed; ++i, b = (b + stride) % blocks) {
-        begin_block(areas[0], index_of(b));
-        while (go_on()) {
-        }
+    Signals signals(launch.seconds);
+    for (uint64_t i = 0, b = launch.seed / 7 % blocks; i < blocks && !state.failed; ++i, b = (b + stride) % blocks) {
+        state.block_index = {static_cast<unsigned>(b % x), static_cast<unsigned>(b / x % y),
+                             static_cast<unsigned>(b / (x * y))};
+        run_block();
     }
-    return here->failed;
+    return state.failed;
 }
 
 template <typename T>

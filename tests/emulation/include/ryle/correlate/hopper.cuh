@@ -17,7 +17,7 @@ struct CountingBarrier {
         if (pending != 0 || bytes != 0) return;
         parity ^= 1;
         pending = count;
-        for (unsigned t = 0; t < here->thread_count; ++t)
+        for (unsigned t = 0; t < state.thread_count; ++t)
             if (waits_for[t] == this) {
                 waits_for[t] = nullptr;
                 make_ready(t / WARP, 1u << t % WARP);
@@ -52,7 +52,7 @@ static inline uint32_t swizzled(uint32_t at, uint32_t width = 128) { return at ^
 namespace ryle {
 
 DEVICE uint32_t shared_address(const void* shared) {
-    return static_cast<uint32_t>(static_cast<const unsigned char*>(shared) - emulation::here->shared);
+    return static_cast<uint32_t>(static_cast<const unsigned char*>(shared) - emulation::state.shared);
 }
 
 DEVICE void barrier_init(uint64_t* barrier, int count) {
@@ -71,13 +71,13 @@ DEVICE void barrier_arrive(uint64_t* barrier, EMULATED_PLACE) { barrier_arrive_e
 DEVICE void barrier_wait(uint64_t* barrier, int parity, EMULATED_PLACE) {
     emulation::CountingBarrier& b = emulation::counting(barrier, place);
     while (b.parity == parity) {
-        emulation::waits_for[emulation::here->current - emulation::here->thread] = &b;
+        emulation::waits_for[emulation::state.current - emulation::state.thread] = &b;
         emulation::suspend();
     }
 }
 
 DEVICE int4 load_first(const void* from) {
-    return emulation::here->current->lane == 0 ? *static_cast<const int4*>(from) : int4{};
+    return emulation::state.current->lane == 0 ? *static_cast<const int4*>(from) : int4{};
 }
 
 DEVICE uint32_t least_halves(uint32_t a, uint32_t b, uint32_t c) {
@@ -104,7 +104,7 @@ DEVICE void load_matrices_transposed(uint32_t (&d)[4], const void* row, EMULATED
     const Own taken = emulation::meet(
         "load_matrices_transposed", place, false, emulation::ALL, own, [](auto) {},
         [&](auto values) {
-            const unsigned lane = emulation::here->current->lane, column = lane / 4;
+            const unsigned lane = emulation::state.current->lane, column = lane / 4;
             Own mine;
             for (int i = 0; i < 4; ++i)
                 for (unsigned half = 0; half < 2; ++half) {
@@ -120,12 +120,12 @@ DEVICE void store_matrices(void* row, const uint32_t (&d)[4], EMULATED_PLACE) {
         unsigned char* row;
         uint32_t d[4];
     } own = {static_cast<unsigned char*>(row), {d[0], d[1], d[2], d[3]}};
-    if (shared_address(row) % 16 || shared_address(row) + 16 > emulation::here->shared_bytes)
+    if (shared_address(row) % 16 || shared_address(row) + 16 > emulation::state.shared_bytes)
         emulation::fail("store_matrices, line %d: a row at byte %u of shared memory", place.line, shared_address(row));
     emulation::meet(
         "store_matrices", place, false, emulation::ALL, own, [](auto) {},
         [&](auto values) {
-            const unsigned lane = emulation::here->current->lane;
+            const unsigned lane = emulation::state.current->lane;
             for (unsigned i = 0; i < 4; ++i) {
                 Own given;
                 memcpy(&given, values[8 * i + lane / 4], sizeof given);
@@ -150,7 +150,7 @@ DEVICE void fetch_box(void* shared, const void* map, uint64_t* barrier, int ante
         const unsigned char* from = boxes.data + channel * boxes.channel_stride + block * boxes.block_stride +
                                     own * boxes.antenna_stride + r % boxes.pols * width;
         for (uint32_t byte = 0; byte < width; ++byte)
-            emulation::here->shared[emulation::swizzled(at + static_cast<uint32_t>(r) * width + byte, width)] =
+            emulation::state.shared[emulation::swizzled(at + static_cast<uint32_t>(r) * width + byte, width)] =
                 exists ? from[byte] : 0;
     }
     emulation::CountingBarrier& b = emulation::counting(barrier, place);
@@ -167,7 +167,7 @@ DEVICE void fetch_samples(void* shared, const void* map, uint64_t* barrier, int 
             const uint32_t to = at + row * width + byte;
             const uint64_t own = x + byte / from.bytes;
             const bool exists = own < from.x && static_cast<uint64_t>(y) < from.y && z + row < from.z;
-            emulation::here->shared[swizzle ? emulation::swizzled(to) : to] =
+            emulation::state.shared[swizzle ? emulation::swizzled(to) : to] =
                 exists ? from.data[(((z + row) * from.y + y) * from.x + own) * from.bytes + byte % from.bytes] : 0;
         }
     emulation::CountingBarrier& b = emulation::counting(barrier, place);
@@ -235,14 +235,14 @@ DEVICE void wgmma(int (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, EMULATED_
                     memcpy(&taken.a[lane / 4 + 8 * (i % 2)][16 * (i / 2) + lane % 4 * 4], values[lane] + 4 * i, 4);
             return taken;
         });
-    const int lane = static_cast<int>(emulation::here->current->lane);
+    const int lane = static_cast<int>(emulation::state.current->lane);
     for (int n = 0; n < N / 8; ++n)
         for (int i = 0; i < 4; ++i) {
             const int row = lane / 4 + 8 * (i / 2), column = 8 * n + lane % 4 * 2 + i % 2;
             int sum = 0;
             for (int k = 0; k < 32; ++k) {
                 const uint32_t at = emulation::swizzled(static_cast<uint32_t>(b) + column * 128 + k);
-                sum += all.a[row][k] * static_cast<signed char>(emulation::here->shared[at]);
+                sum += all.a[row][k] * static_cast<signed char>(emulation::state.shared[at]);
             }
             d[4 * n + i] = static_cast<int>(static_cast<uint32_t>(d[4 * n + i]) + static_cast<uint32_t>(sum));
         }

@@ -9,9 +9,8 @@
 static_assert(sizeof(int64_t) == 8 && sizeof(void*) == 8);
 
 #define DEVICE __device__ __forceinline__
-#define OUT_OF_LINE __device__ __attribute__((noinline))
 #define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
-#define SHARED_BYTES(name) unsigned char* const name = emulation::here->shared
+#define SHARED_BYTES(name) unsigned char* const name = emulation::state.shared
 
 namespace emulation {
 
@@ -60,7 +59,7 @@ DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
     const Four four = emulation::meet("mma_16x8x32_s8", place, true, emulation::ALL, mine,
                                       emulation::multiply_fragments, [&](auto values) {
                                           Four taken;
-                                          memcpy(&taken, values[emulation::here->current->lane], sizeof taken);
+                                          memcpy(&taken, values[emulation::state.current->lane], sizeof taken);
                                           return taken;
                                       });
     // Sums wrap, as they do there.
@@ -73,10 +72,10 @@ DEVICE void load_matrices(uint32_t (&d)[COUNT], const void* row, EMULATED_PLACE)
     struct Own {
         const unsigned char* row;
     } own = {static_cast<const unsigned char*>(row)};
-    const unsigned lane = emulation::here->current->lane;
+    const unsigned lane = emulation::state.current->lane;
     if (lane < 8 * COUNT) {
-        const ptrdiff_t at = own.row - emulation::here->shared;
-        if (at < 0 || at % 16 || static_cast<uint64_t>(at) + 16 > emulation::here->shared_bytes)
+        const ptrdiff_t at = own.row - emulation::state.shared;
+        if (at < 0 || at % 16 || static_cast<uint64_t>(at) + 16 > emulation::state.shared_bytes)
             emulation::fail("load_matrices, line %d: a row at byte %td of shared memory", place.line, at);
     }
     struct Taken {
@@ -125,30 +124,16 @@ DEVICE void unrolled(F&& f) {
     }
 }
 
-DEVICE void barrier(int id, int threads, EMULATED_PLACE) {
-    if (id < 1 || id > 15 || threads < 32 || threads % 32)
-        emulation::fail("line %d: barrier(%d, %d): the number must be 1 to 15, the threads a multiple of 32",
-                        place.line, id, threads);
-    emulation::wait_at_barrier(static_cast<unsigned>(id), static_cast<unsigned>(threads), 0, place);
-}
-
-struct Team {
-    int thread, threads;
-    int id;
-};
-DEVICE void sync(const Team& team, EMULATED_PLACE) { barrier(team.id, team.threads, place); }
-
 // As the copy engine does it: one thread tells it, the others only wait, and nobody for them.
-DEVICE void fill_init(const Team& team, uint64_t* arrival) {
-    if (team.thread == 0) *arrival = 0;
+DEVICE void fill_init(uint64_t* arrival) {
+    if (threadIdx.x == 0) *arrival = 0;
 }
 template <int N>
-DEVICE void fill(const Team& team, void* const (&shared)[N], const void* const (&global)[N], const uint32_t (&bytes)[N],
+DEVICE void fill(void* const (&shared)[N], const void* const (&global)[N], const uint32_t (&bytes)[N],
                  uint64_t* arrival, EMULATED_PLACE) {
-    if (team.thread == 0) emulation::begin_load(arrival, shared, global, bytes, N, place);
+    if (threadIdx.x == 0) emulation::begin_load(arrival, shared, global, bytes, N, place);
 }
-DEVICE void fill_wait(const Team& team, uint64_t* arrival, uint32_t parity) {
-    (void)team;
+DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
     volatile uint64_t* const fillings = arrival;
     while (*fillings % 2 == parity) {
         if (emulation::finish_load(arrival))
@@ -157,19 +142,6 @@ DEVICE void fill_wait(const Team& team, uint64_t* arrival, uint32_t parity) {
             emulation::pause();
     }
 }
-
-// Counts by which blocks tell each other how far they are; what is awaited is written by fibers of other blocks.
-DEVICE uint32_t count_now(const uint32_t* count) { return *static_cast<const volatile uint32_t*>(count); }
-DEVICE bool has_come(const uint32_t* count, uint32_t number) {
-    return static_cast<int>(count_now(count) - number) >= 0;
-}
-DEVICE void pause() { emulation::pause(); }
-DEVICE void wait_for(const uint32_t* count, uint32_t number) {
-    while (!has_come(count, number)) pause();
-}
-DEVICE void count_one(uint32_t* count) { ++*count; }
-DEVICE void announce(uint32_t* count) { count_one(count); }
-DEVICE void show_copy_engine() {}
 
 DEVICE uint32_t cycles_now() {
     static uint32_t cycles;
@@ -190,5 +162,12 @@ DEVICE float2 floats_from_u16_pair(uint32_t pair) {
     return make_float2(static_cast<float>(pair >> 16), static_cast<float>(pair & 0xFFFF));
 }
 DEVICE void forget() {}
+
+DEVICE void barrier(int id, int threads, EMULATED_PLACE) {
+    if (id < 1 || id > 15 || threads < 32 || threads % 32)
+        emulation::fail("line %d: barrier(%d, %d): the number must be 1 to 15, the threads a multiple of 32",
+                        place.line, id, threads);
+    emulation::wait_at_barrier(static_cast<unsigned>(id), static_cast<unsigned>(threads), 0, place);
+}
 
 }  // namespace ryle
