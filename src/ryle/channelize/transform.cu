@@ -126,7 +126,9 @@ transform(
 
         // Two butterflies (row, p) of outputs p + P·j. The second's output LAST-1-j is the image of the first's output
         // j.
-        const int s = tid % LANES * WIDE, index = tid / LANES;
+        // Neighbouring lanes have every second spectrum, as they lie in `spectra`: in order they would share banks.
+        const int s = tid % 8 * 2 + (WIDE == 1 ? tid / 8 % 2 : 0), index = tid / LANES;
+        static_assert(TILE == 16);
         int row[2] = {0, 1}, p[2] = {index, P - 1 - index};
         bool edges = false;
         if (tile.pair == 0) {
