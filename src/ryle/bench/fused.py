@@ -11,7 +11,7 @@ from ryle.bench.channelize import Arena, config_of, delays_of, gains_of
 from ryle.bench.measured import PACKET, Case, Prepared
 from ryle.channelize import cuda, cuda_kernels
 from ryle.channelize.channelizer import Blocks, Heaps, Layout, Rows, output_shape
-from ryle.channelize.cuda_plan import make_plan
+from ryle.channelize.cuda_plan import Plan, make_plan, with_one_kernel
 from ryle.chunk import BLOCK
 from ryle.gpu import Gpu
 
@@ -32,31 +32,44 @@ class FusedMeasured:
         Where.
     arena : Arena
         Samples, and room for the spectra.
+    one_block : bool
+        Take the kernel that does all of 1024 channels in one block, which no plan chooses yet.
     """
 
-    name = "fused"
+    def __init__(self, gpu: Gpu, arena: Arena, *, one_block: bool = False) -> None:
+        self.gpu, self.arena, self.one_block = gpu, arena, one_block
+        self.name = "one block" if one_block else "fused"
 
-    def __init__(self, gpu: Gpu, arena: Arena) -> None:
-        self.gpu, self.arena = gpu, arena
+    def plan(self, case: Case) -> Plan:
+        """Divide a case's work."""
+        config, gpu = config_of(case), self.gpu
+        plan = make_plan(config, gpu.shared_bytes, gpu.arch)
+        return with_one_kernel(plan, config, gpu.shared_bytes) if self.one_block else plan
 
     def variants(self, case: Case) -> list[tuple[Path, Mapping[str, int | str]]]:
         """List the sources and macros that a case compiles."""
         config, folder = config_of(case), cuda_kernels.FOLDER
-        plan = make_plan(config, self.gpu.shared_bytes, self.gpu.arch)
+        plan = self.plan(case)
         packet_bytes = PACKET * case.bits // 8 if case.policy == "table" else 0
+        windows = (folder / "windows.cu", {"STEP": config.step, "TAPS": config.taps, "PARTS": 1})
+        if plan.whole:
+            return [
+                windows,
+                (folder / "whole.cu", cuda_kernels.whole_defines(config, plan, layout_of(case), packet_bytes)),
+            ]
         middle = [(folder / "middle.cu", cuda_kernels.middle_defines(config, plan))] if plan.middle > 1 else []
         return [
             *middle,
             (folder / "filter.cu", cuda_kernels.filter_defines(config, plan, packet_bytes)),
             (folder / "transform.cu", cuda_kernels.transform_defines(config, plan, layout_of(case))),
-            (folder / "windows.cu", {"STEP": config.step, "TAPS": config.taps, "PARTS": 1}),
+            windows,
         ]
 
     def prepare(self, case: Case) -> Prepared | None:
         """Allocate, upload and compile all that a case needs."""
         layout = layout_of(case)
         config, delays, samples = config_of(case), delays_of(case), self.arena.samples(case)
-        channelizer = cuda.CudaChannelizer(config, self.gpu)
+        channelizer = cuda.CudaChannelizer(config, self.gpu, self.plan(case))
         channelizer.set_gains(gains_of(case))
         packet_bytes = PACKET * case.bits // 8
         packets = case.stream_bytes // packet_bytes

@@ -40,6 +40,7 @@ from ryle.channelize.cuda_tables import (
     mirror_turns,
     point_turns,
     radix_turns,
+    whole_weights,
 )
 from ryle.channelize.cuda_work import Own, Work
 from ryle.channelize.payloads import Payloads
@@ -74,7 +75,7 @@ class CudaChannelizer:
         self.config = config
         self.gpu = open_gpu() if gpu is None else gpu
         self.plan = make_plan(config, self.gpu.shared_bytes, self.gpu.arch) if plan is None else plan
-        self._weights = self.gpu.array(filter_weights(config))
+        self._weights = self.gpu.array(whole_weights(config) if self.plan.whole else filter_weights(config))
         self._radix_turns = self.gpu.array(radix_turns(config, self.plan))
         self._turns = self.gpu.array(point_turns(config, self.plan))
         self._middle_turns = self.gpu.array(middle_turns(config, self.plan))
@@ -185,7 +186,7 @@ class CudaChannelizer:
             turns=empty((*padded, 8), np.float32),
             segment=empty(padded, np.uint8),
             passes=empty((inputs * self._slab(groups) * PASSES, PASS_BYTES), np.uint8),
-            intermediate=empty((self._slab(groups) * inputs * GROUP * n,), np.complex64),
+            intermediate=empty((1 if self.plan.whole else self._slab(groups) * inputs * GROUP * n,), np.complex64),
             out=empty(shape, dtype),
             counters=empty((inputs, 2), np.uint64),
             output_power=empty((inputs, n), np.uint64),
@@ -193,6 +194,8 @@ class CudaChannelizer:
 
     def _slab(self, groups: int) -> int:
         """Give the number of groups of each input to work on at a time."""
+        if self.plan.whole:
+            return groups
         return min(groups, max(1, self.slab_bytes // (self.config.inputs * GROUP * self.config.channels * 8)))
 
     def launch(self, work: Work, layout: Layout | None, *, dithered: bool = True, stream: Stream | None = None) -> None:
@@ -233,13 +236,32 @@ class CudaChannelizer:
                 packets=i32(work.packets), packet_samples=i32(work.packet_samples), first_value=i64(first),
                 shared=GROUP * 16, stream=main,
             )  # fmt: skip
+            source: dict[str, Any] = {
+                "samples": work.samples, "weights": self._weights, "passes": work.passes,
+                "conjugated": self._conjugated, "counters": work.counters, "stride": i64(work.samples.shape[1]),
+                "bytes": i64(work.packets * work.packet_samples * config.bits * parts // 8),
+            }  # fmt: skip
+            sink: dict[str, Any] = {
+                "turns": self._turns, "mirror": self._mirror, "gains": self._gains, "spectra": work.turns,
+                "out": work.out, "own": own.array, "output_power": work.output_power, "counters": work.counters,
+                "groups": i32(work.groups), "streams": i32(inputs), "before": i32(before), "count": i32(work.spectra),
+                "heap": i32(layout.spectra if isinstance(layout, Heaps) else 1),
+                "pols": i32(layout.pols if isinstance(layout, (Heaps, Rows)) else 1),
+                "channel_bytes": i64(channel), "block_bytes": i64(block), "antenna_bytes": i64(antenna),
+                "own_first": i32(own.first), "own_end": i32(own.end),
+                "own_block_bytes": i64(own.block_bytes), "own_antenna_bytes": i64(own.antenna_bytes),
+                "key0": np.uint32(config.seed & 0xFFFFFFFF), "key1": np.uint32(config.seed >> 32),
+                "first_low": np.uint32(work.first_spectrum & 0xFFFFFFFF),
+                "first_high": np.uint32(work.first_spectrum >> 32), "first_input": i32(config.input_offset),
+            }  # fmt: skip
+            if kernels.transform is None:
+                kernels.filter.launch(
+                    kernels.filter_grid, 512, **(source | sink), shared=kernels.filter_shared, stream=main
+                )
+                continue
             kernels.filter.launch(
-                kernels.filter_grid, plan.filter_threads,
-                samples=work.samples, weights=self._weights, radix_turns=self._radix_turns, passes=work.passes,
-                conjugated=self._conjugated, y=work.intermediate, counters=work.counters,
-                stride=i64(work.samples.shape[1]),
-                bytes=i64(work.packets * work.packet_samples * config.bits * parts // 8), units=i32(here * inputs),
-                shared=kernels.filter_shared, stream=main,
+                kernels.filter_grid, plan.filter_threads, **source, radix_turns=self._radix_turns, y=work.intermediate,
+                units=i32(here * inputs), shared=kernels.filter_shared, stream=main,
             )  # fmt: skip
             if kernels.middle is not None:
                 tiles = here * inputs * GROUP // TILE
@@ -248,20 +270,8 @@ class CudaChannelizer:
                     y=work.intermediate, turns=self._middle_turns, tiles=i32(tiles), stream=main,
                 )  # fmt: skip
             kernels.transform.launch(
-                kernels.transform_grid, plan.transform_threads,
-                y=work.intermediate, turns=self._turns, mirror=self._mirror, gains=self._gains, spectra=work.turns,
-                out=work.out, own=own.array, output_power=work.output_power, counters=work.counters,
-                groups=i32(work.groups), first_group=i32(group), slab=i32(here), streams=i32(inputs),
-                before=i32(before), count=i32(work.spectra),
-                heap=i32(layout.spectra if isinstance(layout, Heaps) else 1),
-                pols=i32(layout.pols if isinstance(layout, (Heaps, Rows)) else 1),
-                channel_bytes=i64(channel), block_bytes=i64(block), antenna_bytes=i64(antenna),
-                own_first=i32(own.first), own_end=i32(own.end),
-                own_block_bytes=i64(own.block_bytes), own_antenna_bytes=i64(own.antenna_bytes),
-                key0=np.uint32(config.seed & 0xFFFFFFFF), key1=np.uint32(config.seed >> 32),
-                first_low=np.uint32(work.first_spectrum & 0xFFFFFFFF),
-                first_high=np.uint32(work.first_spectrum >> 32), first_input=i32(config.input_offset),
-                shared=kernels.transform_shared, stream=main,
+                kernels.transform_grid, plan.transform_threads, **sink, y=work.intermediate, first_group=i32(group),
+                slab=i32(here), shared=kernels.transform_shared, stream=main,
             )  # fmt: skip
 
     def _compiled(self, layout: Layout | None, dithered: bool, packet_bytes: int, own: bool) -> Kernels:

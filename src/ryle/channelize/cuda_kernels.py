@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ryle.channelize.channelizer import Blocks, ChannelizerConfig, Heaps, Layout, Rows
-from ryle.channelize.cuda_plan import Plan, make_plan
+from ryle.channelize.cuda_plan import Plan, make_plan, with_one_kernel
 from ryle.gpu import KernelVariant
 
 #: Where they are.
@@ -25,6 +25,25 @@ def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0)
         "BLOCKS_PER_SM": plan.filter_blocks,
         "SHARED": plan.filter_shared(config),
         **pointers,
+    }
+
+
+def whole_defines(
+    config: ChannelizerConfig,
+    plan: Plan,
+    layout: Layout | None,
+    packet_bytes: int = 0,
+    *,
+    dithered: bool = True,
+    own: bool = False,
+) -> dict[str, int | str]:
+    """Give the macros of whole.cu."""
+    return {
+        **filter_defines(config, plan, packet_bytes),
+        **transform_defines(config, plan, layout, dithered=dithered, own=own),
+        "THREADS": 512,
+        "BLOCKS_PER_SM": 1,
+        "SHARED": plan.whole_shared(config),
     }
 
 
@@ -84,6 +103,11 @@ def compile_variants() -> list[KernelVariant]:
                 variants.append(KernelVariant(FOLDER / "transform.cu", defines, (arch,)))
             if plan.middle > 1:
                 variants.append(KernelVariant(FOLDER / "middle.cu", middle_defines(config, plan), (arch,)))
+            if arch == "sm_90a" and channels == 1024:
+                whole = with_one_kernel(plan, config, shared)
+                for layout in (Blocks(), Heaps(256)):
+                    defines = whole_defines(config, whole, layout)
+                    variants.append(KernelVariant(FOLDER / "whole.cu", defines, (arch,)))
         for channels, bits, taps in ((1024, 10, 16), (8192, 10, 16), (256, 12, 4), (512, 16, 8), (64, 32, 4)):
             config = ChannelizerConfig(1, channels, bits=bits, taps=taps)
             defines = filter_defines(config, make_plan(config, shared, arch))

@@ -5,20 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ryle.channelize.channelizer import ChannelizerConfig, Layout
-from ryle.channelize.cuda_kernels import FOLDER, filter_defines, middle_defines, transform_defines
+from ryle.channelize.cuda_kernels import FOLDER, filter_defines, middle_defines, transform_defines, whole_defines
 from ryle.channelize.cuda_plan import Plan
 from ryle.gpu import Gpu, Kernel
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """What a call launches, in this order, with the blocks and bytes of shared memory of the last ones."""
+    """What a call launches, in this order, with the blocks and bytes of shared memory of the last ones.
+
+    Of a plan by one kernel, that is `filter`, and there is no `transform`.
+    """
 
     clear: Kernel
     place: Kernel
     filter: Kernel
     middle: Kernel | None
-    transform: Kernel
+    transform: Kernel | None
     filter_grid: int
     transform_grid: int
     filter_shared: int
@@ -39,6 +42,10 @@ def compile_kernels(
     parts = 2 if config.complex_input else 1
     windows: dict[str, int | str] = {"STEP": config.step, "TAPS": config.taps, "PARTS": parts}
     clear, place = (gpu.kernel(FOLDER / "windows.cu", name, windows) for name in ("clear", "place_windows"))
+    if plan.whole:
+        defines = whole_defines(config, plan, layout, packet_bytes, dithered=dithered, own=own)
+        whole = gpu.kernel(FOLDER / "whole.cu", "whole_channelizer", defines)
+        return Kernels(clear, place, whole, None, None, gpu.multiprocessors, 0, plan.whole_shared(config), 0)
     filter_ = gpu.kernel(FOLDER / "filter.cu", "filter", filter_defines(config, plan, packet_bytes))
     transform = gpu.kernel(
         FOLDER / "transform.cu", "transform", transform_defines(config, plan, layout, dithered=dithered, own=own)

@@ -38,6 +38,8 @@ class Plan:
         Blocks of the transform kernel that should.
     heap_inputs : int
         Inputs of heaps for whose spectra side by side a block of the transform kernel has room.
+    whole : bool
+        Whether one kernel does all (whole.cu), and no other.
     """
 
     radix: int
@@ -47,10 +49,16 @@ class Plan:
     filter_blocks: int
     transform_blocks: int
     heap_inputs: int = 1
+    whole: bool = False
 
     def points(self, config: ChannelizerConfig) -> int:
         """Points of a row of the transform kernel."""
         return config.channels // self.radix // self.middle
+
+    def whole_shared(self, config: ChannelizerConfig) -> int:
+        """Shared memory of a block of the kernel that does all in one, in bytes (see whole_shape.cuh)."""
+        rows = 2 * TILE * 32 * (2 * config.bits + 1) * 4
+        return config.channels * TILE * 8 + rows + 2 * TILE * 32 + 32 * 16 * 8 + 4 * 512 * 4 + 3 * 32 + 32
 
     def filter_shared(self, config: ChannelizerConfig) -> int:
         """Shared memory of a block of the filter kernel in bytes."""
@@ -128,6 +136,27 @@ _TRANSFORMS: dict[int, list[_Transform]] = {
 }
 _FILTER_THREADS = 512  # of a multiprocessor: half of their registers hold sums and weights of up to 16 taps
 _OTHERS = ("sm_7", "sm_8", "sm_10", "sm_12")  # architectures that are not Hopper
+
+
+def with_one_kernel(plan: Plan, config: ChannelizerConfig, shared_bytes: int) -> Plan:
+    """Give a plan by the kernel that does all of 1024 channels in one block.
+
+    Raises
+    ------
+    ValueError
+        If it cannot do it on this device; says why.
+    """
+    if config.channels != 1024 or config.taps > 16 or config.bits > 10:
+        raise ValueError(
+            f"{config.channels} channels, {config.taps} taps, {config.bits} bits in one block: it does 1024 channels "
+            "of up to 16 taps and 10 bits"
+        )
+    whole = replace(plan, radix=32, middle=1, passes=(32,), heap_inputs=1, whole=True)
+    if (needed := whole.whole_shared(config)) > shared_bytes:
+        raise ValueError(
+            f"1024 channels in one block need {needed} bytes of shared memory; this device has {shared_bytes}"
+        )
+    return whole
 
 
 def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a") -> Plan:

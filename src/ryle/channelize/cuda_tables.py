@@ -20,6 +20,13 @@ def filter_weights(config: ChannelizerConfig) -> NDArray[np.float32]:
     return weights.reshape(config.taps, -1).astype(np.float32)
 
 
+def whole_weights(config: ChannelizerConfig) -> NDArray[np.float32]:
+    """Weights of the kernel that does all in one, float32 (class, pair of taps, leg, tap, value of a point)."""
+    weights = filter_weights(config)
+    weights = np.concatenate([weights, np.zeros((config.taps % 2, weights.shape[1]), np.float32)])
+    return np.ascontiguousarray(weights.reshape(-1, 2, 32, 32, 2).transpose(3, 0, 2, 1, 4))
+
+
 def radix_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:
     """W_n^(point·k1), shape (n / radix points, k1)."""
     product = np.outer(np.arange(config.channels // plan.radix), np.arange(plan.radix))
@@ -42,7 +49,8 @@ def point_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:
     last radix) w^(l/r)·W_r^k with k below r/4.
     """
     last = plan.passes[-1]
-    butterflies = plan.points(config) // last
+    points = config.channels if plan.whole else plan.points(config)
+    butterflies = points // last
     exponents = [last / 2, last / 4]  # of e^{-2jπ p / points}, and offsets in circles
     offsets = [0.0, 0.0]
     r = 8
@@ -50,7 +58,7 @@ def point_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:
         exponents += [last / r] * (r // 4)
         offsets += [k / r for k in range(r // 4)]
         r *= 2
-    circles = np.outer(np.arange(butterflies) / plan.points(config), exponents) + np.array(offsets)
+    circles = np.outer(np.arange(butterflies) / points, exponents) + np.array(offsets)
     turns: NDArray[np.complex64] = np.exp(-2j * np.pi * circles).astype(np.complex64)
     return turns
 

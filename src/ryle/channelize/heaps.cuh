@@ -22,15 +22,15 @@ DEVICE void interleave(uint32_t (&words)[N]) {
 }
 
 // Bytes of a spectrum in a channel of a heap, of INPUTS polarizations.
-template <int INPUTS, int BITS>
-constexpr int HEAP_VALUE = INPUTS * BITS / 4;
+template <int INPUTS, int WIDTH>
+constexpr int HEAP_VALUE = INPUTS * WIDTH / 4;
 
 // Piece `piece` of 16 bytes of a heap's channel: [spectrum][input][re, im], with 4 bits a byte for both parts, the real
 // one in its upper half. `staged` are a channel's 2 [re, im][16] bytes of the first input, those of the next are
 // `distance` bytes on.
-template <int INPUTS, int BITS>
+template <int INPUTS, int WIDTH>
 DEVICE uint4 heap_piece(const uint8_t* staged, int distance, int piece) {
-    constexpr int N = HEAP_VALUE<INPUTS, BITS>, SPECTRA = 16 / N;
+    constexpr int N = HEAP_VALUE<INPUTS, WIDTH>, SPECTRA = 16 / N;
     uint32_t values[4];
 #pragma unroll
     for (int s = 0; s < SPECTRA; s += 4) {
@@ -40,7 +40,7 @@ DEVICE uint4 heap_piece(const uint8_t* staged, int distance, int piece) {
             const uint8_t* at = staged + input * distance + piece * SPECTRA + s;
             const uint32_t re = *reinterpret_cast<const uint32_t*>(at),
                            im = *reinterpret_cast<const uint32_t*>(at + 16);
-            if constexpr (BITS == 8) {
+            if constexpr (WIDTH == 8) {
                 words[2 * input] = re;
                 words[2 * input + 1] = im;
             } else {

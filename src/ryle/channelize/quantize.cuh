@@ -19,19 +19,29 @@ DEVICE float2 amplified(float2 gain, float2 value, float2 noise) {
                        fmaf(gain.x, value.y, fmaf(gain.y, value.x, noise.y)));
 }
 
-// Finish the outputs v[side][w][j] of two butterflies p[side] of the rows row[side], of WIDE spectra from s on; the
-// second one's output LAST-1-j is the image of the first one's output j. Counts in `over` the values that are clamped;
-// writes complex floats to `floats` [stream][count][CHANNELS] if that is the output.
-DEVICE void finish_butterflies(const float2 (&v)[2][WIDE][LAST], const int (&row)[2], const int (&p)[2], int s,
-                               const Tile& tile, const float2* mirror, const DitherKeys& keys, float2* floats,
-                               int count, int& over) {
-    // Channels of output 0, and where these are in `staged`.
-    const int base[2] = {tile.row(row[0]) + ROWS * p[0], tile.row(row[1]) + ROWS * p[1]};
-    uint8_t* staged_at[2] = {tile.staged + (row[0] * POINTS + p[0]) * (2 * TILE) + s,
-                             tile.staged + (row[1] * POINTS + p[1]) * (2 * TILE) + s};
-    const int entry[2] = {2 * (tile.row(row[0]) * (POINTS / 2) + p[0]), 2 * (tile.row(row[1]) * (POINTS / 2) + p[1])};
+// A butterfly of the last pass: the channel of output 0, where that is in shared memory and in tables by butterflies.
+struct Butterfly {
+    int base;
+    uint8_t* staged;
+    int entry;
+};
+// Butterfly p of one of a tile's two rows, from spectrum s on.
+DEVICE Butterfly butterfly_of(const Tile& tile, int row, int p, int s) {
+    return {tile.row(row) + ROWS * p, tile.staged + (row * POINTS + p) * (2 * TILE) + s,
+            2 * (tile.row(row) * (POINTS / 2) + p)};
+}
+
+// Finish the outputs v[side][w][i + t·LAST/4], i below COUNT and t to 3, of two butterflies, of WIDE spectra from s on;
+// the second one's output LAST-1-j is the image of the first one's output j. Counts in `over` the values that are
+// clamped; writes complex floats to `floats` [stream][count][CHANNELS] if that is the output. `skip`: leave out i = 0.
+template <int COUNT>
+DEVICE void finish_butterflies(const float2 (&v)[2][WIDE][LAST], const Butterfly (&both)[2], int s, const Tile& tile,
+                               const float2* mirror, const DitherKeys& keys, float2* floats, int count, int& over,
+                               bool skip = false) {
+    const int base[2] = {both[0].base, both[1].base}, entry[2] = {both[0].entry, both[1].entry};
 #pragma unroll
-    for (int i = 0; i < Q; ++i) {
+    for (int i = 0; i < COUNT; ++i) {
+        if (i == 0 && skip) continue;
         // Channels base[0] + i·STRIDE + t·n/4, t = 0 to 3, and images base[1] + (Q - 1 - i)·STRIDE + (3 -
         // t)·n/4.
         uint4 noise[2][WIDE];
@@ -108,7 +118,7 @@ DEVICE void finish_butterflies(const float2 (&v)[2][WIDE][LAST], const int (&row
 #pragma unroll
             for (int side = 0; side < 2; ++side) {
                 const int j = i + t * Q;
-                uint8_t* at = staged_at[side] + (side ? LAST - 1 - j : j) * (P * 2 * TILE);
+                uint8_t* at = both[side].staged + staged_place(side ? LAST - 1 - j : j);
                 const float2 x = value[t][side][0], y = value[t][side][WIDE - 1];
                 if constexpr (WIDE == 2) {
                     *reinterpret_cast<uint16_t*>(at) = uint16_t(int8_pair(x.x, y.x));

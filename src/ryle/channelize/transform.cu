@@ -19,6 +19,9 @@
 
 using namespace ryle;
 
+static_assert(Z_BYTES + TOGETHER * (OUT_BYTES + SUM_BYTES) + EDGE_BYTES + 2 * SPECTRA_BYTES + 16 == SHARED,
+              "the host's plan and the kernel differ");
+
 KERNEL(THREADS, BLOCKS_PER_SM)
 transform(
     const float2* __restrict__ y,  // [stream·slab·128/TILE][RADIX][MIDDLE][POINTS][TILE]: row k1 + RADIX·k2 at (k1, k2)
@@ -174,7 +177,8 @@ transform(
 #pragma unroll
                 for (int j = 0; j < LAST; ++j) write_point(v[side], j, edge + (side * LAST + j) * TILE + s);
         } else if (index < P) {
-            finish_butterflies(v, row, p, s, tile, mirror, keys, static_cast<float2*>(out), count, over);
+            const Butterfly both[2] = {butterfly_of(tile, row[0], p[0], s), butterfly_of(tile, row[1], p[1], s)};
+            finish_butterflies<Q>(v, both, s, tile, mirror, keys, static_cast<float2*>(out), count, over);
         }
         __syncthreads();
 

@@ -28,8 +28,13 @@ constexpr int OUT_BYTES = 2 * POINTS * 2 * TILE;
 constexpr int SUM_BYTES = 2 * POINTS * 2 * 4;
 constexpr int EDGE_BYTES = 2 * LAST * TILE * 8;
 constexpr int SPECTRA_BYTES = TILE * 32;
-static_assert(Z_BYTES + TOGETHER * (OUT_BYTES + SUM_BYTES) + EDGE_BYTES + 2 * SPECTRA_BYTES + 16 == SHARED,
-              "the host's plan and the kernel differ");
+
+// Where output j of a butterfly of the last pass lies among those of its row, in shared memory.
+#ifdef WHOLE
+DEVICE constexpr int staged_place(int j) { return j / 4 * (32 * TILE * 8) + j % 4 * (2 * TILE); }
+#else
+DEVICE constexpr int staged_place(int j) { return j * (P * 2 * TILE); }
+#endif
 static_assert(TOGETHER == 1 || OUTPUT == TO_HEAPS);
 
 // A tile of spectra of one input, in two rows of channels.

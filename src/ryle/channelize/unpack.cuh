@@ -29,12 +29,12 @@ struct Unpacker {
                 // 2^BITS + v is a float whose fraction begins with v; 2^(2 BITS) + v has v after BITS zeros. The sign
                 // bit of v is turned over, so that v is 2^(BITS-1) too large but never negative.
                 constexpr int B = BITS < 12 ? BITS : 1;  // this is compiled for other widths, too
-                constexpr uint32_t FIRST = ((1u << B) - 1) << (23 - B), SECOND = FIRST >> B, SIGN = 1u << 22;
+                constexpr uint32_t LEADING = ((1u << B) - 1) << (23 - B), TRAILING = LEADING >> B, SIGN = 1u << 22;
                 constexpr float HALF = 1 << (B - 1), ONE = 1 << B;
                 const uint32_t values = window >> shift;
                 return make_float2(
-                    __uint_as_float((values & FIRST) ^ ((127 + B) << 23 | SIGN)) - (ONE + HALF),
-                    __uint_as_float((values & SECOND) ^ ((127 + 2 * B) << 23 | SIGN >> B)) - (ONE * ONE + HALF));
+                    __uint_as_float((values & LEADING) ^ ((127 + B) << 23 | SIGN)) - (ONE + HALF),
+                    __uint_as_float((values & TRAILING) ^ ((127 + 2 * B) << 23 | SIGN >> B)) - (ONE * ONE + HALF));
             } else {
                 return make_float2(float(int(window << shift) >> (32 - BITS)),
                                    float(int(window << (shift + BITS)) >> (32 - BITS)));

@@ -15,6 +15,8 @@ using uint64_t = unsigned long long;
 static_assert(sizeof(int64_t) == 8 && sizeof(void*) == 8);
 
 #define DEVICE __device__ __forceinline__
+// What one thread does seldom, apart from code in which all hold many registers.
+#define OUT_OF_LINE __device__ __noinline__
 #define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 // All shared memory of a kernel, 128-byte aligned; its size is given at launch.
 #define SHARED_BYTES(name) extern __shared__ __align__(128) unsigned char name[]

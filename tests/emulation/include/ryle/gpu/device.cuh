@@ -9,6 +9,7 @@
 static_assert(sizeof(int64_t) == 8 && sizeof(void*) == 8);
 
 #define DEVICE __device__ __forceinline__
+#define OUT_OF_LINE __device__ __attribute__((noinline))
 #define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 #define SHARED_BYTES(name) unsigned char* const name = emulation::state.shared
 
