@@ -132,44 +132,58 @@ DEVICE void finish_butterflies(const float2 (&v)[2][WIDE][LAST], const Butterfly
     }
 }
 
+// Finish the channels base + t·n/4, t = 0 to 3, of spectrum s, each by itself: their images are among them or
+// elsewhere. `pair(t, a, b)` gives the value of one and of its image, `place(t)` where it goes; `entry` is where the
+// tables have them.
+template <class Pair, class Place>
+DEVICE void finish_four(int base, int entry, int s, const Pair& pair, const Place& place, const Tile& tile,
+                        const float2* mirror, const DitherKeys& keys, float2* floats, int count, int& over) {
+    const Spectrum spectrum = read_spectrum(tile.spectra, s);
+    const Turns centre = turns_at(spectrum, base - CHANNELS / 8);
+    uint4 noise = make_uint4(0, 0, 0, 0);
+    if constexpr (DITHER) {
+        const uint64_t at = tile.first_index + uint32_t(s);
+        noise =
+            philox4x32(base, uint32_t(at), uint32_t(at >> 32), keys.first_input + tile.stream, keys.key0, keys.key1);
+    }
+#pragma unroll
+    for (int t = 0; t < 4; ++t) {
+        const int outer = t == 0 || t == 3, at = entry + outer * (2 * P) + (t > 1);
+        float2 a, b;
+        pair(t, a, b);
+        if constexpr (!COMPLEX) separate(a, b, __ldg(mirror + at));
+        const float2 turn = turned(centre, outer ? spectrum.three_eighths : spectrum.eighth, t > 1).channel;
+        float2 dither = make_float2(0, 0);
+        if constexpr (DITHER) dither = dither_of(t == 0 ? noise.x : t == 1 ? noise.y : t == 2 ? noise.z : noise.w);
+        a = amplified(__ldg(tile.gains + at), a * turn, dither);
+        if constexpr (OUTPUT == TO_FLOATS)
+            if (tile.first + s >= 0 && tile.first + s < count)
+                floats[(int64_t(tile.stream) * count + tile.first + s) * CHANNELS + base + t * (CHANNELS / 4)] =
+                    spectrum.valid != 0 ? a : make_float2(0, 0);
+        count_at_least(over, fmaxf(fabsf(a.x), fabsf(a.y)), LIMIT + 0.5f);
+        const uint32_t both = int8_pair(clamped(a.x), clamped(a.y));
+        uint8_t* to = place(t);
+        to[0] = uint8_t(both);
+        to[TILE] = uint8_t(both >> 8);
+    }
+}
+
 // Finish channels j·STRIDE and (j + 1/2)·STRIDE, which are their own images or each other's, of butterflies that lie in
-// `edge` [2][LAST][TILE]; all threads of the block.
+// `edge` [2][LAST][TILE]; all threads.
 DEVICE void finish_edges(const float2* edge, const Tile& tile, const float2* mirror, const DitherKeys& keys,
                          float2* floats, int count, int& over) {
 #pragma unroll 1
     for (int task = int(threadIdx.x); task < 2 * Q * TILE; task += THREADS) {
         const int s = task % TILE, i = task / TILE % Q, half = task / TILE / Q;
         const int row = P == 1 ? half : 0, p = P == 1 ? 0 : half * (P / 2);  // of `staged`
-        const int base = half * (STRIDE / 2) + i * STRIDE;
-        const int entry = row * (ROWS / 2) * POINTS + i * (4 * P) + 2 * p;
-        const Spectrum spectrum = read_spectrum(tile.spectra, s);
-        const Turns centre = turns_at(spectrum, base - CHANNELS / 8);
-        uint4 noise = make_uint4(0, 0, 0, 0);
-        if constexpr (DITHER) {
-            const uint64_t at = tile.first_index + uint32_t(s);
-            noise = philox4x32(base, uint32_t(at), uint32_t(at >> 32), keys.first_input + tile.stream, keys.key0,
-                               keys.key1);
-        }
-#pragma unroll
-        for (int t = 0; t < 4; ++t) {
-            const int j = i + t * Q, outer = t == 0 || t == 3, at = entry + outer * (2 * P) + (t > 1);
-            float2 a = edge[(half * LAST + j) * TILE + s],
-                   b = edge[(half * LAST + (half ? LAST - 1 - j : (LAST - j) % LAST)) * TILE + s];
-            if constexpr (!COMPLEX) separate(a, b, __ldg(mirror + at));
-            const float2 turn = turned(centre, outer ? spectrum.three_eighths : spectrum.eighth, t > 1).channel;
-            float2 dither = make_float2(0, 0);
-            if constexpr (DITHER) dither = dither_of(t == 0 ? noise.x : t == 1 ? noise.y : t == 2 ? noise.z : noise.w);
-            a = amplified(__ldg(tile.gains + at), a * turn, dither);
-            if constexpr (OUTPUT == TO_FLOATS)
-                if (tile.first + s >= 0 && tile.first + s < count)
-                    floats[(int64_t(tile.stream) * count + tile.first + s) * CHANNELS + base + t * (CHANNELS / 4)] =
-                        spectrum.valid != 0 ? a : make_float2(0, 0);
-            count_at_least(over, fmaxf(fabsf(a.x), fabsf(a.y)), LIMIT + 0.5f);
-            const uint32_t both = int8_pair(clamped(a.x), clamped(a.y));
-            uint8_t* to = tile.staged + (row * POINTS + p + P * j) * (2 * TILE) + s;
-            to[0] = uint8_t(both);
-            to[TILE] = uint8_t(both >> 8);
-        }
+        auto pair = [&](int t, float2& a, float2& b) {
+            const int j = i + t * Q;
+            a = edge[(half * LAST + j) * TILE + s];
+            b = edge[(half * LAST + (half ? LAST - 1 - j : (LAST - j) % LAST)) * TILE + s];
+        };
+        auto place = [&](int t) { return tile.staged + (row * POINTS + p + P * (i + t * Q)) * (2 * TILE) + s; };
+        finish_four(half * (STRIDE / 2) + i * STRIDE, row * (ROWS / 2) * POINTS + i * (4 * P) + 2 * p, s, pair, place,
+                    tile, mirror, keys, floats, count, over);
     }
 }
 

@@ -71,36 +71,17 @@ DEVICE float2* point(unsigned char* z, int of_class, int row, int s) {
     return reinterpret_cast<float2*>(z + (of_class * LEGS + row) * Z_ROW + ((s / 2 ^ (row & 7)) << 4) + s % 2 * 8);
 }
 
-// Finish outputs g + 8t of row 0, g = 0 or 4: output j is the image of output (32 - j) % 32.
+// Finish outputs G + 8t of row 0, G = 0 or 4: output j is the image of output (32 - j) % 32.
 template <int G>
 DEVICE void finish_own_images(const float2 (&v)[LAST], uint8_t* staged, int s, const Tile& tile, const float2* mirror,
                               const DitherKeys& keys, float2* floats, int count, int& over) {
-    const Spectrum spectrum = read_spectrum(tile.spectra, s);
-    const Turns centre = turns_at(spectrum, G * STRIDE - CHANNELS / 8);
-    uint4 noise = make_uint4(0, 0, 0, 0);
-    if constexpr (DITHER) {
-        const uint64_t at = tile.first_index + uint32_t(s);
-        noise = philox4x32(G * STRIDE, uint32_t(at), uint32_t(at >> 32), keys.first_input + tile.stream, keys.key0,
-                           keys.key1);
-    }
-#pragma unroll
-    for (int t = 0; t < 4; ++t) {
-        const int j = G + t * Q, outer = t == 0 || t == 3, at = 2 * (2 * G + outer) + (t > 1);
-        float2 a = v[j], b = v[(LAST - j) % LAST];
-        if constexpr (!COMPLEX) separate(a, b, __ldg(mirror + at));
-        const float2 turn = turned(centre, outer ? spectrum.three_eighths : spectrum.eighth, t > 1).channel;
-        float2 dither = make_float2(0, 0);
-        if constexpr (DITHER) dither = dither_of(t == 0 ? noise.x : t == 1 ? noise.y : t == 2 ? noise.z : noise.w);
-        a = amplified(__ldg(tile.gains + at), a * turn, dither);
-        if constexpr (OUTPUT == TO_FLOATS)
-            if (tile.first + s >= 0 && tile.first + s < count)
-                floats[(int64_t(tile.stream) * count + tile.first + s) * CHANNELS + j * STRIDE] =
-                    spectrum.valid != 0 ? a : make_float2(0, 0);
-        count_at_least(over, fmaxf(fabsf(a.x), fabsf(a.y)), LIMIT + 0.5f);
-        const uint32_t both = int8_pair(clamped(a.x), clamped(a.y));
-        staged[staged_place(j)] = uint8_t(both);
-        staged[staged_place(j) + TILE] = uint8_t(both >> 8);
-    }
+    auto pair = [&](int t, float2& a, float2& b) {
+        const int j = G + t * Q;
+        a = v[j];
+        b = v[(LAST - j) % LAST];
+    };
+    auto place = [&](int t) { return staged + staged_place(G + t * Q); };
+    finish_four(G * STRIDE, 4 * P * G, s, pair, place, tile, mirror, keys, floats, count, over);
 }
 
 // The two rows of a warp in the last pass.
