@@ -16,7 +16,7 @@ from ryle.bench.same_file import differing
 
 @pytest.mark.long
 def test_measures_and_leaves_nothing(tmp_path, monkeypatch):
-    words = ["--workers", "1", "--cores", "1", "--gigabytes", "0.06", "--turns", "1", "--directory", str(tmp_path)]
+    words = ["--workers", "0", "1", "--cores", "1", "--gigabytes", "0.06", "--turns", "1", "--directory", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["offline_ray", *words, "--json", str(tmp_path / "found.json")])
     offline_ray.main()
     process, worker = json.loads((tmp_path / "found.json").read_text())["results"]
@@ -26,7 +26,7 @@ def test_measures_and_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_more_workers_than_cores_are_refused(tmp_path):
-    with pytest.raises(SystemExit, match=r"9 workers of 999 cores need 8991; \d+ are here"):
+    with pytest.raises(SystemExit, match=r"9 workers of 999 cores need 8991, at least 1; \d+ are here"):
         offline_ray.measure(tmp_path, [1, 9], 999, 1e6, 1, offline_ray.wide_console())
 
 

@@ -1,11 +1,11 @@
 """Recordings correlated by 1, 2, 4 … workers of a Ray cluster here, beside one process that has the cores of all.
 
-    python -m ryle.bench.offline_ray [--workers 1 2 4] [--cores 4] [--gigabytes 8] [--turns 3] [--json FILE]
+    python -m ryle.bench.offline_ray [--workers 0 1 2 4] [--cores 4] [--gigabytes 8] [--turns 3] [--json FILE]
 
-A worker is a Ray node that is held to cores of its own, so that one has what another would bring. What is timed is the
-command, start to end. Every file is compared with that of the one process, byte for byte of every dataset (but two that
-quote the observation file, in which numbers of threads differ). The recording is random 8-bit samples, as `ryle
-capture` stores packets, and is read from memory, as far as memory goes.
+A worker is a Ray node that is held to cores of its own, so that one has what another would bring; 0 workers are the one
+process. What is timed is the command, start to end. Every file is compared with that of the first, byte for byte of
+every dataset (but two that quote the observation file, in which numbers of threads differ). The recording is random
+8-bit samples, as `ryle capture` stores packets, and is read from memory, as far as memory goes.
 """
 
 from __future__ import annotations
@@ -72,13 +72,12 @@ def record(o: Observation, directory: Path, size: float) -> list[Path]:
 
 
 def measure(directory: Path, workers: list[int], each: int, size: float, turns: int, console: Console) -> list[Row]:
-    """Correlate the same recording by one process, and by so many workers, in turn."""
-    available = sorted(os.sched_getaffinity(0))
-    if max(workers) * each > len(available):
-        raise SystemExit(
-            f"{max(workers)} workers of {each} cores need {max(workers) * each}; {len(available)} are here"
-        )
-    cores = [available[n * each : (n + 1) * each] for n in range(max(workers))]
+    """Correlate the same recording by so many workers, and by one process if 0 are among them, in turn."""
+    available, most = sorted(os.sched_getaffinity(0)), max(workers)
+    if not 0 < most * each <= len(available):
+        raise SystemExit(f"{most} workers of {each} cores need {most * each}, at least 1; {len(available)} are here")
+    cores = [available[n * each : (n + 1) * each] for n in range(most)]
+    names = {count: f"{count} workers" if count else "process" for count in workers}
 
     def observed(name: str, threads: int) -> Path:
         x = max(1, threads // 4)
@@ -86,7 +85,7 @@ def measure(directory: Path, workers: list[int], each: int, size: float, turns: 
         file.write_text(_FILE.format(names=antennas_on_a_line(8), f=max(1, threads - x - 1), x=x))
         return file
 
-    alone, shared = observed("process", max(workers) * each), observed("workers", each)
+    alone, shared = observed("process", most * each), observed("workers", each)
     o = load(shared)
     with console.status(f"recording {size * 1e-9:.1f} GB"):
         recordings = record(o, directory, size)
@@ -104,21 +103,20 @@ def measure(directory: Path, workers: list[int], each: int, size: float, turns: 
         took = time.perf_counter() - began
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}: {done.stderr[-3000:]}")
-        made, whole = (directory / each / "recorded.uvh5" for each in (name, "process"))
-        if wrong := differing(made, whole, _QUOTES):
-            raise RuntimeError(f"the file of {name} differs in {wrong} from that of one process")
+        made, first = (directory / each / "recorded.uvh5" for each in (name, names[workers[0]]))
+        if wrong := differing(made, first, _QUOTES):
+            raise RuntimeError(f"the file of {name} differs in {wrong} from that of {names[workers[0]]}")
         console.print(f"{name}: {took:.1f} s, {samples / took:.3f} Gsample/s", highlight=False)
         return samples / took
 
     def by(count: int) -> float:
+        if not count:
+            return run(names[0], alone, available[: most * each])
         with cluster(nodes=cores[:count]) as address:
-            return run(f"{count} workers", shared, available, "--on", "ray", "--ray", address)
+            return run(names[count], shared, available, "--on", "ray", "--ray", address)
 
-    # 0 workers: the one process. Others are compared with the fewest workers.
-    work = {0: lambda: run("process", alone, available[: max(workers) * each])} | {
-        count: partial(by, count) for count in workers
-    }
-    found, least = take_turns(work, turns), min(workers)
+    found = take_turns({count: partial(by, count) for count in workers}, turns)
+    least = min(filter(None, workers))  # others are compared with the fewest workers
     rows = []
     for count, rates in found.items():
         compared = count > least
@@ -128,7 +126,7 @@ def measure(directory: Path, workers: list[int], each: int, size: float, turns: 
                 case="workers" if count else "one process",
                 value=statistics.median(rates),
                 unit="Gsample/s",
-                size={"workers": count, "cores": each * (count or max(workers)), "inputs": len(o.antennas) * o.pols},
+                size={"workers": count, "cores": each * (count or most), "inputs": len(o.antennas) * o.pols},
                 baseline=f"{least} workers" if compared else "",
                 baseline_value=statistics.median(found[least]) if compared else None,
                 ratio=statistics.median(shown) if compared else None,
@@ -138,9 +136,9 @@ def measure(directory: Path, workers: list[int], each: int, size: float, turns: 
                 more={
                     "seconds": samples / statistics.median(rates),
                     "gigabytes": samples,
-                    "of_one_process": statistics.median(ratios(rates, found[0])),
                     "turns": turns,
-                },
+                }
+                | ({"of_one_process": statistics.median(ratios(rates, found[0]))} if 0 in found else {}),
             )
         )
     return rows
@@ -149,7 +147,7 @@ def measure(directory: Path, workers: list[int], each: int, size: float, turns: 
 def main() -> None:
     """Measure, as the command line asks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2, 4], help="0: one process")
     parser.add_argument("--cores", type=int, default=4, help="of a worker")
     parser.add_argument("--gigabytes", type=float, default=8.0, help="of the recording")
     parser.add_argument("--turns", type=int, default=3)
