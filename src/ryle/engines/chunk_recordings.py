@@ -15,6 +15,7 @@ from ryle.config.observation import EVERY
 from ryle.problems import listed
 from ryle.receive.windows import window_shape
 from ryle.store.chunk_file import MAGIC, ChunkFile, Layout
+from ryle.wire._native import gather
 
 
 def is_chunks(start: bytes) -> bool:
@@ -145,16 +146,10 @@ class ChunkRecordings:
         o, packets, (low, high) = self._observation, self._packets, window_shape(self._observation).samples
         span = packets * o.digitizer.heap_samples
         for timestamp in sorted(at for at in self._at if at < high and at + span > low):
-            data = np.zeros((o.n_inputs, packets, o.digitizer_heap_bytes), np.uint8)
-            present = np.zeros((o.n_inputs, packets), np.uint8)
-            for number, index in self._at[timestamp]:
-                chunk = self._files[number][index]
-                for row, i in zip(*self._rows[number], strict=True):
-                    there = chunk.present[row] != 0
-                    if there.all():  # a plain copy: choosing packets makes one more
-                        there = np.s_[:]
-                    data[i, there] = chunk.data[row, there]
-                    present[i, there] = 1
+            data = np.empty((o.n_inputs, packets, o.digitizer_heap_bytes), np.uint8)
+            present = np.empty((o.n_inputs, packets), np.uint8)
+            stored = ((self._files[number][index], self._rows[number]) for number, index in self._at[timestamp])
+            gather([(chunk.data, chunk.present, *rows) for chunk, rows in stored], data, present)
             yield 0, SampleChunk(timestamp, data, present, o.digitizer.heap_samples)
 
 
