@@ -238,14 +238,15 @@ class ChunkFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], between: tuple[int, int] | None = None) -> None:
-        with Path(path).open("rb") as file:
+        self._path = Path(path)
+        with self._path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < PAGE or file.read(len(MAGIC)) != MAGIC:
                 raise ValueError(f"{path} is no file of chunks")
             self._start, length = struct.unpack("<II", file.read(8))
             if not len(MAGIC) + 8 + length <= self._start <= size or self._start % PAGE:
                 raise ValueError(f"{path} is no file of chunks: its header goes beyond its end")
-            self.layout = _layout(Path(path), file.read(length))
+            self.layout = _layout(self._path, file.read(length))
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._bytes = np.frombuffer(self._map, np.uint8)
         record = self.layout.record_bytes
@@ -269,8 +270,14 @@ class ChunkFile:
         return [records[i] for i in np.flatnonzero(reaches).tolist()]
 
     def _stamps(self, records: range) -> NDArray[np.int64]:
-        """Give what stands in records where time stamps are."""
-        return np.ndarray((len(records),), "<i8", self._map, records.start + _STAMP, (records.step,))
+        """Give what stands in records where time stamps are.
+
+        It is read: to map a page for each, and those around it, takes several times as long, and as long once more when
+        the file is closed.
+        """
+        with self._path.open("rb") as file:
+            number = file.fileno()
+            return np.frombuffer(b"".join([os.pread(number, 8, at + _STAMP) for at in records]), "<i8")
 
     def ends(self) -> tuple[int, int] | None:
         """Find the first and the last time stamp of all whole records, wanted or not; None if there are none."""
