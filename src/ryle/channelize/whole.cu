@@ -71,17 +71,23 @@ DEVICE float2* point(unsigned char* z, int of_class, int row, int s) {
     return reinterpret_cast<float2*>(z + (of_class * LEGS + row) * Z_ROW + ((s / 2 ^ (row & 7)) << 4) + s % 2 * 8);
 }
 
-// Finish outputs G + 8t of row 0, G = 0 or 4: output j is the image of output (32 - j) % 32.
-template <int G>
-DEVICE void finish_own_images(const float2 (&v)[LAST], uint8_t* staged, int s, const Tile& tile, const float2* mirror,
-                              const DitherKeys& keys, float2* floats, int count, int& over) {
+// Finish outputs G + 8t of row 0, t = 0 to 3, of which each is the image of another: half a warp those of G = 0, the
+// other half, to which they are given, those of G = 4.
+DEVICE void finish_own_images(const float2 (&v)[LAST], int side, uint8_t* row, int s, const Tile& tile,
+                              const float2* mirror, const DitherKeys& keys, float2* floats, int count, int& over) {
+    static_assert(LAST == 32);
+    float2 own[4];
+#pragma unroll
+    for (int t = 0; t < 4; ++t) {
+        const float2 given = make_float2(__shfl_sync(~0u, v[4 + t * Q].x, s), __shfl_sync(~0u, v[4 + t * Q].y, s));
+        own[t] = side ? given : v[t * Q];
+    }
     auto pair = [&](int t, float2& a, float2& b) {
-        const int j = G + t * Q;
-        a = v[j];
-        b = v[(LAST - j) % LAST];
+        a = own[t];
+        b = side ? own[3 - t] : own[(4 - t) % 4];
     };
-    auto place = [&](int t) { return staged + staged_place(G + t * Q); };
-    finish_four(G * STRIDE, 4 * P * G, s, pair, place, tile, mirror, keys, floats, count, over);
+    auto place = [&](int t) { return row + (side ? staged_place(4 + t * Q) : staged_place(t * Q)); };
+    finish_four(side * (4 * STRIDE), side * (16 * P), s, pair, place, tile, mirror, keys, floats, count, over);
 }
 
 // The two rows of a warp in the last pass.
@@ -251,10 +257,8 @@ whole_channelizer(
             tile.gains = gains + tile.stream * CHANNELS;
             tile.staged = nullptr;
             uint8_t* mine = z + k1 * Z_ROW + s;
-            if (special) {
-                finish_own_images<0>(v[0][0], mine, s, tile, mirror, keys, static_cast<float2*>(out), count, over);
-                finish_own_images<4>(v[0][0], mine, s, tile, mirror, keys, static_cast<float2*>(out), count, over);
-            }
+            if (warp == 0)
+                finish_own_images(v[0][0], side, z + s, s, tile, mirror, keys, static_cast<float2*>(out), count, over);
 #pragma unroll
             for (int j = 0; j < LAST; ++j) {
                 if (j % 8 < 4) continue;
