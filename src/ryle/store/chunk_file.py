@@ -16,9 +16,11 @@ import math
 import mmap
 import os
 import struct
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -32,6 +34,7 @@ PAGE = 4096
 MAGIC = b"RYLECHNK"
 _RECORD = struct.Struct("<8s4q")  # magic, number, epoch, timestamp, placed; then a CRC-32 of these
 _STAMP = 24  # bytes of a record before its time stamp
+_SETTLED = 2.0  # seconds after which a file that was written to is written to at another time
 
 
 def pages(nbytes: int) -> int:
@@ -212,6 +215,18 @@ def _layout(path: Path, text: bytes) -> Layout:
     return layout
 
 
+@lru_cache(32)
+def _stamps(path: Path, _version: tuple[int, int, int], records: range) -> NDArray[np.int64]:
+    """Give what stands in a file's records where time stamps are: read once, if pieces of it are worked on in turn.
+
+    To map a page for each, and those around it, would take several times as long, and as long once more when the file
+    is closed.
+    """
+    with path.open("rb") as file:
+        number = file.fileno()
+        return np.frombuffer(b"".join([os.pread(number, 8, at + _STAMP) for at in records]), "<i8")
+
+
 class ChunkFile:
     """Read a file of chunks; iterating gives them in the order in which they were written.
 
@@ -270,14 +285,11 @@ class ChunkFile:
         return [records[i] for i in np.flatnonzero(reaches).tolist()]
 
     def _stamps(self, records: range) -> NDArray[np.int64]:
-        """Give what stands in records where time stamps are.
-
-        It is read: to map a page for each, and those around it, takes several times as long, and as long once more when
-        the file is closed.
-        """
-        with self._path.open("rb") as file:
-            number = file.fileno()
-            return np.frombuffer(b"".join([os.pread(number, 8, at + _STAMP) for at in records]), "<i8")
+        """Give what stands in records where time stamps are."""
+        about = self._path.stat()
+        file = self._path.absolute(), (about.st_ino, about.st_size, about.st_mtime_ns), records
+        # What has just been written to may be again, at what is the same time to the file system.
+        return _stamps(*file) if about.st_mtime < time.time() - _SETTLED else _stamps.__wrapped__(*file)
 
     def ends(self) -> tuple[int, int] | None:
         """Find the first and the last time stamp of all whole records, wanted or not; None if there are none."""
