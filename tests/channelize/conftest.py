@@ -11,7 +11,7 @@ import pytest
 from emulation import EmulatedGpu
 from ryle.channelize import ChannelizerConfig, Delays, Heaps, Rows, cuda, make_channelizer
 from ryle.channelize.cuda import CudaChannelizer
-from ryle.channelize.cuda_kernels import filter_defines, transform_defines
+from ryle.channelize.cuda_kernels import filter_defines, transform_defines, whole_defines
 from ryle.chunk import SampleChunk, parts_from_rows
 from ryle.gpu import gpu_problem, open_gpu
 from ryle.gpu.cache import cached_compile
@@ -62,13 +62,17 @@ def compile_ahead(tested, layout):
     """Compile what a test of all results needs on all cores; emulated kernels are left to be compiled when launched."""
     if isinstance(tested.gpu, EmulatedGpu):
         return
-    config, plan = tested.config, tested.plan
-    variants = [("filter.cu", filter_defines(config, plan))]
+    config, variants = tested.config, {}
     for to, dithered in ((None, False), (None, True), (layout, True)):
-        variants.append(("transform.cu", transform_defines(config, plan, to, dithered=dithered)))
+        plan = tested.form(to).plan
+        if plan.whole:
+            variants["whole.cu", to, dithered] = whole_defines(config, plan, to, dithered=dithered)
+        else:
+            variants["filter.cu", None, False] = filter_defines(config, plan)
+            variants["transform.cu", to, dithered] = transform_defines(config, plan, to, dithered=dithered)
     folder = Path(cuda.__file__).parent
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda variant: cached_compile(folder / variant[0], variant[1], tested.gpu.arch), variants))
+        list(pool.map(lambda v: cached_compile(folder / v[0][0], v[1], tested.gpu.arch), variants.items()))
 
 
 def make_form(config, form, plan=None):

@@ -182,7 +182,7 @@ def test_heaps_hold_what_blocks_do(cases, cuda_form, rng, output_bits, pols):
     case = random_case(cases, rng, {**shape, "complex_input": False}, Blocks(), inputs=4, loss=2)
     plan = make_plan(case.config, DEVICES[arch := str(rng.choice(sorted(DEVICES)))], arch)
     tested = cases.form(case.config, cuda_form, plan)
-    assert tested.plan.together(Heaps(48, pols)) == pols
+    assert tested.form(Heaps(48, pols)).plan.together(Heaps(48, pols)) == pols
     tested.set_gains(case.gains)
     tested.slab_bytes = int(rng.choice([1, 1 << 27]))
     cases.gpu(EMULATED).multiprocessors = int(rng.integers(1, 8))

@@ -11,7 +11,7 @@ from ryle.bench.channelize import Arena, config_of, delays_of, gains_of
 from ryle.bench.measured import PACKET, Case, Prepared
 from ryle.channelize import cuda, cuda_kernels
 from ryle.channelize.channelizer import Blocks, Heaps, Layout, Rows, output_shape
-from ryle.channelize.cuda_plan import Plan, make_plan, with_one_kernel
+from ryle.channelize.cuda_plan import Plan, make_plan, one_kernel, suits_one_kernel
 from ryle.chunk import BLOCK
 from ryle.gpu import Gpu
 
@@ -32,19 +32,18 @@ class FusedMeasured:
         Where.
     arena : Arena
         Samples, and room for the spectra.
-    one_block : bool
-        Take the kernel that does all of 1024 channels in one block, which no plan chooses yet.
     """
 
-    def __init__(self, gpu: Gpu, arena: Arena, *, one_block: bool = False) -> None:
-        self.gpu, self.arena, self.one_block = gpu, arena, one_block
-        self.name = "one block" if one_block else "fused"
+    name = "fused"
+
+    def __init__(self, gpu: Gpu, arena: Arena) -> None:
+        self.gpu, self.arena = gpu, arena
 
     def plan(self, case: Case) -> Plan:
         """Divide a case's work."""
-        config, gpu = config_of(case), self.gpu
-        plan = make_plan(config, gpu.shared_bytes, gpu.arch)
-        return with_one_kernel(plan, config, gpu.shared_bytes) if self.one_block else plan
+        about = config_of(case), self.gpu.shared_bytes, self.gpu.arch
+        one = one_kernel(*about) if suits_one_kernel(layout_of(case), table=case.policy == "table") else None
+        return make_plan(*about) if one is None else one
 
     def variants(self, case: Case) -> list[tuple[Path, Mapping[str, int | str]]]:
         """List the sources and macros that a case compiles."""
@@ -78,7 +77,7 @@ class FusedMeasured:
             addresses = streams + np.arange(packets, dtype=np.uint64) * packet_bytes
             samples = self.gpu.array(np.ascontiguousarray(addresses, np.uint64))
         shape, dtype = output_shape(config, case.spectra, layout)
-        work = channelizer.work(samples, packets, PACKET, 0, 0, case.spectra, shape, dtype)
+        work = channelizer.work(samples, packets, PACKET, 0, 0, case.spectra, shape, dtype, layout)
         work.out = self.arena.out(case).view(shape, dtype)
         work.present.fill(1)
         work.coarse.set(np.ascontiguousarray(delays.coarse, np.int64))

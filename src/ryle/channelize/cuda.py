@@ -3,8 +3,8 @@
 Three kernels: `windows.cu` finds which samples each spectrum reads and whether they are all there, `filter.cu` unpacks
 and filters them and does the first radix of the Fourier transform, `transform.cu` does the rest and
 everything after it up to the layout of the output. Between the last two lies the only intermediate array, in single
-precision; of many channels, `middle.cu` does another radix there, in place. docs/explanation/channelizer.md has the
-reasons and the measurements.
+precision; of many channels, `middle.cu` does another radix there, in place. Of 1024 channels `whole.cu` does what both
+do, with nothing between, where that is faster. docs/explanation/channelizer.md has the reasons and the measurements.
 
 Spectra are filtered in groups aligned since sync and every value is computed the same way wherever it falls, so that a
 stream cut into chunks gives the same bits as the whole.
@@ -31,16 +31,18 @@ from ryle.channelize.channelizer import (
     output_shape,
     prepared_output,
 )
+from ryle.channelize.cuda_form import Form
 from ryle.channelize.cuda_launch import Kernels, compile_kernels
-from ryle.channelize.cuda_plan import GROUP, PASS_BYTES, PASSES, TILE, Plan, make_plan, most_intermediate
-from ryle.channelize.cuda_tables import (
-    by_butterfly,
-    filter_weights,
-    middle_turns,
-    mirror_turns,
-    point_turns,
-    radix_turns,
-    whole_weights,
+from ryle.channelize.cuda_plan import (
+    GROUP,
+    PASS_BYTES,
+    PASSES,
+    TILE,
+    Plan,
+    make_plan,
+    most_intermediate,
+    one_kernel,
+    suits_one_kernel,
 )
 from ryle.channelize.cuda_work import Own, Work
 from ryle.channelize.payloads import Payloads
@@ -61,7 +63,7 @@ class CudaChannelizer:
     gpu : Gpu, optional
         Where; the first device by default.
     plan : Plan, optional
-        How to divide the work; chosen for the configuration by default.
+        How to divide the work; chosen for the configuration and the layout by default.
 
     Raises
     ------
@@ -74,17 +76,13 @@ class CudaChannelizer:
     def __init__(self, config: ChannelizerConfig, gpu: Gpu | None = None, plan: Plan | None = None) -> None:
         self.config = config
         self.gpu = open_gpu() if gpu is None else gpu
-        self.plan = make_plan(config, self.gpu.shared_bytes, self.gpu.arch) if plan is None else plan
-        self._weights = self.gpu.array(whole_weights(config) if self.plan.whole else filter_weights(config))
-        self._radix_turns = self.gpu.array(radix_turns(config, self.plan))
-        self._turns = self.gpu.array(point_turns(config, self.plan))
-        self._middle_turns = self.gpu.array(middle_turns(config, self.plan))
-        self._mirror = self.gpu.array(mirror_turns(config, self.plan))
+        about = self.gpu.shared_bytes, self.gpu.arch
+        self._form = Form.make(self.gpu, config, make_plan(config, *about) if plan is None else plan)
+        one = None if plan is not None else one_kernel(config, *about)
+        self._one = None if one is None else Form.make(self.gpu, config, one)
         conjugated = np.zeros(config.inputs, np.uint8)
         conjugated[list(config.conjugated)] = 1
         self._conjugated = self.gpu.array(conjugated)
-        order = by_butterfly(self.plan, np.empty((config.inputs, config.channels), np.complex64))
-        self._gains = self.gpu.empty(order.shape, order.dtype)
         self.set_gains(1.0)
         self.gpu.default_stream.synchronize()  # kernels, and other gains, may be enqueued on other streams from now on
         self._kernels: dict[tuple[Layout | None, bool, int, bool], Kernels] = {}
@@ -98,7 +96,14 @@ class CudaChannelizer:
         """Set the complex gains, broadcast to (input, channel), of what is enqueued on a stream from now on."""
         self.gains = checked_gains(self.config, gains)
         half = 1.0 if self.config.complex_input else 0.5  # of the transform from pairs of real samples
-        self._gains.set(by_butterfly(self.plan, (self.gains * np.float32(half)).astype(np.complex64)), stream)
+        values = (self.gains * np.float32(half)).astype(np.complex64)
+        for form in (self._form, self._one):
+            if form is not None:
+                form.set_gains(values, stream)
+
+    def form(self, layout: Layout | None, *, table: bool = False) -> Form:
+        """Say how the work is divided for a layout, and for samples that are read through a table of payloads."""
+        return self._form if self._one is None or not suits_one_kernel(layout, table=table) else self._one
 
     def process(
         self,
@@ -165,12 +170,15 @@ class CudaChannelizer:
         spectra: int,
         shape: tuple[int, ...],
         dtype: Any,
+        layout: Layout | None,
     ) -> Work:
-        """Allocate all that a call needs beside samples that are on the device already."""
+        """Allocate all that a call needs for a layout beside samples that are on the device already."""
         inputs, n = self.config.inputs, self.config.channels
         groups = -(-(first_spectrum % _ALIGN + spectra) // GROUP)
         padded = (inputs, groups, GROUP)
-        empty = self.gpu.empty
+        empty, slab = self.gpu.empty, groups
+        if between := not self.form(layout, table=samples.dtype == np.uint64).plan.whole:
+            slab = self._slab(groups)
         return Work(
             samples=samples,
             packets=packets,
@@ -185,8 +193,8 @@ class CudaChannelizer:
             phase=empty((inputs, spectra), np.float64),
             turns=empty((*padded, 8), np.float32),
             segment=empty(padded, np.uint8),
-            passes=empty((inputs * self._slab(groups) * PASSES, PASS_BYTES), np.uint8),
-            intermediate=empty((1 if self.plan.whole else self._slab(groups) * inputs * GROUP * n,), np.complex64),
+            passes=empty((inputs * slab * PASSES, PASS_BYTES), np.uint8),
+            intermediate=empty((slab * inputs * GROUP * n if between else 0,), np.complex64),
             out=empty(shape, dtype),
             counters=empty((inputs, 2), np.uint64),
             output_power=empty((inputs, n), np.uint64),
@@ -194,8 +202,6 @@ class CudaChannelizer:
 
     def _slab(self, groups: int) -> int:
         """Give the number of groups of each input to work on at a time."""
-        if self.plan.whole:
-            return groups
         return min(groups, max(1, self.slab_bytes // (self.config.inputs * GROUP * self.config.channels * 8)))
 
     def launch(self, work: Work, layout: Layout | None, *, dithered: bool = True, stream: Stream | None = None) -> None:
@@ -206,19 +212,22 @@ class CudaChannelizer:
         work : Work
             Samples, presence and delays in; output and counters out.
         layout : Blocks, Heaps, Rows or None
-            What to write; None for complex64 (input, spectrum, channel) before rounding.
+            What to write, as `work` was told; None for complex64 (input, spectrum, channel) before rounding.
         dithered : bool
             Whether to add the dither, if the configuration has one.
         stream : Stream, optional
             Where to enqueue them.
         """
-        config, plan = self.config, self.plan
+        config, form = self.config, self.form(layout, table=work.samples.dtype == np.uint64)
+        plan = form.plan
+        if plan.whole != (work.intermediate.shape == (0,)):
+            raise ValueError(f"work was allocated for another layout than {layout}")
         kernels = self._compiled(layout, dithered, packet_bytes(config, work), work.own is not None)
         inputs, i32, i64 = config.inputs, np.int32, np.int64
         parts = 2 if config.complex_input else 1
         before = -(work.first_spectrum % _ALIGN)
         first = parts * (config.step * (work.first_spectrum + before) - work.timestamp)
-        slab = self._slab(work.groups)
+        slab = work.groups if plan.whole else self._slab(work.groups)
         own = work.own or Own(work.out, 0, 0, 0, 0)
         channel, block, antenna = _row_strides(config, work.spectra, layout)
         main = self.gpu.default_stream if stream is None else stream
@@ -237,12 +246,12 @@ class CudaChannelizer:
                 shared=GROUP * 16, stream=main,
             )  # fmt: skip
             source: dict[str, Any] = {
-                "samples": work.samples, "weights": self._weights, "passes": work.passes,
+                "samples": work.samples, "weights": form.weights, "passes": work.passes,
                 "conjugated": self._conjugated, "counters": work.counters, "stride": i64(work.samples.shape[1]),
                 "bytes": i64(work.packets * work.packet_samples * config.bits * parts // 8),
             }  # fmt: skip
             sink: dict[str, Any] = {
-                "turns": self._turns, "mirror": self._mirror, "gains": self._gains, "spectra": work.turns,
+                "turns": form.turns, "mirror": form.mirror, "gains": form.gains, "spectra": work.turns,
                 "out": work.out, "own": own.array, "output_power": work.output_power, "counters": work.counters,
                 "groups": i32(work.groups), "streams": i32(inputs), "before": i32(before), "count": i32(work.spectra),
                 "heap": i32(layout.spectra if isinstance(layout, Heaps) else 1),
@@ -260,14 +269,14 @@ class CudaChannelizer:
                 )
                 continue
             kernels.filter.launch(
-                kernels.filter_grid, plan.filter_threads, **source, radix_turns=self._radix_turns, y=work.intermediate,
+                kernels.filter_grid, plan.filter_threads, **source, radix_turns=form.radix_turns, y=work.intermediate,
                 units=i32(here * inputs), shared=kernels.filter_shared, stream=main,
             )  # fmt: skip
             if kernels.middle is not None:
                 tiles = here * inputs * GROUP // TILE
                 kernels.middle.launch(
                     -(-tiles * TILE * config.channels // (plan.middle_values * 256)), 256,
-                    y=work.intermediate, turns=self._middle_turns, tiles=i32(tiles), stream=main,
+                    y=work.intermediate, turns=form.middle_turns, tiles=i32(tiles), stream=main,
                 )  # fmt: skip
             kernels.transform.launch(
                 kernels.transform_grid, plan.transform_threads, **sink, y=work.intermediate, first_group=i32(group),
@@ -277,9 +286,10 @@ class CudaChannelizer:
     def _compiled(self, layout: Layout | None, dithered: bool, packet_bytes: int, own: bool) -> Kernels:
         """Give the kernels of a kind of call; looked up once, as engines make hundreds of calls a second."""
         key = layout, dithered, packet_bytes, own
+        plan = self.form(layout, table=packet_bytes > 0).plan
         if key not in self._kernels:
             self._kernels[key] = compile_kernels(
-                self.gpu, self.config, self.plan, layout, dithered=dithered, packet_bytes=packet_bytes, own=own
+                self.gpu, self.config, plan, layout, dithered=dithered, packet_bytes=packet_bytes, own=own
             )
         return self._kernels[key]
 
@@ -312,7 +322,8 @@ class CudaChannelizer:
             packets, nbytes = chunk.data.shape[1], chunk.data.shape[1] * chunk.data.shape[2]
             samples = self.gpu.empty((self.config.inputs, -(-nbytes // 16) * 16), np.uint8)
             samples.set_columns(0, chunk.data)
-        work = self.work(samples, packets, chunk.packet_samples, chunk.timestamp, first_spectrum, spectra, shape, dtype)
+        about = chunk.packet_samples, chunk.timestamp, first_spectrum, spectra, shape, dtype, layout
+        work = self.work(samples, packets, *about)
         work.present.set(np.ascontiguousarray(chunk.present, np.uint8))
         work.coarse.set(np.ascontiguousarray(delays.coarse, np.int64))
         work.fine.set(np.ascontiguousarray(delays.fine, np.float64))

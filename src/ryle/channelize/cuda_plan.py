@@ -58,7 +58,7 @@ class Plan:
     def whole_shared(self, config: ChannelizerConfig) -> int:
         """Shared memory of a block of the kernel that does all in one, in bytes (see whole_shape.cuh)."""
         rows = 2 * TILE * 32 * (2 * config.bits + 1) * 4
-        return config.channels * TILE * 8 + rows + 2 * TILE * 32 + 32 * 16 * 8 + 4 * 512 * 4 + 3 * 32 + 32
+        return config.channels * TILE * 8 + rows + 2 * TILE * 32 + 32 * 16 * 8 + 4 * 512 * 4 + 3 * 56 + 40
 
     def filter_shared(self, config: ChannelizerConfig) -> int:
         """Shared memory of a block of the filter kernel in bytes."""
@@ -157,6 +157,24 @@ def with_one_kernel(plan: Plan, config: ChannelizerConfig, shared_bytes: int) ->
             f"1024 channels in one block need {needed} bytes of shared memory; this device has {shared_bytes}"
         )
     return whole
+
+
+def suits_one_kernel(layout: Layout | None, *, table: bool) -> bool:
+    """Say whether one kernel for all would be the faster for a layout, and samples through a table of payloads or not.
+
+    Of heaps it writes half sectors, and samples that lie in packets it fetches word by word.
+    """
+    return not table and not isinstance(layout, Heaps)
+
+
+def one_kernel(config: ChannelizerConfig, shared_bytes: int, arch: str) -> Plan | None:
+    """Give a plan by the kernel that does all of 1024 channels in one block, on devices where that is faster."""
+    if arch.startswith(_OTHERS):
+        return None
+    try:
+        return with_one_kernel(make_plan(config, shared_bytes, arch), config, shared_bytes)
+    except ValueError:
+        return None
 
 
 def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a") -> Plan:

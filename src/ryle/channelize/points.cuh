@@ -24,12 +24,22 @@ DEVICE void write_point(const float2 (&v)[W][N], int i, float2* to) {
         *to = v[0][i];
 }
 
+// Numbers of a table that all share: WHOLE has it in shared memory.
+template <class T>
+DEVICE T of_table(const T* from) {
+#ifdef WHOLE
+    return *from;
+#else
+    return __ldg(from);
+#endif
+}
+
 // N numbers, two at a time.
 template <int N>
 DEVICE void read_table(float2 (&to)[N], const float2* from) {
 #pragma unroll
     for (int i = 0; i < N; i += 2) {
-        const float4 two = __ldg(reinterpret_cast<const float4*>(from + i));
+        const float4 two = of_table(reinterpret_cast<const float4*>(from + i));
         to[i] = make_float2(two.x, two.y);
         to[i + 1] = make_float2(two.z, two.w);
     }

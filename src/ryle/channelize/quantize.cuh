@@ -34,14 +34,20 @@ DEVICE Butterfly butterfly_of(const Tile& tile, int row, int p, int s) {
 // Finish the outputs v[side][w][i + t·LAST/4], i below COUNT and t to 3, of two butterflies, of WIDE spectra from s on;
 // the second one's output LAST-1-j is the image of the first one's output j. Counts in `over` the values that are
 // clamped; writes complex floats to `floats` [stream][count][CHANNELS] if that is the output. `skip`: leave out i = 0.
-template <int COUNT>
+// Before each i, `meanwhile(Constant<i>())` is called.
+struct Nothing {
+    template <class I>
+    DEVICE void operator()(I) const {}
+};
+template <int COUNT, class Meanwhile = Nothing>
 DEVICE void finish_butterflies(const float2 (&v)[2][WIDE][LAST], const Butterfly (&both)[2], int s, const Tile& tile,
                                const float2* mirror, const DitherKeys& keys, float2* floats, int count, int& over,
-                               bool skip = false) {
+                               bool skip = false, const Meanwhile& meanwhile = {}) {
     const int base[2] = {both[0].base, both[1].base}, entry[2] = {both[0].entry, both[1].entry};
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
-        if (i == 0 && skip) continue;
+    unrolled<COUNT>([&](auto number) {
+        constexpr int i = number.value;
+        meanwhile(number);
+        if (i == 0 && skip) return;
         // Channels base[0] + i·STRIDE + t·n/4, t = 0 to 3, and images base[1] + (Q - 1 - i)·STRIDE + (3 -
         // t)·n/4.
         uint4 noise[2][WIDE];
@@ -119,8 +125,9 @@ DEVICE void finish_butterflies(const float2 (&v)[2][WIDE][LAST], const Butterfly
             for (int side = 0; side < 2; ++side) {
                 const int j = i + t * Q;
                 uint8_t* at = both[side].staged + staged_place(side ? LAST - 1 - j : j);
-                const float2 x = value[t][side][0], y = value[t][side][WIDE - 1];
+                const float2 x = value[t][side][0];
                 if constexpr (WIDE == 2) {
+                    const float2 y = value[t][side][1];
                     *reinterpret_cast<uint16_t*>(at) = uint16_t(int8_pair(x.x, y.x));
                     *reinterpret_cast<uint16_t*>(at + TILE) = uint16_t(int8_pair(x.y, y.y));
                 } else {
@@ -129,7 +136,7 @@ DEVICE void finish_butterflies(const float2 (&v)[2][WIDE][LAST], const Butterfly
                     at[TILE] = uint8_t(both >> 8);
                 }
             }
-    }
+    });
 }
 
 // Finish the channels base + t·n/4, t = 0 to 3, of spectrum s, each by itself: their images are among them or
@@ -151,11 +158,11 @@ DEVICE void finish_four(int base, int entry, int s, const Pair& pair, const Plac
         const int outer = t == 0 || t == 3, at = entry + outer * (2 * P) + (t > 1);
         float2 a, b;
         pair(t, a, b);
-        if constexpr (!COMPLEX) separate(a, b, __ldg(mirror + at));
+        if constexpr (!COMPLEX) separate(a, b, of_table(mirror + at));
         const float2 turn = turned(centre, outer ? spectrum.three_eighths : spectrum.eighth, t > 1).channel;
         float2 dither = make_float2(0, 0);
         if constexpr (DITHER) dither = dither_of(t == 0 ? noise.x : t == 1 ? noise.y : t == 2 ? noise.z : noise.w);
-        a = amplified(__ldg(tile.gains + at), a * turn, dither);
+        a = amplified(of_table(tile.gains + at), a * turn, dither);
         if constexpr (OUTPUT == TO_FLOATS)
             if (tile.first + s >= 0 && tile.first + s < count)
                 floats[(int64_t(tile.stream) * count + tile.first + s) * CHANNELS + base + t * (CHANNELS / 4)] =

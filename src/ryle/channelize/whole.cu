@@ -17,16 +17,18 @@ using namespace ryle;
 
 namespace ryle::whole {
 
-// Filter a class of points of this thread's leg into its row of z. Gives the sum of the squares of the samples in the
-// first rows of windows of spectra that are wanted.
+// Filter a class of points of this thread's leg into its row of z, after `z_is_free`. Gives the sum of the squares of the
+// samples in the first rows of windows of spectra that are wanted.
+template <class F>
 DEVICE uint32_t filter(const Step& step, int which, int group, const uint32_t* raw, const float4* weights,
-                       unsigned char* z, bool flip) {
+                       unsigned char* z, bool flip, const F& z_is_free) {
     constexpr int PAIRS = (TAPS + 1) / 2;
-    const int lane = threadIdx.x % 32;
+    const uint32_t lane = thread_anew() % 32;
     float4 w[PAIRS];
+    weights += which * (PAIRS * LEGS) + lane;
 #pragma unroll
-    for (int j = 0; j < PAIRS; ++j) w[j] = __ldg(weights + (which * PAIRS + j) * LEGS + lane);
-    const uint32_t bit = step.shift + which * (2 * BITS);
+    for (int j = 0; j < PAIRS; ++j) w[j] = __ldg(weights + j * LEGS);
+    const uint32_t wanted = step.wanted, bit = step.shift + which * (2 * BITS);
     const Unpacker unpack(bit);
     const uint32_t* from[2];
 #pragma unroll
@@ -37,7 +39,7 @@ DEVICE uint32_t filter(const Step& step, int which, int group, const uint32_t* r
     for (int r = 0; r < TILE + TAPS - 1; ++r) {
         const uint32_t* at = from[r / TILE] + r % TILE * ROW_PITCH;
         const float2 x = unpack(at[0], at[1]);
-        if (r < TILE && step.wanted >> r & 1) squares = fmaf(x.x, x.x, fmaf(x.y, x.y, squares));
+        if (r < TILE && wanted >> r & 1) squares = fmaf(x.x, x.x, fmaf(x.y, x.y, squares));
 #pragma unroll
         for (int t = 0; t < TILE; ++t) {
             const int tap = r - t;
@@ -50,18 +52,20 @@ DEVICE uint32_t filter(const Step& step, int which, int group, const uint32_t* r
                 sum[t] = make_float2(fmaf(weight.x, x.x, sum[t].x), fmaf(weight.y, x.y, sum[t].y));
         }
     }
+    z_is_free();
     unsigned char* row = z + (which * LEGS + lane) * Z_ROW;
+    auto place = [&](int j) { return reinterpret_cast<float2*>(row + ((j ^ (lane & 7)) << 4)); };
+    auto sign = [&](float2 a) { return COMPLEX && flip ? conj(a) : a; };
+    if (wanted == 0xffff) {
 #pragma unroll
-    for (int j = 0; j < TILE / 2; ++j) {
-        float2 a = sum[2 * j], b = sum[2 * j + 1];
-        if (COMPLEX && flip) a.y = -a.y, b.y = -b.y;
-        float2* to = reinterpret_cast<float2*>(row + ((j ^ (lane & 7)) << 4));
-        if (step.wanted == 0xffff) {
-            *reinterpret_cast<float4*>(to) = make_float4(a.x, a.y, b.x, b.y);
-        } else {
-            if (step.wanted >> 2 * j & 1) to[0] = a;
-            if (step.wanted >> (2 * j + 1) & 1) to[1] = b;
+        for (int j = 0; j < TILE / 2; ++j) {
+            const float2 a = sign(sum[2 * j]), b = sign(sum[2 * j + 1]);
+            *reinterpret_cast<float4*>(place(j)) = make_float4(a.x, a.y, b.x, b.y);
         }
+    } else {
+#pragma unroll
+        for (int s = 0; s < TILE; ++s)
+            if (wanted >> s & 1) place(s / 2)[s % 2] = sign(sum[s]);
     }
     return uint32_t(squares);
 }
@@ -71,10 +75,30 @@ DEVICE float2* point(unsigned char* z, int of_class, int row, int s) {
     return reinterpret_cast<float2*>(z + (of_class * LEGS + row) * Z_ROW + ((s / 2 ^ (row & 7)) << 4) + s % 2 * 8);
 }
 
+// Tables of a row of the last pass: in z, in what the warp has read of it.
+constexpr int GAINS_AT = 8, IMAGES_AT = 9, MIRROR_AT = 10, MORE_AT = 11;  // classes
+DEVICE float2* table(unsigned char* z, int of_class, int row) {
+    return reinterpret_cast<float2*>(z + (of_class * LEGS + row) * Z_ROW);
+}
+
+// Begin to fetch them: by half warps the gains and mirror turns of the first half of row k1's channels, the gains of
+// their images, which begin at `images`; and of row 0 the third quarter of the first two.
+DEVICE void fetch_tables(unsigned char* z, int k1, int s, const float2* gains, const float2* images,
+                         const float2* mirror) {
+    constexpr int EACH = Z_ROW / 16;  // pieces of 16 bytes
+    const int piece = s % EACH * 2;
+    copy_async_if<16>(true, table(z, s < EACH ? GAINS_AT : IMAGES_AT, k1) + piece,
+                      (s < EACH ? gains + k1 * POINTS : images) + piece);
+    if (s < EACH)
+        copy_async_if<16>(true, table(z, MIRROR_AT, k1) + piece, mirror + k1 * POINTS + piece);
+    else if (k1 == 0 && s < EACH + 4)
+        copy_async_if<16>(true, table(z, MORE_AT, 0) + piece, (s % 4 < 2 ? gains : mirror - 4) + POINTS / 2 + piece);
+}
+
 // Finish outputs G + 8t of row 0, t = 0 to 3, of which each is the image of another: half a warp those of G = 0, the
 // other half, to which they are given, those of G = 4.
-DEVICE void finish_own_images(const float2 (&v)[LAST], int side, uint8_t* row, int s, const Tile& tile,
-                              const float2* mirror, const DitherKeys& keys, float2* floats, int count, int& over) {
+DEVICE void finish_own_images(const float2 (&v)[LAST], int side, uint8_t* z, int s, Tile tile, const DitherKeys& keys,
+                              float2* floats, int count, int& over) {
     static_assert(LAST == 32);
     float2 own[4];
 #pragma unroll
@@ -86,8 +110,10 @@ DEVICE void finish_own_images(const float2 (&v)[LAST], int side, uint8_t* row, i
         a = own[t];
         b = side ? own[3 - t] : own[(4 - t) % 4];
     };
-    auto place = [&](int t) { return row + (side ? staged_place(4 + t * Q) : staged_place(t * Q)); };
-    finish_four(side * (4 * STRIDE), side * (16 * P), s, pair, place, tile, mirror, keys, floats, count, over);
+    auto place = [&](int t) { return z + s + (side ? staged_place(4 + t * Q) : staged_place(t * Q)); };
+    tile.gains = table(z, side ? MORE_AT : GAINS_AT, 0);
+    const float2* mirror = side ? table(z, MORE_AT, 0) + 4 : table(z, MIRROR_AT, 0);
+    finish_four(side * (4 * STRIDE), 0, s, pair, place, tile, mirror, keys, floats, count, over);
 }
 
 // The two rows of a warp in the last pass.
@@ -96,7 +122,7 @@ DEVICE int row_of(int warp, int which) { return which == 0 ? warp : warp ? 32 - 
 // Store what a warp has finished, which is staged in its rows of z, and add its power to `sums`
 // [4][THREADS]: a thread has the real or the imaginary parts of four channels.
 DEVICE void store(const Tile& tile, const Destination& to, int warp, const uint8_t* z, uint32_t* sums) {
-    const int lane = threadIdx.x % 32, part = lane % 2;
+    const uint32_t thread = thread_anew(), lane = thread % 32, part = lane % 2;
     const bool inside = tile.first < to.count && tile.first + TILE > 0;
     const int within = tile.stream % to.pols * 128 + tile.first % 64 / 16 * 32 + part * 16;
     const int64_t block = tile.first / 64 * to.block_bytes + tile.stream / to.pols * to.antenna_bytes + within;
@@ -106,7 +132,7 @@ DEVICE void store(const Tile& tile, const Destination& to, int warp, const uint8
     for (int q = 0; q < 4; ++q) {
         const int k2 = q % 2 * 16 + lane / 2, k1 = row_of(warp, q / 2), channel = k1 + ROWS * k2;
         const uint4 values = *reinterpret_cast<const uint4*>(z + k1 * Z_ROW + staged_place(k2) + part * 16);
-        uint32_t& sum = sums[q * THREADS + threadIdx.x];
+        uint32_t& sum = sums[q * THREADS + thread];
         sum = squares(values, sum);
         if constexpr (OUTPUT == TO_BLOCKS) {
             const bool own = OWN && channel >= to.own_first && channel < to.own_end;
@@ -163,11 +189,14 @@ whole_channelizer(
     uint32_t* sums = reinterpret_cast<uint32_t*>(described + 2 * whole::SPECTRA_BYTES + TURNS_BYTES);  // [4][THREADS]
     Step* known = reinterpret_cast<Step*>(sums + 4 * THREADS);                                         // by turns
     Steps* steps = reinterpret_cast<Steps*>(known + STEPS_KNOWN);
+    // All warps have their rows of the step to come; and have read of z all that they want.
+    uint64_t *rows_there = reinterpret_cast<uint64_t*>(steps + 1), *z_free = rows_there + 1;
+    static_assert(sizeof(Steps) == STEPS_BYTES);
     const Destination to = {out, count,     pols,    channel_bytes,   block_bytes,       antenna_bytes,
                             own, own_first, own_end, own_block_bytes, own_antenna_bytes, heap};
     const DitherKeys keys = {key0, key1, first_input};
-    const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, s = lane % 16, side = lane / 16;
-    const Rows rows = {samples, stride, bytes, raw};
+    const int tid = threadIdx.x;
+    const Samples source = {samples, stride, bytes};
 
     const int tiles = groups * TILES, all = tiles * streams;
     const int begin = int(int64_t(all) * blockIdx.x / gridDim.x),
@@ -175,43 +204,48 @@ whole_channelizer(
     if (begin >= end) return;
     if (tid == 0) {
         steps->begin(passes, begin, end);
-        steps->next(known[0]);
-        steps->next(known[1]);
+        steps->next(known[0], nullptr, source);
+        steps->next(known[1], known, source);
     }
+    arrival_init(rows_there, THREADS);
+    arrival_init(z_free, WARPS);
     turns_of[tid] = turns[tid];
 #pragma unroll
     for (int q = 0; q < 4; ++q) sums[q * THREADS + tid] = 0;
     __syncthreads();
     auto describe = [&](const Step& step, int turn) {
+        const uint32_t tid = thread_anew();
         copy_async_if<16>(tid < whole::SPECTRA_BYTES / 16, described + turn * whole::SPECTRA_BYTES + tid * 16,
                           spectra + int64_t(step.tile) * (TILE * 2) + tid);
     };
-    rows.fetch(known[0], 0, 0);
-    rows.fetch(known[0], TILE, 1);
+    fetch<0, 1>(source, known[0], 0, 0, raw);
+    fetch<0, 1>(source, known[0], TILE, 1, raw);
     describe(known[0], 0);
-    copy_async_commit();
+    copies_arrive(rows_there);
+    arrive(z_free);
 
-    // Rows k1 of this half of the warp and of the other; where their channels are staged: in z, in what the warp has
-    // read of them.
-    const int k1 = warp ? (side ? 32 - warp : warp) : side * 16, other = warp ? 32 - k1 : k1;
     int group = 0;  // that of raw that has the first rows
 
 #pragma unroll 1
     for (int number = 0;; ++number) {
-        copy_async_wait<0>();
-        __syncthreads();  // rows are there, and z is free
         const Step& step = known[number % STEPS_KNOWN];
         const Step& next = known[(number + 1) % STEPS_KNOWN];
         if (!step.any) break;
         const int turn = number % 2;
         const bool flip = COMPLEX && conjugated[step.stream];
+        arrival_wait(rows_there, turn);
 #pragma unroll
         for (int c = 0; c < 2; ++c) {
-            const uint32_t power = __reduce_add_sync(~0u, filter(step, 2 * warp + c, group, raw, weights, z, flip));
+            const uint32_t thread = thread_anew(), warp = thread / 32, lane = thread % 32;
+            const uint32_t power =
+                __reduce_add_sync(~0u, filter(step, 2 * warp + c, group, raw, weights, z, flip, [&] {
+                    if (c == 0) arrival_wait(z_free, turn);
+                }));
             if (lane == 0 && power) atomicAdd(counters + step.stream * 2 + 1, static_cast<unsigned long long>(power));
         }
         __syncwarp();
         if (step.last) {
+            const uint32_t thread = thread_anew(), warp = thread / 32, side = thread / 16 % 2, s = thread % 16;
             float2 v[LEGS];
 #pragma unroll
             for (int b = 0; b < LEGS; ++b) v[b] = *point(z, 2 * warp + side, b, s);
@@ -220,22 +254,26 @@ whole_channelizer(
             for (int b = 0; b < LEGS; ++b) *point(z, 2 * warp + side, b, s) = v[b];
         }
         __syncthreads();  // z is complete, and nobody reads rows any more
-        if (tid == 0) steps->next(known[(number + 2) % STEPS_KNOWN]);
+        if (thread_anew() == THREADS / 2) steps->next(known[(number + 2) % STEPS_KNOWN], &next, source);
+        const bool goes = next.goes_on, bit_by_bit = goes && step.last;
         if (next.any) {
-            if (goes_on(step, next)) {
-                rows.fetch(next, TILE, group);
-                group ^= 1;
-            } else {
-                rows.fetch(next, 0, group);
-                rows.fetch(next, TILE, group ^ 1);
-            }
+            if (!goes) fetch<0, 1>(source, next, 0, group, raw);
+            if (!bit_by_bit) fetch<0, 1>(source, next, TILE, group ^ !goes, raw);
             describe(next, turn ^ 1);
         }
-        copy_async_commit();
         if (step.last) {
+            const uint32_t thread = thread_anew(), warp = thread / 32, lane = thread % 32, s = lane % 16, side = lane / 16;
+            const int k1 = warp ? (side ? 32 - warp : warp) : side * 16, other = warp ? 32 - k1 : k1;
             float2 v[2][1][LAST];  // of this row, and of the other: images
 #pragma unroll
             for (int i = 0; i < CLASSES; ++i) v[0][0][i] = *point(z, i, k1, s);
+            const bool special = warp == 0 && side == 0;
+            __syncwarp();  // what the warp has read can be written to
+            {
+                const float2* of_input = gains + step.stream * CHANNELS;
+                fetch_tables(z, k1, s, of_input, of_input + (special ? 4 : other * POINTS) + POINTS / 2, mirror);
+            }
+            copy_async_commit();
             float2 of_points[16];
 #pragma unroll
             for (int i = 0; i < 16; i += 2) {
@@ -244,8 +282,8 @@ whole_channelizer(
                 of_points[i + 1] = make_float2(two.z, two.w);
             }
             dft_of_turned<LAST, LAST>(v[0][0], of_points);
-            __syncwarp();  // the rows that were read can be written to
-            const bool special = warp == 0 && side == 0;
+            copy_async_wait<0>();
+            __syncwarp();  // tables are there
             int over = 0;
             Tile tile;
             tile.stream = step.stream;
@@ -254,11 +292,11 @@ whole_channelizer(
             tile.first = before + step.tile % tiles * TILE;
             tile.first_index = (uint64_t(first_high) << 32 | first_low) + uint64_t(int64_t(tile.first));
             tile.spectra = reinterpret_cast<const float4*>(described + turn * whole::SPECTRA_BYTES);
-            tile.gains = gains + tile.stream * CHANNELS;
+            tile.gains = reinterpret_cast<const float2*>(z);
             tile.staged = nullptr;
             uint8_t* mine = z + k1 * Z_ROW + s;
             if (warp == 0)
-                finish_own_images(v[0][0], side, z + s, s, tile, mirror, keys, static_cast<float2*>(out), count, over);
+                finish_own_images(v[0][0], side, z, s, tile, keys, static_cast<float2*>(out), count, over);
 #pragma unroll
             for (int j = 0; j < LAST; ++j) {
                 if (j % 8 < 4) continue;
@@ -271,10 +309,16 @@ whole_channelizer(
                 for (int j = 0; j < LAST; ++j)
                     if (j % 8 >= 4 && j % 8 < 7) v[1][0][j] = v[0][0][j + 1];
             }
-            const Butterfly both[2] = {{k1, mine, k1 * POINTS},
+            auto entry = [&](int of_class) { return (of_class * LEGS + k1) * (Z_ROW / 8); };  // as tables follow z
+            const Butterfly both[2] = {{k1, mine, entry(GAINS_AT)},
                                        {special ? STRIDE : other, z + other * Z_ROW + s + (special ? 2 * TILE : 0),
-                                        other * POINTS + (special ? 4 : 0)}};
-            finish_butterflies<Q / 2>(v, both, s, tile, mirror, keys, static_cast<float2*>(out), count, over, special);
+                                        entry(IMAGES_AT) - POINTS / 2}};
+            finish_butterflies<Q / 2>(v, both, s, tile, tile.gains + (MIRROR_AT - GAINS_AT) * (LEGS * Z_ROW / 8), keys,
+                                      static_cast<float2*>(out), count, over, special, [&](auto part) {
+                                          if constexpr (part.value < PARTS)
+                                              if (bit_by_bit) fetch<part.value, PARTS>(source, next, TILE, group, raw);
+                                      });
+            copies_arrive(rows_there);
             if (__any_sync(~0u, over)) {
                 over = __reduce_add_sync(~0u, over);
                 if (lane == 0) atomicAdd(counters + tile.stream * 2, static_cast<unsigned long long>(over));
@@ -282,17 +326,21 @@ whole_channelizer(
             __syncwarp();
             store(tile, to, warp, z, sums);
             // After a stream's last tile, and now and then, as sums have 32 bits.
-            if (!next.any || next.stream != step.stream || step.tile % 64 == 63) {
+            if (next.other || step.tile % 64 == 63) {
 #pragma unroll
                 for (int q = 0; q < 4; ++q) {
-                    const uint32_t half = sums[q * THREADS + tid], sum = half + __shfl_xor_sync(~0u, half, 1);
+                    const uint32_t half = sums[q * THREADS + thread], sum = half + __shfl_xor_sync(~0u, half, 1);
                     const int channel = row_of(warp, q / 2) + ROWS * (q % 2 * 16 + lane / 2);
                     if (lane % 2 == 0)
                         atomicAdd(output_power + tile.stream * CHANNELS + channel,
                                   static_cast<unsigned long long>(sum));
-                    sums[q * THREADS + tid] = 0;
+                    sums[q * THREADS + thread] = 0;
                 }
             }
+        } else {
+            copies_arrive(rows_there);
         }
+        if (goes) group ^= 1;
+        arrive(z_free);
     }
 }

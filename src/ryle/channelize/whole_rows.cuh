@@ -4,6 +4,26 @@
 
 namespace ryle::whole {
 
+// Where samples are.
+struct Samples {
+    const void* at;         // uint8 [stream][stride]; or const uint8* [stream][packets]
+    int64_t stride, bytes;  // of a stream: distance (in packets with POINTERS) and size
+
+    // Begin to copy the word at byte `byte` of a stream; zero where there is none.
+    DEVICE void copy(int stream, int64_t byte, uint32_t* to) const {
+        bool there = byte >= 0 && byte < bytes;
+        const uint8_t* from = static_cast<const uint8_t*>(at) + stream * stride + byte;
+        if constexpr (POINTERS) {
+            const uint32_t packet = uint32_t(there ? byte : 0) / PACKET_BYTES;
+            const auto* table = static_cast<const unsigned long long*>(at);
+            const auto* payload = reinterpret_cast<const uint8_t*>(__ldg(table + stream * stride + packet));
+            there = there && payload;
+            from = payload + (uint32_t(byte) - packet * PACKET_BYTES);
+        }
+        copy_async_if<4>(there, to, from);
+    }
+};
+
 // Steps of a run of tiles, one after the other; one thread goes through the passes, which windows.cu has made.
 struct Steps {
     const Pass* passes;  // [unit][MOST_PASSES]
@@ -19,21 +39,29 @@ struct Steps {
         while (passes[place].first + passes[place].tiles <= first) place = passes[place].next(place);
         within = first - passes[place].first;
     }
-    OUT_OF_LINE void next(Step& step) {
+    OUT_OF_LINE void next(Step& step, const Step* before, Samples samples) {
         step.any = 0;
+        step.other = 1;
+        step.goes_on = 0;
         step.tile = end;
         if (place >= (end + TILES - 1) / TILES * MOST_PASSES) return;
         const Pass& pass = passes[place];
         const int tile = pass.first + within;
         if (tile >= end) return;
-        const int64_t bit = (pass.start + int64_t(within) * TILE * 2 * CHANNELS) * BITS;
-        step.word = bit >> 5;
+        const int64_t bit = (pass.start + int64_t(within) * TILE * 2 * CHANNELS) * BITS, word = bit >> 5;
+        step.word = word;
         step.shift = int(bit & 31);
         step.stream = pass.stream;
         step.tile = tile;
         step.wanted = pass.wanted[within];
         step.last = 1;
         step.any = 1;
+        step.from = static_cast<const uint8_t*>(samples.at) + pass.stream * samples.stride + word * 4;
+        step.inside = !POINTERS && word >= 0 && (word + int64_t(2 * TILE + 1) * ROW_WORDS) * 4 <= samples.bytes;
+        if (before && before->stream == step.stream) {
+            step.other = 0;
+            step.goes_on = before->shift == step.shift && before->word + TILE * ROW_WORDS == word;
+        }
         if (++within == pass.tiles) {
             const int after = pass.next(place);
             step.last = pass.left == 0 || passes[after].first != tile;
@@ -43,52 +71,40 @@ struct Steps {
     }
 };
 
-// Whether a step's first rows are the last ones of the step before.
-DEVICE bool goes_on(const Step& before, const Step& step) {
-    return before.stream == step.stream && before.shift == step.shift && before.word + TILE * ROW_WORDS == step.word;
-}
-
-struct Rows {
-    const void* samples;    // uint8 [stream][stride]; or const uint8* [stream][packets]
-    int64_t stride, bytes;  // of a stream: distance (in packets with POINTERS) and size
-    uint32_t* raw;          // shared [2][TILE][LEGS][LEG_PITCH]
-
-    // Begin to fetch 16 rows of a step from number `first` on into a group: each warp one. What does not exist is read
-    // by no spectrum that is wanted, and may be anything.
-    DEVICE void fetch(const Step& step, int first, int group) const {
-        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        const int64_t word = step.word + int64_t(first + warp) * ROW_WORDS;
-        uint32_t* to = raw + group * GROUP_WORDS + warp * ROW_PITCH;
-        if (!POINTERS && step.word >= 0 && (step.word + int64_t(2 * TILE + 1) * ROW_WORDS) * 4 <= bytes) {
-            const uint8_t* from = static_cast<const uint8_t*>(samples) + step.stream * stride + (word + lane) * 4;
+// Begin to fetch part PART of PARTS of 16 rows of a step, from number `first` on, into a group of shared memory `raw`
+// [2][TILE][LEGS][LEG_PITCH]; each warp one row. What does not exist is read by no spectrum that is wanted, and may be
+// anything.
+//
+// Four lanes have neighbouring words of a leg, eight such fours a leg each: so a lane's words are at fixed distances.
+template <int PART, int PARTS>
+DEVICE void fetch(const Samples& samples, const Step& step, int first, int group, uint32_t* raw) {
+    constexpr int FOURS = (LEG_WORDS + 3) / 4, EACH = FOURS * (LEGS / 8);  // and a word more: the next leg's first
+    constexpr int BEGIN = PART * EACH / PARTS, END = (PART + 1) * EACH / PARTS + (PART == PARTS - 1);
+    const uint32_t thread = thread_anew(), warp = thread / 32, lane = thread % 32, leg = lane / 4, of_leg = lane % 4;
+    // Words of a row, and their places in shared memory, are counted from the first of this lane.
+    const uint32_t row = first + warp, word = leg * LEG_WORDS + of_leg, next_leg = (lane + 1) * LEG_WORDS;
+    uint32_t* place = raw + group * GROUP_WORDS + warp * ROW_PITCH + leg * LEG_PITCH + of_leg;
+    uint32_t* behind_leg = raw + group * GROUP_WORDS + warp * ROW_PITCH + lane * LEG_PITCH + LEG_WORDS;
+    auto inside_leg = [&](int j) { return j % FOURS * 4 + 3 < LEG_WORDS || j % FOURS * 4 + of_leg < LEG_WORDS; };
+    if (step.inside) {
+        const uint8_t* from = step.from + (row * ROW_WORDS + word) * 4;
 #pragma unroll
-            for (int j = 0; j < LEG_WORDS; ++j) copy_async_if<4>(true, to + place_of(j, lane), from + 128 * j);
-            copy_async_if<4>(true, to + place_of(LEG_WORDS, lane), from + ((lane + 1) * LEG_WORDS - lane) * 4);
-        } else {
+        for (int j = BEGIN; j < END; ++j)
+            if (j < EACH)
+                copy_async_if<4>(inside_leg(j), place + j / FOURS * 8 * LEG_PITCH + j % FOURS * 4,
+                                 from + (j / FOURS * 8 * LEG_WORDS + j % FOURS * 4) * 4);
+            else
+                copy_async_if<4>(true, behind_leg, step.from + (row * ROW_WORDS + next_leg) * 4);
+    } else {
+        const int64_t begin = step.word + int64_t(row) * ROW_WORDS;
 #pragma unroll 1
-            for (int j = 0; j <= LEG_WORDS; ++j)
-                copy(step.stream, word + (j < LEG_WORDS ? 32 * j + lane : (lane + 1) * LEG_WORDS),
-                     to + place_of(j, lane));
-        }
+        for (int j = BEGIN; j < END; ++j)
+            if (j == EACH)
+                samples.copy(step.stream, (begin + next_leg) * 4, behind_leg);
+            else if (inside_leg(j))
+                samples.copy(step.stream, (begin + word + j / FOURS * 8 * LEG_WORDS + j % FOURS * 4) * 4,
+                             place + j / FOURS * 8 * LEG_PITCH + j % FOURS * 4);
     }
-    // The words of all legs, 32 at a time; then once more the first of each but the first.
-    static DEVICE int place_of(int j, int lane) {
-        if (j == LEG_WORDS) return lane * LEG_PITCH + LEG_WORDS;
-        return 32 * j + lane + 32 * j / LEG_WORDS + (lane + 32 * j % LEG_WORDS) / LEG_WORDS;
-    }
-    DEVICE void copy(int stream, int64_t word, uint32_t* to) const {
-        const int64_t at = word * 4;
-        bool there = at >= 0 && at < bytes;
-        const uint8_t* from = static_cast<const uint8_t*>(samples) + stream * stride + at;
-        if constexpr (POINTERS) {
-            const uint32_t packet = uint32_t(there ? at : 0) / PACKET_BYTES;
-            const auto* table = static_cast<const unsigned long long*>(samples);
-            const auto* payload = reinterpret_cast<const uint8_t*>(__ldg(table + stream * stride + packet));
-            there = there && payload;
-            from = payload + (uint32_t(at) - packet * PACKET_BYTES);
-        }
-        copy_async_if<4>(there, to, from);
-    }
-};
+}
 
 }  // namespace ryle::whole

@@ -27,21 +27,27 @@ constexpr int RAW_BYTES = 2 * GROUP_WORDS * 4;
 constexpr int SPECTRA_BYTES = TILE * 32;
 constexpr int TURNS_BYTES = LEGS * 16 * 8;
 constexpr int STEPS_KNOWN = 3;
+constexpr int PARTS = 3;  // in which the rows of the step to come are fetched, beside what is made of this one's channels
 
 // What a block does next: filters a tile for those of its spectra that have one coarse delay.
 struct Step {
-    int64_t word;  // counted from the chunk's first, in which its first row begins
-    int shift;     // bits of it before that
+    const uint8_t* from;  // the word in which its first row begins
+    int64_t word;         // its number, counted from the chunk's first
+    int shift;            // bits of it before that
     int stream;
     int tile;         // among those of all units
     uint32_t wanted;  // a bit for each spectrum
     int last;         // whether the tile's spectra are complete then
     int any;          // whether there is anything to do
+    int inside;       // whether all its rows are there, in one piece
+    int other;        // whether it is not of the stream of the step before, or is none
+    int goes_on;      // whether its first rows are the last ones of the step before
 };
 
 // What is counted, and what is to come: in shared memory, as registers are few.
 constexpr int SUMS_BYTES = 4 * THREADS * 4;  // of each thread: power of four halves of channels
-constexpr int KNOWN_BYTES = STEPS_KNOWN * int(sizeof(Step)) + 32;
+constexpr int STEPS_BYTES = 24, ARRIVALS_BYTES = 16;
+constexpr int KNOWN_BYTES = STEPS_KNOWN * int(sizeof(Step)) + STEPS_BYTES + ARRIVALS_BYTES;
 
 constexpr int BYTES = Z_BYTES + RAW_BYTES + 2 * SPECTRA_BYTES + TURNS_BYTES + SUMS_BYTES + KNOWN_BYTES;
 static_assert(BYTES == SHARED, "the host's plan and the kernel differ");

@@ -105,7 +105,7 @@ class Channelize(EachBlock):
         self.output = made, dtype
         super().__init__("channelize", source, [self.out, *([statistics] if statistics else [])], waits=False)
         self._work: Work = self._channelizer.work(
-            self._ring.samples, packets, self._size, 0, 0, shape.batch, (0,), dtype
+            self._ring.samples, packets, self._size, 0, 0, shape.batch, (0,), dtype, layout
         )
         self._work.present = self._ring.present
         self._pending: deque[tuple[Event, Block]] = deque()  # batches under way, oldest first

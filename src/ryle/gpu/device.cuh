@@ -150,6 +150,42 @@ DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
 #endif
 }
 
+// A barrier in two steps: a warp arrives, and goes on; it waits where it needs that all warps have. `arrival` is a word of
+// shared memory, prepared for so many warps; a warp's lanes call all of it together, alternating `parity` from 0. Two
+// steps where there are such words, else one.
+DEVICE void arrival_init(uint64_t* arrival, int warps) {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x != 0) return;
+    const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(at), "r"(warps) : "memory");
+#endif
+}
+DEVICE void arrive(uint64_t* arrival) {
+    __syncwarp();
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x % 32 != 0) return;
+    const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at) : "memory");
+#endif
+}
+// Each thread arrives by itself, once what it has begun to copy is there; `arrival` is prepared for all threads.
+DEVICE void copies_arrive(uint64_t* arrival) {
+#if __CUDA_ARCH__ >= 900
+    const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
+#else
+    copy_async_commit();
+    copy_async_wait<0>();
+#endif
+}
+DEVICE void arrival_wait(uint64_t* arrival, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+    fill_wait(arrival, parity);
+#else
+    __syncthreads();
+#endif
+}
+
 // The two halves of a register as floats, the high one first. Each is one conversion, whereas shifts would come beside.
 DEVICE float2 floats_from_u16_pair(uint32_t pair) {
     float2 values;
@@ -161,6 +197,13 @@ DEVICE float2 floats_from_u16_pair(uint32_t pair) {
 
 // Values of memory read before this are not kept in registers to be used again behind it.
 DEVICE void forget() { asm volatile("" ::: "memory"); }
+
+// bits & mask ^ other, of constants, in one instruction, which takes one of them from a register.
+DEVICE uint32_t masked_xor(uint32_t bits, uint32_t mask, uint32_t other) {
+    uint32_t result;
+    asm("lop3.b32 %0, %1, %2, %3, 0x6A;" : "=r"(result) : "r"(bits), "r"(mask), "r"(other));
+    return result;
+}
 
 // Nearest integer, ties to even, clamped to [-128, 127].
 DEVICE int round_to_int8(float value) {
@@ -187,6 +230,13 @@ DEVICE void count_at_least(int& count, float value, float limit) {
 
 // Nothing that is computed from this value may move to before this point.
 DEVICE void anchor(int& value) { asm volatile("" : "+r"(value)::"memory"); }
+
+// threadIdx.x, read anew: what follows from it is not kept in registers from before.
+DEVICE uint32_t thread_anew() {
+    uint32_t thread;
+    asm volatile("mov.u32 %0, %tid.x;" : "=r"(thread));
+    return thread;
+}
 
 // Cycles that this multiprocessor has counted, modulo 2³².
 DEVICE uint32_t cycles_now() {

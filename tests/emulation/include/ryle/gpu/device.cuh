@@ -50,6 +50,18 @@ __attribute__((noinline, optimize("O3"), no_sanitize("undefined"))) static void 
 
 }  // namespace emulation
 
+namespace emulation {
+
+static inline void arrive_one(uint64_t* arrival) {
+    const uint64_t expected = *arrival >> 16 & 0xFFFF;
+    if ((*arrival & 0xFFFF) + 1 < expected)
+        ++*arrival;
+    else
+        *arrival = ((*arrival >> 32) + 1) << 32 | expected << 16;
+}
+
+}  // namespace emulation
+
 namespace ryle {
 
 DEVICE void mma_16x8x32_s8(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMULATED_PLACE) {
@@ -144,12 +156,33 @@ DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
     }
 }
 
+// In the upper half how often all have arrived; below how many are to, and how many have.
+DEVICE void arrival_init(uint64_t* arrival, int warps) {
+    if (threadIdx.x == 0) *arrival = static_cast<uint64_t>(warps) << 16;
+}
+DEVICE void arrive(uint64_t* arrival) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) emulation::arrive_one(arrival);
+}
+DEVICE void copies_arrive(uint64_t* arrival) {
+    copy_async_commit();
+    copy_async_wait<0>();
+    emulation::arrive_one(arrival);
+}
+DEVICE void arrival_wait(uint64_t* arrival, uint32_t parity) {
+    const volatile uint64_t* const state = arrival;
+    while ((*state >> 32) % 2 == parity) emulation::pause();
+}
+
 DEVICE uint32_t cycles_now() {
     static uint32_t cycles;
     return ++cycles;
 }
+DEVICE uint32_t thread_anew() { return threadIdx.x; }
 DEVICE void anchor(int& value) { (void)value; }
 DEVICE void count_at_least(int& count, float value, float limit) { count += value >= limit; }
+
+DEVICE uint32_t masked_xor(uint32_t bits, uint32_t mask, uint32_t other) { return (bits & mask) ^ other; }
 
 DEVICE int round_to_int8(float value) {
     const float rounded = rintf(value);
