@@ -32,9 +32,9 @@ struct Unpacker {
                 constexpr uint32_t LEADING = ((1u << B) - 1) << (23 - B), TRAILING = LEADING >> B, SIGN = 1u << 22;
                 constexpr float HALF = 1 << (B - 1), ONE = 1 << B;
                 const uint32_t values = window >> shift;
-                return make_float2(
-                    __uint_as_float(masked_xor(values, LEADING, (127 + B) << 23 | SIGN)) - (ONE + HALF),
-                    __uint_as_float(masked_xor(values, TRAILING, (127 + 2 * B) << 23 | SIGN >> B)) - (ONE * ONE + HALF));
+                return make_float2(__uint_as_float(masked_xor(values, LEADING, (127 + B) << 23 | SIGN)) - (ONE + HALF),
+                                   __uint_as_float(masked_xor(values, TRAILING, (127 + 2 * B) << 23 | SIGN >> B)) -
+                                       (ONE * ONE + HALF));
             } else {
                 return make_float2(float(int(window << shift) >> (32 - BITS)),
                                    float(int(window << (shift + BITS)) >> (32 - BITS)));

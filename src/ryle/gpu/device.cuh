@@ -150,9 +150,9 @@ DEVICE void fill_wait(uint64_t* arrival, uint32_t parity) {
 #endif
 }
 
-// A barrier in two steps: a warp arrives, and goes on; it waits where it needs that all warps have. `arrival` is a word of
-// shared memory, prepared for so many warps; a warp's lanes call all of it together, alternating `parity` from 0. Two
-// steps where there are such words, else one.
+// A barrier in two steps: a warp arrives, and goes on; it waits where it needs that all warps have. `arrival` is a word
+// of shared memory, prepared for so many warps; a warp's lanes call all of it together, alternating `parity` from 0.
+// Two steps where there are such words, else one.
 DEVICE void arrival_init(uint64_t* arrival, int warps) {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x != 0) return;
