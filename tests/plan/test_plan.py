@@ -141,13 +141,15 @@ def test_a_file_of_hardware_lies_over_what_is_shipped_and_says_what_is_wrong(tmp
     mine = read_hardware(file)
     assert mine.servers["h200"].cards == 2 and mine.servers["h200"].cores == SERVER.cores
     assert mine.gpus["h200"].f == {4096: 100e9} and mine.gpus["h200"].f_rate(1024) == 95e9
+    energy = HARDWARE.gpus["h200"].f_energy
+    assert energy(512) == energy(1024) < energy(2048) < energy(4096) and energy(1 << 20) == energy(32768)
     file.write_text(
-        '[servers.h200]\ncard = "fast"\nspeed = 3\n[servers.own]\ngpu = "a100"\n[gpus.h200]\nengine = 1.5\n'
+        '[servers.h200]\ncard = "fast"\nspeed = 3\n[servers.own]\ngpu = "a100"\n[gpus.h200]\nengine = 1.5\nf_joules = 1e-9\n'
     )
     with pytest.raises(ConfigError) as raised:
         read_hardware(file)
     keys = {p.key for p in raised.value.problems}
-    assert {"servers.h200.card", "servers.h200.speed", "gpus.h200.engine"} <= keys
+    assert {"servers.h200.card", "servers.h200.speed", "gpus.h200.engine", "gpus.h200.f_joules"} <= keys
     file.write_text('[servers.h200]\ngpu = "a100"\n')
     with pytest.raises(ConfigError, match=r"is no GPU here: h200, h100; or add \[gpus\.a100\]"):
         read_hardware(file)

@@ -24,7 +24,7 @@ class Gpu(_Table):
     """``[gpus.NAME]``: a GPU.
 
     Rates `f` (samples/s by channels) and `x` (operations/s by inputs) are those of kernels; an engine reaches the part
-    `engine` of them. `bus` is in bit/s, energies in J a sample or an operation.
+    `engine` of them. `bus` is in bit/s, energies in J a sample (`f_joules` by channels) or an operation.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Gpu(_Table):
     bus: float = Field(gt=0)
     bus_both: float = Field(gt=0)
     f: dict[int, float]
-    f_joules: float = Field(ge=0)
+    f_joules: dict[int, float]
     x: dict[int, float]
     x_joules: float = Field(ge=0)
     fx_joules: float = Field(ge=0)
@@ -43,6 +43,10 @@ class Gpu(_Table):
     def f_rate(self, channels: int) -> float:
         """Give the samples a second that an F-engine reaches."""
         return self.engine * _between(self.f, channels)
+
+    def f_energy(self, channels: int) -> float:
+        """Give the joules that a sample costs in an F-engine."""
+        return _between(self.f_joules, channels)
 
     def x_rate(self, inputs: int) -> float:
         """Give the operations a second that an X-engine reaches; of few inputs fewer, as tiles stay empty."""

@@ -48,7 +48,7 @@ def f_load(work: Work, inputs: float, gpu: Gpu, server: Server) -> Load:
     samples = inputs * work.samples
     come, go = inputs * work.input_wire, inputs * work.spectra_wire
     both = gpu.bus_both / gpu.bus  # what is left of the bus when both ways are busy
-    watts = samples * gpu.f_joules
+    watts = samples * gpu.f_energy(work.channels)
     return Load(
         {
             "kernels": samples / gpu.f_rate(work.channels),
@@ -90,7 +90,7 @@ def fx_load(work: Work, share: float, gpu: Gpu, server: Server) -> Load:
     samples = share * work.inputs * work.samples * work.bands
     come, go = share * work.inputs * work.input_wire * work.bands, 8 * share * work.output_bytes
     operations = share * work.x_operations
-    watts = samples * (gpu.f_joules + gpu.fx_joules) + operations * gpu.x_joules
+    watts = samples * (gpu.f_energy(work.channels) + gpu.fx_joules) + operations * gpu.x_joules
     return Load(
         {
             "kernels": samples / gpu.f_rate(work.channels) + operations / gpu.x_rate(work.inputs),
