@@ -136,7 +136,7 @@ def test_one_process_takes_what_is_stated(observe, monkeypatch, size, shared):
     engine, _ = fx_engine(o, lambda: None)
     with engine:
         held = sum(memory.nbytes for memory in made.allocations.held())
-    stated = o.fx_gpus * gpu.fx_bytes(o)
+    stated = o.fx_gpus * gpu.fx_bytes(o, made)
     assert stated <= held < 1.03 * stated
     assert [m.name.split(",")[0] for m in budget.memory(o)] == [
         "FX receive ring",

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ryle.channelize.cuda_plan import GROUP, INTERMEDIATE
+from ryle.channelize.channelizer import ChannelizerConfig
+from ryle.channelize.cuda_plan import GROUP, INTERMEDIATE, make_plan, one_kernel
 from ryle.config.observation import Observation
 from ryle.config.units import show
 from ryle.engines.budget import BATCHES, packet_buffers
@@ -87,7 +88,7 @@ def _fx_memory(o: Observation) -> Iterator[Problem]:
         gpu, missing = _opened(*number)
         if missing is not None and number != tuple(o.gpu_of("f")):  # of the first, `here` tells
             yield Problem("fx.gpus", number[0], f"FX will not start on this computer: {missing}")
-        if gpu is not None and (needed := parts * fx_bytes(o)) > gpu.memory_bytes:
+        if gpu is not None and (needed := parts * fx_bytes(o, gpu)) > gpu.memory_bytes:
             remedy = (
                 f"makes FX take {show(needed, 'B')} of a GPU, and the {gpu.name} here has "
                 f"{show(gpu.memory_bytes, 'B')}: lower fengine.batch or channels, name more GPUs in fx.gpus, or remove "
@@ -97,8 +98,11 @@ def _fx_memory(o: Observation) -> Iterator[Problem]:
             return
 
 
-def fx_bytes(o: Observation) -> int:
-    """Bytes that F and X in one process take of each GPU: samples, filtered spectra, spectra that wait, and sums."""
+def fx_bytes(o: Observation, gpu: Gpu | None = None) -> int:
+    """Bytes that F and X in one process take of a GPU: samples, filtered spectra, spectra that wait, and sums.
+
+    Filtered spectra are nowhere if one kernel does all; if it is not said which GPU, they are.
+    """
     shape, size, parts = window_shape(o), o.digitizer.heap_samples, o.fx_gpus
     _, packets = ring_packets(shape, size)
     payload = size * o.channelized_bits * (2 if o.digitizer.complex else 1) // 8
@@ -109,6 +113,8 @@ def fx_bytes(o: Observation) -> int:
     exchanged = 0 if parts == 1 else o.n_inputs * channels * shape.batch * 2 * BATCHES
     samples = inputs * packets * ((8 if in_place else payload) + 1) + pool
     filtered = max(min(8 * spectra, INTERMEDIATE), 8 * inputs * GROUP * o.fengine.channels)
+    if gpu is not None and not in_place and one_kernel(_channelizer(o), gpu.shared_bytes, gpu.arch):
+        filtered = 0
     return samples + filtered + spectra * 2 * BATCHES + exchanged + _sums(o, channels, 1)
 
 
@@ -132,12 +138,14 @@ def _opened(*numbers: int) -> tuple[Gpu | None, str | None]:
 
 def _refusal(o: Observation, shared_bytes: int, arch: str) -> str | None:
     """Say why a device cannot do what the observation asks for."""
-    from ryle.channelize import ChannelizerConfig
-    from ryle.channelize.cuda_plan import make_plan
-
-    f, d = o.fengine, o.digitizer
     try:
-        make_plan(ChannelizerConfig(1, f.channels, f.taps, bits=d.bits, complex_input=d.complex), shared_bytes, arch)
+        make_plan(_channelizer(o), shared_bytes, arch)
     except ValueError as error:
         return str(error)
     return None
+
+
+def _channelizer(o: Observation) -> ChannelizerConfig:
+    """Give what a channelizer computes of one input."""
+    f, d = o.fengine, o.digitizer
+    return ChannelizerConfig(1, f.channels, f.taps, bits=d.bits, complex_input=d.complex)
