@@ -1,5 +1,7 @@
 """Chunks of some times: those that a look at all finds, whatever the file is like."""
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -69,3 +71,21 @@ def test_few_records_of_a_long_file_are_looked_at(directory, monkeypatch):
 def test_a_file_without_a_chunk_has_none_of_any_time(directory):
     file = ChunkFile(write(directory / "none.chunks", []), (0, 10**9))
     assert len(file) == file.damaged == 0
+
+
+def test_time_stamps_are_read_once_unless_the_file_may_be_written_to(tmp_path, monkeypatch):
+    reads, pread = [], os.pread
+    monkeypatch.setattr("ryle.store.chunk_file.os.pread", lambda *about: reads.append(about) or pread(*about))
+
+    def starts(path):
+        reads.clear()
+        return [c.timestamp for c in ChunkFile(path, (0, 1000))], len(reads)
+
+    path = write(tmp_path / "a.chunks", [(0, 0), (0, SPAN), (0, 2000)])
+    assert starts(path) == ([0, SPAN], 3) and starts(path) == ([0, SPAN], 3)  # it was written just now
+    os.utime(path, (1000, 1000))
+    assert starts(path) == ([0, SPAN], 3) and starts(path) == ([0, SPAN], 0)
+    write(path, [(0, 0), (0, 3000), (0, 2 * SPAN)])  # of the same size, and at another time
+    assert starts(path) == ([0, 2 * SPAN], 3)
+    os.utime(path, (2000, 2000))
+    assert starts(path) == ([0, 2 * SPAN], 3) and starts(path) == ([0, 2 * SPAN], 0)

@@ -31,14 +31,15 @@ DEVICE Butterfly butterfly_of(const Tile& tile, int row, int p, int s) {
             2 * (tile.row(row) * (POINTS / 2) + p)};
 }
 
-// Finish the outputs v[side][w][i + t·LAST/4], i below COUNT and t to 3, of two butterflies, of WIDE spectra from s on;
-// the second one's output LAST-1-j is the image of the first one's output j. Counts in `over` the values that are
-// clamped; writes complex floats to `floats` [stream][count][CHANNELS] if that is the output. `skip`: leave out i = 0.
-// Before each i, `meanwhile(Constant<i>())` is called.
 struct Nothing {
     template <class I>
     DEVICE void operator()(I) const {}
 };
+
+// Finish the outputs v[side][w][i + t·LAST/4], i below COUNT and t to 3, of two butterflies, of WIDE spectra from s on;
+// the second one's output LAST-1-j is the image of the first one's output j. Counts in `over` the values that are
+// clamped; writes complex floats to `floats` [stream][count][CHANNELS] if that is the output. `skip`: leave out i = 0.
+// Before each i, `meanwhile(Constant<i>())` is called.
 template <int COUNT, class Meanwhile = Nothing>
 DEVICE void finish_butterflies(const float2 (&v)[2][WIDE][LAST], const Butterfly (&both)[2], int s, const Tile& tile,
                                const float2* mirror, const DitherKeys& keys, float2* floats, int count, int& over,

@@ -165,10 +165,10 @@ whole_channelizer(
         }
         __syncthreads();  // z is complete, and nobody reads rows any more
         if (thread_anew() == THREADS / 2) steps->next(known[(number + 2) % STEPS_KNOWN], &next, source);
-        const bool goes = next.goes_on, bit_by_bit = goes && step.last;
+        const bool goes = next.goes_on, in_parts = goes && step.last;
         if (next.any) {
             if (!goes) fetch<0, 1>(source, next, 0, group, raw);
-            if (!bit_by_bit) fetch<0, 1>(source, next, TILE, group ^ !goes, raw);
+            if (!in_parts) fetch<0, 1>(source, next, TILE, group ^ !goes, raw);
             describe(next, turn ^ 1);
         }
         if (step.last) {
@@ -180,7 +180,7 @@ whole_channelizer(
             tile.gains = gains + tile.stream * CHANNELS;
             int over = last_pass(z, turns_of, tile, mirror, keys, static_cast<float2*>(out), count, [&](auto part) {
                 if constexpr (part.value < PARTS)
-                    if (bit_by_bit) fetch<part.value, PARTS>(source, next, TILE, group, raw);
+                    if (in_parts) fetch<part.value, PARTS>(source, next, TILE, group, raw);
             });
             copies_arrive(rows_there);
             const uint32_t thread = thread_anew(), warp = thread / 32, lane = thread % 32;

@@ -27,7 +27,7 @@ DEVICE float2* table(unsigned char* z, int of_class, int row) {
 DEVICE void fetch_tables(unsigned char* z, int k1, int s, const float2* gains, const float2* images,
                          const float2* mirror) {
     constexpr int EACH = Z_ROW / 16;  // pieces of 16 bytes
-    const int piece = s % EACH * 2;
+    const int piece = s % EACH * 2;   // of MORE_AT: 0 and 2 of gains, then 4 and 6 of mirror turns
     copy_async_if<16>(true, table(z, s < EACH ? GAINS_AT : IMAGES_AT, k1) + piece,
                       (s < EACH ? gains + k1 * POINTS : images) + piece);
     if (s < EACH)

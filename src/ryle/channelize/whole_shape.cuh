@@ -27,8 +27,8 @@ constexpr int RAW_BYTES = 2 * GROUP_WORDS * 4;
 constexpr int SPECTRA_BYTES = TILE * 32;
 constexpr int TURNS_BYTES = LEGS * 16 * 8;
 constexpr int STEPS_KNOWN = 3;
-constexpr int PARTS =
-    3;  // in which the rows of the step to come are fetched, beside what is made of this one's channels
+// Parts in which the rows of the step to come are fetched, beside what is made of this one's channels.
+constexpr int PARTS = 3;
 
 // What a block does next: filters a tile for those of its spectra that have one coarse delay.
 struct Step {

@@ -101,8 +101,10 @@ def _fx_memory(o: Observation) -> Iterator[Problem]:
 def fx_bytes(o: Observation, gpu: Gpu | None = None) -> int:
     """Bytes that F and X in one process take of a GPU: samples, filtered spectra, spectra that wait, and sums.
 
-    Filtered spectra are nowhere if one kernel does all; if it is not said which GPU, they are.
+    It is the GPU of this computer if none is given. Filtered spectra are nowhere if one kernel does all there; without
+    a GPU, they are counted.
     """
+    gpu = gpu or _opened(*o.gpu_of("f"))[0]
     shape, size, parts = window_shape(o), o.digitizer.heap_samples, o.fx_gpus
     _, packets = ring_packets(shape, size)
     payload = size * o.channelized_bits * (2 if o.digitizer.complex else 1) // 8
