@@ -129,6 +129,11 @@ faults = {{ loss = 0.02 }}
 """
 
 
+def fresh(shape):
+    """Memory for a stretch of chunks, with something in it."""
+    return np.full(shape, 77, np.uint8), np.full(shape[:2], 77, np.uint8)
+
+
 def capture(directory, o):
     """Write a capture of the packets that a simulated observation sends, some of which are lost."""
     record(o, str(directory / "packets.pcap"))

@@ -47,7 +47,7 @@ def glances_of(o, directory: Path, order=None, chosen=(), tamper=lambda chunk: c
     maker = GlanceMaker(o, 0, o.fengine.channels)
     maker._audience.watch({"products": list(chosen)})
     steps[-1].publish = lambda number, pieces: found.append(maker.glance(number, pieces))
-    with Engine([], [ReadSamples(chunks(), [ring]), *steps]) as engine:
+    with Engine([], [ReadSamples(lambda _: chunks(), [ring]), *steps]) as engine:
         engine.start()
         assert engine.wait(120)
     return path, found

@@ -38,7 +38,7 @@ def run(tmp_path_factory):
         here = changed(o, fengine=fengine, array={"antennas": antennas})
         chunk = SampleChunk(made.timestamp, made.data, present, made.packet_samples)
         band = (here, folder / f"{name}.uvh5", None)
-        correlate_samples([band], [(0, chunk)], lambda at: 1.0, Console(file=io.StringIO()), True)
+        correlate_samples([band], lambda _: [(0, chunk)], lambda at: 1.0, Console(file=io.StringIO()), True)
         return folder / f"{name}.uvh5"
 
     make("one", seed=1)

@@ -159,7 +159,7 @@ def test_bands_take_gpus_in_turn(tmp_path, observe, monkeypatch):
     monkeypatch.setattr(gpus, "open_gpu", lambda *number: opened.append(number) or EmulatedGpu())
     o = changed(observe(antennas=2), fengine={"backend": "cuda", "gpus": [3, 5]}, xengine={"backend": "cuda"})
     bands = [(o, tmp_path / f"{name}.uvh5", None) for name in "abc"]
-    correlate_samples(bands, iter(()), lambda at: 0.0, quiet(), False)
+    correlate_samples(bands, lambda _: iter(()), lambda at: 0.0, quiet(), False)
     assert opened == [(3,), (5,), (3,)] and len(list(tmp_path.glob("*.uvh5"))) == 3
 
 

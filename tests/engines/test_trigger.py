@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recorded import fresh
 from ryle.chunk import SampleChunk
 from ryle.config import changed
 from ryle.engines import triggered
@@ -468,7 +469,7 @@ def test_files_are_joined_by_time(observe, rng, tmp_path):
             r.done()
     files = [Path(a["file"]) for a in answers]
     source = ChunkRecordings(o, [*files, files[1]])
-    chunks = [chunk for _, chunk in source]
+    chunks = [chunk for _, chunk in source.chunks(fresh)]
     assert [a.end for a in chunks[:-1]] == [b.timestamp for b in chunks[1:]]
     assert (source.start, source.stop) == (0, max(a["end"] for a in answers))
     data, present = (np.concatenate([getattr(c, name) for c in chunks], axis=1) for name in ("data", "present"))

@@ -104,7 +104,7 @@ def test_unknown_delays_and_gains_show_with_sign_and_size(band, tracked, tmp_pat
     path = tmp_path / "sky.uvh5"
     simulator = VoltageSimulator(true)
     chunks = ((0, chunk) for chunk in simulator.chunks())
-    correlate_samples([(told, path, None)], chunks, lambda at: 0.0, Console(file=io.StringIO()), False)
+    correlate_samples([(told, path, None)], lambda _: chunks, lambda at: 0.0, Console(file=io.StringIO()), False)
     got = cube(read(path), told, every=2)
     delays = 0 if tracked else arrival(SOURCE.ra.rad, SOURCE.dec.rad, got.times) @ ENU[:3].T / LIGHT
     check(*phases(got, delays - unknown[:, 0] + np.zeros((len(got.times), 3))))

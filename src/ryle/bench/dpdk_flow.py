@@ -306,7 +306,7 @@ class Flow:
         ring = read_ring()
         o = self.o
         steps = fx_steps(o, ring, AsRead(), lambda: wanted, self._gpus, joins=True)  # type: ignore[arg-type,return-value]
-        with Engine([], [ReadSamples(self._samples(), [ring]), *steps]) as engine:
+        with Engine([], [ReadSamples(lambda _: self._samples(), [ring]), *steps]) as engine:
             engine.start()
             engine.wait()
         whole = {i.first_spectrum: i for i in wanted.found[:-1]}

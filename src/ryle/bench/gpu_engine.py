@@ -85,12 +85,14 @@ class Case:
 
 #: What is measured if nothing else is said.
 CASES = (
+    Case("f", "memory", "copies", 0.9, 8, 1024, batch=4096),
     Case("f", "memory", "copies", 0.9, 8, 4096),
     Case("f", "memory", "copies", 0.9, 72, 4096, batch=256),
     Case("f", "memory", "copies", 0.9, 8, 32768, batch=256),
     Case("f", "memory", "copies", 0.9, 72, 32768, batch=128),
     Case("f", "memory", "copies", 0.9, 8, 4096, batch=512, engines=4),
     Case("fx", "memory", "copies", 0.9, 72, 4096, batch=512),
+    Case("fx", "ring", "kernels", 0.95, 72, 1024, batch=4096),
     Case("fx", "ring", "kernels", 0.95, 72, 4096, bits=8, batch=1024),
     Case("fx", "table", "kernels", 0.95, 72, 4096, bits=8, batch=1024),
     Case("fx", "ring", "kernels", 0.95, 72, 4096, batch=1024),
@@ -217,7 +219,7 @@ def bench_gpu_engines(
     cases : sequence of Case
         Which.
     only : str
-        Words that a case's name has to have.
+        Words that a case's name and channels ("1024 channels") have to have.
     emulated : bool
         On the tests' GPU.
 
@@ -230,7 +232,7 @@ def bench_gpu_engines(
     about = host() | ({} if emulated else machine(open_gpu()))
     rows: list[Row] = []
     for case in cases:
-        if only and only not in case.name:
+        if only not in f"{case.name}, {case.channels} channels":
             continue
         console.print(f"{case.name}: {case.size}")
         try:

@@ -95,6 +95,17 @@ def simulated(observation: Observation) -> Observation:
     return _derived_anew(observation.model_copy(update={"fengine": fengine, "digitizer": digitizer, "inputs": []}))
 
 
+def with_threads(observation: Observation, threads: int) -> Observation:
+    """Give an observation whose arithmetic has so many threads where it names no number."""
+    halves = {"fengine": observation.fengine, "xengine": observation.xengine}
+    changed = {
+        name: half.model_copy(update={"threads": threads})
+        for name, half in halves.items()
+        if "threads" not in half.model_fields_set
+    }
+    return _derived_anew(observation.model_copy(update=changed)) if changed else observation
+
+
 def _derived_anew(copy: Observation) -> Observation:
     for name, value in vars(Observation).items():
         if isinstance(value, cached_property):

@@ -269,9 +269,13 @@ def correlate_piece(observation: Observation, directory: str, number: int) -> No
     own = part(_on_own_gpus(observation), pieces.integrations(number))
     files = [recording.local() for recording in pieces.recordings]
     quiet = Console(file=io.StringIO())
+
+    def correlated(to: Path) -> None:
+        correlate(own, files, to, quiet, overwrite=True, threads=1)  # as `Needs` counts them
+
     # In a thread, where no signal ends it in good order with a part of the piece: it is whole or is not there.
     with ThreadPoolExecutor(1, "piece") as thread:
-        thread.submit(pieces.make, place, number, lambda to: correlate(own, files, to, quiet, overwrite=True)).result()
+        thread.submit(pieces.make, place, number, correlated).result()
 
 
 def _on_own_gpus(observation: Observation) -> Observation:

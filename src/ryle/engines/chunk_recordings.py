@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ryle.chunk import SampleChunk
 from ryle.config import ConfigError, Observation, Problem
@@ -15,7 +17,13 @@ from ryle.config.observation import EVERY
 from ryle.problems import listed
 from ryle.receive.windows import window_shape
 from ryle.store.chunk_file import MAGIC, ChunkFile, Layout
-from ryle.wire._native import gather
+from ryle.store.pieces import read_all
+
+#: Gives memory for samples of so many inputs, packets and bytes: payloads, and which of them are there.
+Room = Callable[[tuple[int, int, int]], tuple[NDArray[np.uint8], NDArray[np.uint8]]]
+_LARGEST = 64 << 20  # bytes that are read at once, unless one block is more
+_THREADS = 4  # that read: one copies out of the page cache as fast as memory lets a core, and a disk likes many
+_LOOKED_AT = 4096  # blocks whose marks are looked at together
 
 
 def is_chunks(start: bytes) -> bool:
@@ -61,8 +69,8 @@ class Recorded:
 class ChunkRecordings:
     """Samples of an observation's inputs, in order of time; inputs and stretches that no file has are missing.
 
-    Iterating gives band 0 and a `SampleChunk`, once for each stretch of time that any file has. Of an observation that
-    is a part of another (`ryle.config.part`) only blocks that it can read are looked at.
+    `chunks` gives stretches of time that any file has. Of an observation that is a part of another
+    (`ryle.config.part`) only blocks that it can read are looked at.
 
     Parameters
     ----------
@@ -99,7 +107,8 @@ class ChunkRecordings:
         first = self._files[0].layout
         for number, (path, file) in enumerate(zip(paths, self._files, strict=True)):
             layout = file.layout
-            rows = [row for row, head in enumerate(layout.heads) if head in heads]
+            first_of = {head: row for row, head in reversed(list(enumerate(layout.heads)))}
+            rows = [row for row, head in enumerate(layout.heads) if head in heads and first_of[head] == row]
             inputs = [heads[layout.heads[row]] for row in rows]
             if not rows:
                 shown = listed(str(head) for head in layout.heads[:4])
@@ -107,7 +116,7 @@ class ChunkRecordings:
                 raise ConfigError(o.source, [Problem("inputs", None, remedy + listed(map(str, list(heads)[:4])))])
             self._rows.append((rows, inputs))
             self.recorded.append(self._look(number, path, file))
-        self._packets = first.packets
+        self._packets, self._threads = first.packets, min(_THREADS, len(os.sched_getaffinity(0)))
         if not self._at and not self._part:
             raise _empty(paths[0])
         self.start = min(self._at, default=between[0])
@@ -116,18 +125,20 @@ class ChunkRecordings:
     def _look(self, number: int, path: Path, file: ChunkFile) -> Recorded:
         """Note when a file's chunks are."""
         rows, inputs = self._rows[number]
-        epochs, placed, times, span = set(), 0, [], file.layout.packets * file.layout.step
-        for index, chunk in enumerate(file):
-            epochs.add(chunk.epoch)
-            placed += int(np.count_nonzero(chunk.present[rows]))
-            times.append(chunk.timestamp)
-            if chunk.timestamp < 0 or (chunk.timestamp - file.layout.origin) % span:
-                remedy = f"has a block of time stamp {chunk.timestamp}, which is none of a whole block"
-                raise ConfigError(str(path), [Problem("input", path.name, remedy)])
-            self._at[chunk.timestamp].append((number, index))
-        if len(epochs) > 1:
+        span, times = file.layout.packets * file.layout.step, file.timestamps
+        placed = sum(
+            int(np.count_nonzero(file.marks(slice(at, at + _LOOKED_AT))[:, rows]))
+            for at in range(0, len(file), _LOOKED_AT)
+        )
+        odd = times[(times < 0) | ((times - file.layout.origin) % span != 0)]
+        if odd.size:
+            remedy = f"has a block of time stamp {odd[0]}, which is none of a whole block"
+            raise ConfigError(str(path), [Problem("input", path.name, remedy)])
+        if np.unique(file.epochs).size > 1:
             remedy = "holds samples from before and after a jump of time stamps, which cannot be told apart"
             raise ConfigError(str(path), [Problem("input", path.name, remedy)])
+        for index, timestamp in enumerate(times.tolist()):
+            self._at[timestamp].append((number, index))
         about = {} if self._part else file.layout.about
         promised = about.get("end", 0), about.get("sample", 0)
         blocks = (promised[0] - promised[1]) // span if all(type(t) is int for t in promised) else 0
@@ -136,21 +147,82 @@ class ChunkRecordings:
             len(times),
             max(len(times), blocks),
             inputs,
-            min(times, default=0),
-            max(times, default=-span) + span,
+            int(times.min()) if times.size else 0,
+            int(times.max()) + span if times.size else 0,
             placed,
             len(times) * len(rows) * file.layout.packets,
         )
 
-    def __iter__(self) -> Iterator[tuple[int, SampleChunk]]:
-        o, packets, (low, high) = self._observation, self._packets, window_shape(self._observation).samples
-        span = packets * o.digitizer.heap_samples
+    def chunks(self, room: Room) -> Iterator[tuple[int, SampleChunk]]:
+        """Read them in order of time.
+
+        Parameters
+        ----------
+        room : callable
+            Asked for the memory that each stretch is read into.
+
+        Yields
+        ------
+        band : int
+            0.
+        chunk : SampleChunk
+            Of all inputs, about a batch of spectra long where blocks follow one another.
+
+        Raises
+        ------
+        OSError
+            If a file cannot be read any more; names it.
+        """
+        o = self._observation
+        for times in self._stretches():
+            shape = o.n_inputs, len(times) * self._packets, o.digitizer_heap_bytes
+            data, present = room(shape)
+            self._read(times, data, present)
+            yield 0, SampleChunk(times[0], data, present, o.digitizer.heap_samples)
+
+    def _stretches(self) -> Iterator[list[int]]:
+        """Give the time stamps of blocks that are read together: each follows the one before."""
+        o, shape = self._observation, window_shape(self._observation)
+        span, (low, high) = self._packets * o.digitizer.heap_samples, shape.samples
+        size = o.n_inputs * self._packets * o.digitizer_heap_bytes
+        most = max(1, min(shape.batch * shape.step // span, _LARGEST // size))
+        times: list[int] = []
         for timestamp in sorted(at for at in self._at if at < high and at + span > low):
-            data = np.empty((o.n_inputs, packets, o.digitizer_heap_bytes), np.uint8)
-            present = np.empty((o.n_inputs, packets), np.uint8)
-            stored = ((self._files[number][index], self._rows[number]) for number, index in self._at[timestamp])
-            gather([(chunk.data, chunk.present, *rows) for chunk, rows in stored], data, present)
-            yield 0, SampleChunk(timestamp, data, present, o.digitizer.heap_samples)
+            if times and (len(times) == most or timestamp != times[-1] + span):
+                yield times
+                times = []
+            times.append(timestamp)
+        if times:
+            yield times
+
+    def _read(self, times: list[int], data: NDArray[np.uint8], present: NDArray[np.uint8]) -> None:
+        """Read the blocks of some time stamps; what two files have comes from the first of them."""
+        size, packets = data.shape[2], self._packets
+        present[...] = 0
+        marks = present.reshape(len(present), len(times), packets)
+        together: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)  # file, how often -> places, blocks
+        for place, timestamp in enumerate(times):
+            seen: dict[int, int] = defaultdict(int)
+            for number, index in self._at[timestamp]:
+                together[number, seen[number]].append((place, index))
+                seen[number] += 1
+        pieces = []
+        for (number, _), blocks in sorted(together.items()):
+            file, (rows, inputs) = self._files[number], self._rows[number]
+            places, indices = np.array(blocks).T
+            to = np.array(inputs)[np.newaxis], places[:, np.newaxis]
+            new = (file.marks(indices)[:, rows] != 0) & (marks[to] == 0)  # (block, row, packet)
+            marks[to] |= new
+            edges = np.diff(new.astype(np.int8), axis=2, prepend=0, append=0)
+            block, row, first = np.nonzero(edges == 1)
+            run = np.nonzero(edges == -1)[2] - first
+            begins = file.bodies[indices][block] + (np.array(rows)[row] * packets + first) * size
+            goes = (np.array(inputs)[row] * len(times) + places[block]) * packets + first
+            pieces.append((np.full(len(run), file.file.fileno()), begins, goes * size, run * size))
+        files, at, to_bytes, sizes = (np.concatenate(each).astype(np.int64) for each in zip(*pieces, strict=True))
+        read_all({f.file.fileno(): f.path for f in self._files}, files, at, to_bytes, sizes, data, self._threads)
+        if not present.all():
+            data[present == 0] = 0
 
 
 def reach(observation: Observation, paths: Sequence[Path]) -> tuple[int, int]:

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ryle.channelize import Blocks
 from ryle.chunk import BLOCK, SampleChunk, SpectraChunk, valid_words
 from ryle.config import Observation
 from ryle.correlate.reading import DeviceSpectra, SpreadSpectra
 from ryle.engines.beginning import WholeBand
+from ryle.engines.chunk_recordings import Room
 from ryle.engines.f import f_steps
 from ryle.engines.planning import Samples, SomeInputs
 from ryle.engines.statistics import record_statistics
@@ -35,20 +37,34 @@ if TYPE_CHECKING:
 _BLOCKS = 3
 
 
+#: Reads samples of several bands, which take turns, each into the memory that it asks for or into its own.
+ReadChunks = Callable[[Room], Iterable[tuple[int, SampleChunk]]]
+
+
 class ReadSamples(Step):
     """Samples that come in no packets, of several bands: recordings, or a simulator's.
 
     Parameters
     ----------
-    chunks : iterable of (int, SampleChunk)
-        Band, and samples of it; the bands take turns.
+    chunks : callable
+        Asked for band and samples of it, in turns, with where to get memory.
     rings : sequence of Ring
         One a band.
+    allocate : callable, optional
+        Gives so many bytes of memory that is used again and again, as GPUs copy what is page-locked by themselves;
+        samples lie in fresh memory each time if absent.
     """
 
-    def __init__(self, chunks: Iterable[tuple[int, SampleChunk]], rings: Sequence[Ring]) -> None:
+    def __init__(
+        self,
+        chunks: ReadChunks,
+        rings: Sequence[Ring],
+        allocate: Callable[[int], NDArray[np.uint8]] | None = None,
+    ) -> None:
         super().__init__("read", rings)
-        self._chunks, self._stop = chunks, threading.Event()
+        self._chunks, self._stop, self._allocate = chunks, threading.Event(), allocate
+        self._memory: dict[int, NDArray[np.uint8]] = {}  # by block
+        self._taken: list[Block] = []  # whose memory has been given, and which has not been put yet
         #: End of the last samples, and how many have been read, of all inputs.
         self.position = self.samples = 0
 
@@ -58,15 +74,31 @@ class ReadSamples(Step):
 
     def run(self) -> None:
         """Read to the end."""
-        for band, chunk in self._chunks:
+        for band, chunk in self._chunks(self._room):
             if band == 0 and self._stop.is_set():
                 return
-            block = self.outputs[band].room()
-            assert block is not None
+            block = self._taken.pop() if self._taken else self._block(band)
             block.data, block.start, block.span = chunk, chunk.timestamp, chunk.samples
             self.outputs[band].put(block)
             self.position = chunk.end
             self.samples += chunk.inputs * chunk.samples
+
+    def _block(self, band: int) -> Block:
+        block = self.outputs[band].room()
+        assert block is not None
+        return block
+
+    def _room(self, shape: tuple[int, int, int]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Give memory for samples of the first band, and for what says which of them are there."""
+        inputs, packets, size = shape
+        if self._allocate is None:
+            return np.empty(shape, np.uint8), np.empty((inputs, packets), np.uint8)
+        block, cells = self._block(0), inputs * packets
+        memory = self._memory.get(id(block))
+        if memory is None or memory.size < cells * (size + 1):
+            memory = self._memory[id(block)] = self._allocate(cells * (size + 1))
+        self._taken.append(block)
+        return memory[: cells * size].reshape(shape), memory[cells * size :][:cells].reshape(inputs, packets)
 
 
 def read_ring() -> Ring:
@@ -75,7 +107,7 @@ def read_ring() -> Ring:
 
 
 class AsRead:
-    """What blocks of `ReadSamples` are: samples in memory of their own, made for each.
+    """What blocks of `ReadSamples` are: samples in memory of their own, which nobody has to hold.
 
     Parameters
     ----------

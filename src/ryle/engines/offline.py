@@ -5,7 +5,8 @@ The steps are those of live engines; only what they read comes from a file, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from ryle.chunk import SampleChunk
-from ryle.config import ConfigError, Observation, Problem, show, simulated
+from ryle.config import ConfigError, Observation, Problem, show, simulated, with_threads
 from ryle.config.observation import EVERY
 from ryle.engines.chunk_recordings import ChunkRecordings
 from ryle.engines.extent import kind_of
-from ryle.engines.fx import AsRead, ReadSamples, fx_steps, read_ring
-from ryle.engines.gpus import gpus_for
+from ryle.engines.fx import AsRead, ReadChunks, ReadSamples, fx_steps, read_ring
+from ryle.engines.gpus import gpus_for, locked
 from ryle.engines.offline_packets import correlate_packets
 from ryle.engines.recordings import vdif_bands
 from ryle.engines.run import RunResult
@@ -38,7 +38,7 @@ Band = tuple[Observation, Path, NDArray[np.float64] | None]
 
 def correlate_samples(
     bands: Sequence[Band],
-    chunks: Iterable[tuple[int, SampleChunk]],
+    chunks: ReadChunks,
     fraction: Callable[[int], float],
     console: Console,
     overwrite: bool,
@@ -50,8 +50,8 @@ def correlate_samples(
     ----------
     bands : sequence of Band
         What they are, and the files to write.
-    chunks : iterable of (int, SampleChunk)
-        Band, and samples of it in order of time; the bands take turns.
+    chunks : callable
+        Reads them (see `ReadSamples`), in order of time; the bands take turns.
     fraction : callable
         Says how far a sample count is.
     console : Console
@@ -67,17 +67,18 @@ def correlate_samples(
         One a band.
     """
     rings = [read_ring() for _ in bands]
-    read = ReadSamples(chunks, rings)
+    gpus = [gpus_for(o, "fx", band) for band, (o, _, _) in enumerate(bands)]
+    read = ReadSamples(chunks, rings, locked(gpus[0]))
     steps: list[Step] = [read]
     writes: list[WriteFile] = []
-    for band, ((o, path, residuals), ring) in enumerate(zip(bands, rings, strict=True)):
+    for (o, path, residuals), ring, of_gpus in zip(bands, rings, gpus, strict=True):
 
         def open_file(o: Observation = o, path: Path = path) -> UVH5Writer:
             path.parent.mkdir(parents=True, exist_ok=True)
             return UVH5Writer(path, metadata(o), overwrite=overwrite)
 
         steering = Steering(o, range(len(o.antennas)), residuals)
-        of_band = fx_steps(o, ring, AsRead(o.levels), open_file, gpus_for(o, "fx", band), steering, joins=joins)
+        of_band = fx_steps(o, ring, AsRead(o.levels), open_file, of_gpus, steering, joins=joins)
         steps += of_band
         assert isinstance(of_band[-1], WriteFile)
         writes.append(of_band[-1])
@@ -120,11 +121,12 @@ def run_in_process(
         raise ConfigError(observation.source, [Problem("simulate", None, remedy)])
     console = console or Console(stderr=True)
     path = _output(observation, output, console, overwrite)
-    observation = simulated(observation)
+    observation = with_threads(simulated(observation), len(os.sched_getaffinity(0)))
     end = observation.end_sample
-    chunks = ((0, chunk) for chunk in VoltageSimulator(observation, mount=observation.array.mount).chunks())
+    simulator = VoltageSimulator(observation, mount=observation.array.mount)
     band: Band = (observation, path, None)
-    return correlate_samples([band], chunks, lambda at: at / end if end else 0.0, console, overwrite)[0]
+    made = ((0, chunk) for chunk in simulator.chunks())
+    return correlate_samples([band], lambda _: made, lambda at: at / end if end else 0.0, console, overwrite)[0]
 
 
 def _output(observation: Observation, output: Path | None, console: Console, overwrite: bool) -> Path:
@@ -143,6 +145,7 @@ def correlate(
     *,
     overwrite: bool = False,
     live: bool = False,
+    threads: int | None = None,
 ) -> list[RunResult]:
     """Correlate recordings: VDIF files as ``[vdif]`` maps them, one capture of packets, or files of chunks.
 
@@ -159,6 +162,9 @@ def correlate(
     live : bool
         See `correlate_packets`; VDIF files have no clock but their own. Of chunks: begin with the first whole
         integration.
+    threads : int, optional
+        Of each half's arithmetic where the observation names none; as many as there are cores if absent, and whichever
+        half is behind has more of them.
 
     Returns
     -------
@@ -166,6 +172,7 @@ def correlate(
         One a band.
     """
     console = console or Console(stderr=True)
+    observation = with_threads(observation, threads or len(os.sched_getaffinity(0)))
     path = _output(observation, output, console, overwrite)
     kind = kind_of(observation, recordings[0])
     if kind == "packets":
@@ -184,7 +191,7 @@ def _correlate_chunks(
     first = max(source.start, low)
     length = max(1, min(source.stop, high) - first)
     (result,) = correlate_samples(
-        [band], source, lambda at: max(0, at - first) / length, console, overwrite, joins=live
+        [band], source.chunks, lambda at: max(0, at - first) / length, console, overwrite, joins=live
     )
     for file in source.recorded:
         console.print(f"{file.name}: {file}", highlight=False, soft_wrap=True)
@@ -203,7 +210,9 @@ def _correlate_vdif(
     read = [window_shape(of_band).samples for of_band, _, _ in bands]
     source.take(min(low for low, _ in read), max(high for _, high in read))
     length = max(1, source.last - source.first)
-    results = correlate_samples(bands, source, lambda at: max(0, at - source.first) / length, console, overwrite)
+    results = correlate_samples(
+        bands, lambda _: source, lambda at: max(0, at - source.first) / length, console, overwrite
+    )
     accounts = {n: asdict(a) | {"missing": a.missing} for n, a in zip(names, source.accounts, strict=True)}
     for name, a in zip(names, source.accounts, strict=True):
         console.print(

@@ -20,7 +20,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -28,11 +28,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ryle.receive.assembly import Plan
+from ryle.store.pieces import equal_pieces
 
 PAGE = 4096
 #: What a file, and each record in it, begins with.
 MAGIC = b"RYLECHNK"
 _RECORD = struct.Struct("<8s4q")  # magic, number, epoch, timestamp, placed; then a CRC-32 of these
+_NUMBERS = np.dtype(
+    {
+        "names": ["magic", "number", "epoch", "timestamp", "placed", "check"],
+        "formats": ["S8", "<i8", "<i8", "<i8", "<i8", "<u4"],
+        "offsets": [0, 8, 16, 24, 32, _RECORD.size],
+        "itemsize": _RECORD.size + 4,
+    }
+)
 _STAMP = 24  # bytes of a record before its time stamp
 _SETTLED = 2.0  # seconds after which a file that was written to is written to at another time
 
@@ -217,14 +226,9 @@ def _layout(path: Path, text: bytes) -> Layout:
 
 @lru_cache(32)
 def _stamps(path: Path, _version: tuple[int, int, int], records: range) -> NDArray[np.int64]:
-    """Give what stands in a file's records where time stamps are: read once, if pieces of it are worked on in turn.
-
-    To map a page for each, and those around it, would take several times as long, and as long once more when the file
-    is closed.
-    """
+    """Give what stands in a file's records where time stamps are: read once, if pieces of it are worked on in turn."""
     with path.open("rb") as file:
-        number = file.fileno()
-        return np.frombuffer(b"".join([os.pread(number, 8, at + _STAMP) for at in records]), "<i8")
+        return equal_pieces(path, file.fileno(), np.array(records, np.int64) + _STAMP, 8).view("<i8")[:, 0]
 
 
 class ChunkFile:
@@ -245,36 +249,53 @@ class ChunkFile:
     damaged : int
         Records that are not whole, of chunks that were being written when the process was killed; of all that were
         wanted.
+    file : BinaryIO
+        The open file.
+    at : ndarray of int64, shape (chunk,)
+        Bytes at which records begin.
+    timestamps, epochs : ndarray of int64, shape (chunk,)
+        Of the chunks.
 
     Raises
     ------
     ValueError
         If it is no file of chunks.
+    OSError
+        If it cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str], between: tuple[int, int] | None = None) -> None:
-        self._path = Path(path)
-        with self._path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size < PAGE or file.read(len(MAGIC)) != MAGIC:
-                raise ValueError(f"{path} is no file of chunks")
-            self._start, length = struct.unpack("<II", file.read(8))
-            if not len(MAGIC) + 8 + length <= self._start <= size or self._start % PAGE:
-                raise ValueError(f"{path} is no file of chunks: its header goes beyond its end")
-            self.layout = _layout(self._path, file.read(length))
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._bytes = np.frombuffer(self._map, np.uint8)
-        record = self.layout.record_bytes
-        records = self._records = range(self._start, size - record + 1, record)
-        looked_at = records if between is None else self._between(records, *between)
-        self._at = [(at, numbers) for at in looked_at if (numbers := self._header(at))]
-        self.damaged = (-(-(size - self._start) // record) if between is None else len(looked_at)) - len(self._at)
+        self.path = Path(path)
+        self.file = self.path.open("rb")
+        try:
+            self._open(between)
+        except BaseException:
+            self.file.close()
+            raise
 
-    def _header(self, at: int) -> tuple[int, ...] | None:
-        head = self._map[at : at + _RECORD.size]
-        (check,) = struct.unpack_from("<I", self._map, at + _RECORD.size)
-        magic, *numbers = _RECORD.unpack(head)
-        return tuple(numbers) if magic == MAGIC and check == zlib.crc32(head) else None
+    def _open(self, between: tuple[int, int] | None) -> None:
+        path, file = self.path, self.file
+        size = os.fstat(file.fileno()).st_size
+        if size < PAGE or file.read(len(MAGIC)) != MAGIC:
+            raise ValueError(f"{path} is no file of chunks")
+        start, length = struct.unpack("<II", file.read(8))
+        if not len(MAGIC) + 8 + length <= start <= size or start % PAGE:
+            raise ValueError(f"{path} is no file of chunks: its header goes beyond its end")
+        self.layout = _layout(path, file.read(length))
+        record = self.layout.record_bytes
+        records = self._records = range(start, size - record + 1, record)
+        wanted = np.array(records if between is None else self._between(records, *between), np.int64)
+        whole, numbers = self._headers(wanted)
+        self.at, self._numbers = wanted[whole], numbers[whole]
+        self.timestamps, self.epochs = self._numbers["timestamp"], self._numbers["epoch"]
+        self.damaged = (-(-(size - start) // record) if between is None else len(wanted)) - len(self.at)
+
+    def _headers(self, at: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.void]]:
+        """Read what records at these bytes begin with; say which are whole."""
+        heads = equal_pieces(self.path, self.file.fileno(), at, _NUMBERS.itemsize)
+        numbers = heads.view(_NUMBERS)[:, 0]
+        checks = np.fromiter((zlib.crc32(head[: _RECORD.size]) for head in heads), np.uint32, len(heads))
+        return (numbers["magic"] == MAGIC) & (numbers["check"] == checks), numbers
 
     def _between(self, records: range, low: int, high: int) -> list[int]:
         """Choose the records whose time stamps say so, right or not."""
@@ -286,8 +307,8 @@ class ChunkFile:
 
     def _stamps(self, records: range) -> NDArray[np.int64]:
         """Give what stands in records where time stamps are."""
-        about = self._path.stat()
-        file = self._path.absolute(), (about.st_ino, about.st_size, about.st_mtime_ns), records
+        about = self.path.stat()
+        file = self.path.absolute(), (about.st_ino, about.st_size, about.st_mtime_ns), records
         # What has just been written to may be again, at what is the same time to the file system.
         return _stamps(*file) if about.st_mtime < time.time() - _SETTLED else _stamps.__wrapped__(*file)
 
@@ -298,21 +319,50 @@ class ChunkFile:
         order = np.argsort(self._stamps(self._records), kind="stable")
         # Records that are not whole may have any time stamp: others are looked for from both ends inwards.
         found = [
-            next((numbers[2] for i in way if (numbers := self._header(self._records[i])) is not None), None)
-            for way in (order, order[::-1])
+            next((t for i in way.tolist() if (t := self._time(i)) is not None), None) for way in (order, order[::-1])
         ]
         return None if found[0] is None or found[1] is None else (found[0], found[1])
 
+    def _time(self, record: int) -> int | None:
+        """Give the time stamp of a record, if it is whole."""
+        whole, numbers = self._headers(np.array([self._records[record]], np.int64))
+        return int(numbers["timestamp"][0]) if whole[0] else None
+
+    def marks(self, chunks: NDArray[np.int64] | slice) -> NDArray[np.uint8]:
+        """Read which packets of some chunks arrived.
+
+        Parameters
+        ----------
+        chunks : ndarray of int64, or slice
+            Their places.
+
+        Returns
+        -------
+        ndarray of uint8, shape (chunk, head, packet) or (chunk, head, packet, part)
+            1 where one did.
+        """
+        found = equal_pieces(self.path, self.file.fileno(), self.at[chunks] + PAGE, self.layout.cells)
+        return found.reshape(-1, *self.layout.marks_shape)
+
+    @property
+    def bodies(self) -> NDArray[np.int64]:
+        """Bytes at which payloads begin, shape (chunk,)."""
+        return self.at + PAGE + pages(self.layout.cells)
+
+    @cached_property
+    def _bytes(self) -> NDArray[np.uint8]:
+        return np.frombuffer(mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+
     def __len__(self) -> int:
-        return len(self._at)
+        return len(self.at)
 
     def __getitem__(self, index: int) -> StoredChunk:
-        (at, numbers), layout = self._at[index], self.layout
-        marks = at + PAGE
-        data = marks + pages(layout.cells)
+        layout = self.layout
+        marks, data = int(self.at[index]) + PAGE, int(self.bodies[index])
         present = self._bytes[marks : marks + layout.cells].reshape(layout.marks_shape)
         body = self._bytes[data : data + layout.data_bytes].reshape(layout.shape)
-        return StoredChunk(numbers[0], numbers[1], numbers[2], numbers[3], body, present)
+        _, number, epoch, timestamp, placed, _ = self._numbers[index].item()
+        return StoredChunk(number, epoch, timestamp, placed, body, present)
 
     def __iter__(self) -> Iterator[StoredChunk]:
         for index in range(len(self)):

@@ -1,11 +1,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-def gather(
-    sources: list[tuple[NDArray[np.uint8], NDArray[np.uint8], list[int], list[int]]],
-    data: NDArray[np.uint8],
-    present: NDArray[np.uint8],
-) -> None: ...
+def read_pieces(
+    files: NDArray[np.int64],
+    at: NDArray[np.int64],
+    to: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    threads: int = 1,
+) -> tuple[int, int]: ...
 def unpack(data: NDArray[np.uint8], bits: int, first: int, out: NDArray[np.float32], isa: str = "") -> None: ...
 def sum_squares(data: NDArray[np.uint8], bits: int, first: int, count: int, isa: str = "") -> int: ...
 def sum_squares_float(data: NDArray[np.uint8], first: int, count: int) -> float: ...
