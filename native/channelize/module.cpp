@@ -51,25 +51,29 @@ using Vector1 = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// Which windows, that begin at sample `starts[input][spectrum]` of the first packet, are there as a whole.
-void whole_windows(const Matrix<const int64_t>& starts, int64_t window, const Matrix<const uint8_t>& present,
-                   int64_t packet_samples, const Matrix<bool>& out) {
-    const size_t inputs = starts.shape(0), spectra = starts.shape(1), packets = present.shape(1);
+// Which windows are there as a whole: those of spectrum s begin `origin + step·s − coarse[input][s]` after packet 0.
+void whole_windows(const Matrix<const int64_t>& coarse, int64_t origin, int64_t step, int64_t window,
+                   const Matrix<const uint8_t>& present, int64_t packet_samples, const Matrix<bool>& out) {
+    const size_t inputs = coarse.shape(0), spectra = coarse.shape(1), packets = present.shape(1);
     if (present.shape(0) != inputs || out.shape(0) != inputs || out.shape(1) != spectra)
         throw std::invalid_argument("arrays of different shapes");
     if (window < 1 || packet_samples < 1) throw std::invalid_argument("window and packet_samples must be positive");
     const int64_t last = int64_t(packets) * packet_samples - window;
     std::vector<int32_t> missing(packets + 1);  // before each packet
     for (size_t i = 0; i < inputs; i++) {
-        const int64_t* start = starts.data() + i * spectra;
+        const int64_t* delay = coarse.data() + i * spectra;
+        const auto start = [&](size_t s) { return origin + step * int64_t(s) - delay[s]; };
         const uint8_t* there = present.data() + i * packets;
         bool* whole = out.data() + i * spectra;
-        for (size_t s = 0; s < spectra; s++) whole[s] = start[s] >= 0 && start[s] <= last;
+        for (size_t s = 0; s < spectra; s++) {
+            const int64_t at = start(s);
+            whole[s] = (at >= 0) & (at <= last);
+        }
         if (packets == 0 || std::memchr(there, 0, packets) == nullptr) continue;
         for (size_t p = 0; p < packets; p++) missing[p + 1] = missing[p] + (there[p] == 0);
         for (size_t s = 0; s < spectra; s++)
             if (whole[s])
-                whole[s] = missing[(start[s] + window - 1) / packet_samples + 1] == missing[start[s] / packet_samples];
+                whole[s] = missing[(start(s) + window - 1) / packet_samples + 1] == missing[start(s) / packet_samples];
     }
 }
 
@@ -216,8 +220,8 @@ NB_MODULE(_native, m) {
     m.attr("TILE") = kTile;
     m.attr("LEAD") = Workspace::kLead;
     m.def("instruction_sets", &instruction_sets);
-    m.def("whole_windows", &whole_windows, arg("starts"), arg("window"), arg("present"), arg("packet_samples"),
-          arg("out"), nb::call_guard<nb::gil_scoped_release>());
+    m.def("whole_windows", &whole_windows, arg("coarse"), arg("origin"), arg("step"), arg("window"), arg("present"),
+          arg("packet_samples"), arg("out"), nb::call_guard<nb::gil_scoped_release>());
     nb::class_<Some>(m, "Some").def(nb::init<std::vector<Bytes>, std::vector<int64_t>, Integers, Bytes, Doubles,
                                              Doubles, Integers, Vector1<const std::complex<float>>, bool>(),
                                     arg("pieces"), arg("values"), arg("starts"), arg("valid"), arg("fine"),

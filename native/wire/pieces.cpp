@@ -56,8 +56,8 @@ std::pair<std::int64_t, int> read_pieces(const Numbers& files, const Numbers& at
     std::pair<std::int64_t, int> failed{-1, 0};
     const auto work = [&] {
         for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
-            const auto [done, why] = read_one(static_cast<int>(files.data()[i]), at.data()[i],
-                                              out.data() + to.data()[i], sizes.data()[i]);
+            const auto [done, why] =
+                read_one(static_cast<int>(files.data()[i]), at.data()[i], out.data() + to.data()[i], sizes.data()[i]);
             if (done) continue;
             const std::lock_guard lock(telling);
             const auto mine = static_cast<std::int64_t>(i);

@@ -138,6 +138,20 @@ def test_inputs_together_are_as_each_alone(rng):
                 np.testing.assert_array_equal(getattr(got, name), [getattr(w, name) for w in wanted])
 
 
+def test_many_at_once_are_as_each_alone(rng):
+    """So many that several threads share them; some of delays beyond those that are rounded by adding."""
+    starts, counts = [0, 10**6, 3 * 10**6], np.sort(rng.integers(0, 5 * 10**6, 4000))
+    models = []
+    for n in range(150):
+        numbers = rng.normal(size=(3, 4)) * [1e-3 if n % 7 else 1e7, 1e-9, 2.0, 30.0]
+        chosen = zip(starts[n % 3 :], numbers, strict=False)
+        models.append(DelaySchedule([LinearDelayModel(start, 1.7e9, *map(float, m)) for start, m in chosen]))
+    got, wanted = evaluate_inputs(models, counts), [m.evaluate(counts) for m in models]
+    for name in ("coarse", "fine", "phase"):
+        np.testing.assert_array_equal(getattr(got, name), [getattr(w, name) for w in wanted])
+    assert np.abs(got.coarse).max() > 2.0**51
+
+
 def test_bad_models_are_refused() -> None:
     for arguments, message in [
         ({"rate": 1.0}, "between −1 and 1"),

@@ -10,7 +10,9 @@ LEAD: int
 
 def instruction_sets() -> list[str]: ...
 def whole_windows(
-    starts: NDArray[np.int64],
+    coarse: NDArray[np.int64],
+    origin: int,
+    step: int,
     window: int,
     present: NDArray[np.uint8],
     packet_samples: int,

@@ -248,7 +248,8 @@ class CpuChannelizer:
         """First sample of each spectrum's window, counted from the chunk's first, and whether all of it is there."""
         config = self.config
         starts = window_starts(delays.coarse, first_spectrum, config.step, chunk.timestamp)
-        return starts, whole_windows(starts, config.window_samples, chunk.present, chunk.packet_samples)
+        about = config.step, config.window_samples, chunk.present, chunk.packet_samples, chunk.timestamp
+        return starts, whole_windows(delays.coarse, first_spectrum, *about)
 
     def _place(
         self, layout: Layout, data: NDArray[Any], i: int, flat: NDArray[np.uint8]

@@ -16,26 +16,37 @@ def window_starts(coarse: NDArray[np.int64], first_spectrum: int, step: int, tim
 
 
 def whole_windows(
-    starts: NDArray[np.int64], window: int, present: NDArray[np.uint8], packet_samples: int
+    coarse: NDArray[np.int64],
+    first_spectrum: int,
+    step: int,
+    window: int,
+    present: NDArray[np.uint8],
+    packet_samples: int,
+    timestamp: int = 0,
 ) -> NDArray[np.bool_]:
     """Say of which spectra all samples are there.
 
     Parameters
     ----------
-    starts : ndarray of int64, shape (input, spectrum)
-        First sample of each window, counted from that of packet 0.
+    coarse : ndarray of int64, shape (input, spectrum)
+        Delays, samples.
+    first_spectrum, step : int
+        Of the spectra; samples from one to the next.
     window : int
         Samples of a window.
     present : ndarray of uint8, shape (input, packet)
         Which packets are there; those before and after are not.
     packet_samples : int
         Samples of a packet.
+    timestamp : int
+        Of packet 0.
 
     Returns
     -------
     ndarray of bool, shape (input, spectrum)
     """
-    found = np.empty(starts.shape, np.bool_)
+    found = np.empty(coarse.shape, np.bool_)
     there = np.ascontiguousarray(present if present.dtype == np.uint8 else present != 0).view(np.uint8)
-    _native.whole_windows(np.ascontiguousarray(starts), window, there, packet_samples, found)
+    origin = step * first_spectrum - timestamp
+    _native.whole_windows(np.ascontiguousarray(coarse), origin, step, window, there, packet_samples, found)
     return found

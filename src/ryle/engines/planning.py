@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ryle.array.delays import Delays
-from ryle.channelize.validity import whole_windows, window_starts
+from ryle.channelize.validity import whole_windows
 from ryle.chunk import SampleChunk
 from ryle.engines.steering import Steering
 from ryle.engines.totals import InputTotals
@@ -284,8 +284,8 @@ class PlanBatches(EachBlock):
     def _fill(self, tables: Tables, first: int) -> NDArray[np.bool_]:
         """Write a batch's delays; give which of its spectra are valid, (input, spectrum)."""
         self._steering.delays(first, Delays(tables.coarse, tables.fine, tables.phase))
-        starts = window_starts(tables.coarse, first, self._shape.step, self._first * self._size)
-        return whole_windows(starts, self._shape.window, self._present, self._size)
+        step, window, size = self._shape.step, self._shape.window, self._size
+        return whole_windows(tables.coarse, first, step, window, self._present, size, self._first * size)
 
 
 def plan_ring(inputs: int, spectra: int, blocks: int, allocate: Callable[[int], NDArray[Any]]) -> Ring:
