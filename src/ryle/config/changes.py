@@ -32,7 +32,9 @@ def changed(observation: Observation, /, **changes: Mapping[str, Any]) -> Observ
     """
     values = {name: getattr(observation, name) for name in Observation.model_fields}
     for name, change in changes.items():
-        values[name] = dict(values.get(name) or ()) | dict(change)
+        table = values.get(name)
+        named = {} if table is None else {key: getattr(table, key) for key in table.model_fields_set}
+        values[name] = named | dict(change)
     try:
         copy = Observation.model_validate(values)
     except ValidationError as error:
