@@ -98,8 +98,8 @@ class ChunkRecordings:
     def __init__(self, observation: Observation, paths: Sequence[Path]) -> None:
         o = self._observation = observation
         self._part = o.spectra != EVERY
-        between = window_shape(o).samples
-        self._files = _opened(o, paths, between if self._part else None)
+        self._cell, self._between = _cell(o, paths[0])
+        self._files = _opened(o, paths, self._between if self._part else None)
         heads = {tuple(o.digitizer_head(i)): i for i in range(o.n_inputs)}
         self._rows: list[tuple[list[int], list[int]]] = []  # of each file: its heads, and what inputs they are
         self._at: dict[int, list[tuple[int, int]]] = defaultdict(list)  # time stamp -> files, and chunks of them
@@ -116,10 +116,10 @@ class ChunkRecordings:
                 raise ConfigError(o.source, [Problem("inputs", None, remedy + listed(map(str, list(heads)[:4])))])
             self._rows.append((rows, inputs))
             self.recorded.append(self._look(number, path, file))
-        self._packets, self._threads = first.packets, min(_THREADS, len(os.sched_getaffinity(0)))
+        self._packets, self._origin, self._threads = first.packets, first.origin, min(_THREADS, len(os.sched_getaffinity(0)))
         if not self._at and not self._part:
             raise _empty(paths[0])
-        self.start = min(self._at, default=between[0])
+        self.start = min(self._at, default=self._between[0])
         self.stop = max(self._at) + first.packets * first.step if self._at else self.start
 
     def _look(self, number: int, path: Path, file: ChunkFile) -> Recorded:
@@ -181,14 +181,12 @@ class ChunkRecordings:
             yield 0, SampleChunk(times[0], data, present, o.digitizer.heap_samples)
 
     def _stretches(self) -> Iterator[list[int]]:
-        """Give the time stamps of blocks that are read together: each follows the one before."""
-        o, shape = self._observation, window_shape(self._observation)
-        span, (low, high) = self._packets * o.digitizer.heap_samples, shape.samples
-        size = o.n_inputs * self._packets * o.digitizer_heap_bytes
-        most = max(1, min(shape.batch * shape.step // span, _LARGEST // size))
+        """Give the time stamps of blocks that are read together: of one cell, and each follows the one before."""
+        span, (low, high) = self._packets * self._observation.digitizer.heap_samples, self._between
         times: list[int] = []
         for timestamp in sorted(at for at in self._at if at < high and at + span > low):
-            if times and (len(times) == most or timestamp != times[-1] + span):
+            cell = (timestamp - self._origin) // self._cell
+            if times and (cell != (times[0] - self._origin) // self._cell or timestamp != times[-1] + span):
                 yield times
                 times = []
             times.append(timestamp)
@@ -223,6 +221,21 @@ class ChunkRecordings:
         read_all({f.file.fileno(): f.path for f in self._files}, files, at, to_bytes, sizes, data, self._threads)
         if not present.all():
             data[present == 0] = 0
+
+
+def _cell(o: Observation, path: Path) -> tuple[int, tuple[int, int]]:
+    """Say how time is cut into stretches that are read at once, and which samples are read, in whole stretches.
+
+    Both halves of an observation that is cut between them read the whole stretch: which ADC values are counted follows
+    from what is read at once.
+    """
+    layout, shape = ChunkFile(path, (0, 0)).layout, window_shape(o)
+    span = layout.packets * layout.step
+    size = o.n_inputs * layout.packets * o.digitizer_heap_bytes
+    cell = span * max(1, min(shape.batch * shape.step // span, _LARGEST // size))
+    low, high = shape.samples
+    low, high = ((at - layout.origin) // cell * cell + layout.origin for at in (low, high + cell - 1))
+    return cell, (low, high)
 
 
 def reach(observation: Observation, paths: Sequence[Path]) -> tuple[int, int]:

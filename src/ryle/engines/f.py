@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,7 @@ class FEngine(InputTotals):
         self._buffer = SampleBuffer(self.shape)
         self._channelizer = make_channelizer(config, observation.fengine.backend)
         self._steering = steering or Steering(observation, antennas)
+        self._beside = ThreadPoolExecutor(1, "look") if config.threads > 1 else None
         #: Gives the array that a batch is written to; new memory each time if absent.
         self.take_room: Callable[[], NDArray[Any]] | None = None
 
@@ -91,8 +93,13 @@ class FEngine(InputTotals):
         chunk : SampleChunk
             In time order; must not be written to before `needed` says that its samples are not needed any more.
         """
-        self.look(chunk)
+        if self._beside is None:
+            self.look(chunk)
+            yield from self._channelize(self._buffer.push(chunk))
+            return
+        looking = self._beside.submit(self.look, chunk)
         yield from self._channelize(self._buffer.push(chunk))
+        looking.result()
 
     def flush(self) -> Iterator[Spectra]:
         """Give the spectra that the samples so far still contribute to; what they lack counts as missing."""
