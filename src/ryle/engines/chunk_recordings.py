@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +16,11 @@ from ryle.config.observation import EVERY
 from ryle.problems import listed
 from ryle.receive.windows import window_shape
 from ryle.store.chunk_file import MAGIC, ChunkFile, Layout
-from ryle.store.pieces import read_all
+from ryle.store.joined import Joined
 
 #: Gives memory for samples of so many inputs, packets and bytes: payloads, and which of them are there.
 Room = Callable[[tuple[int, int, int]], tuple[NDArray[np.uint8], NDArray[np.uint8]]]
 _LARGEST = 64 << 20  # bytes that are read at once, unless one block is more
-_THREADS = 4  # that read: one copies out of the page cache as fast as memory lets a core, and a disk likes many
-_LOOKED_AT = 4096  # blocks whose marks are looked at together
 
 
 def is_chunks(start: bytes) -> bool:
@@ -101,44 +98,32 @@ class ChunkRecordings:
         self._cell, self._between = _cell(o, paths[0])
         self._files = _opened(o, paths, self._between if self._part else None)
         heads = {tuple(o.digitizer_head(i)): i for i in range(o.n_inputs)}
-        self._rows: list[tuple[list[int], list[int]]] = []  # of each file: its heads, and what inputs they are
-        self._at: dict[int, list[tuple[int, int]]] = defaultdict(list)  # time stamp -> files, and chunks of them
-        self.recorded: list[Recorded] = []
-        first = self._files[0].layout
-        for number, (path, file) in enumerate(zip(paths, self._files, strict=True)):
+        rows: list[list[int]] = []
+        inputs: list[list[int]] = []
+        for path, file in zip(paths, self._files, strict=True):
             layout = file.layout
             first_of = {head: row for row, head in reversed(list(enumerate(layout.heads)))}
-            rows = [row for row, head in enumerate(layout.heads) if head in heads and first_of[head] == row]
-            inputs = [heads[layout.heads[row]] for row in rows]
-            if not rows:
+            rows.append([row for row, head in enumerate(layout.heads) if head in heads and first_of[head] == row])
+            inputs.append([heads[layout.heads[row]] for row in rows[-1]])
+            if not rows[-1]:
                 shown = listed(str(head) for head in layout.heads[:4])
                 remedy = f"({', '.join(layout.fields)}) of the streams in {path.name} are {shown}; the inputs' are "
                 raise ConfigError(o.source, [Problem("inputs", None, remedy + listed(map(str, list(heads)[:4])))])
-            self._rows.append((rows, inputs))
-            self.recorded.append(self._look(number, path, file))
-        self._packets, self._origin, self._threads = first.packets, first.origin, min(_THREADS, len(os.sched_getaffinity(0)))
-        if not self._at and not self._part:
+            _check_times(path, file)
+        first = self._files[0].layout
+        self._packets, self._origin, self._span = first.packets, first.origin, first.packets * first.step
+        self._joined = Joined(self._files, rows, inputs)
+        about = zip(paths, self._files, inputs, self._joined.placed, strict=True)
+        self.recorded = [self._recorded(*each) for each in about]
+        times = self._joined.times
+        if not times.size and not self._part:
             raise _empty(paths[0])
-        self.start = min(self._at, default=self._between[0])
-        self.stop = max(self._at) + first.packets * first.step if self._at else self.start
+        self.start = int(times[0]) if times.size else self._between[0]
+        self.stop = int(times[-1]) + self._span if times.size else self.start
 
-    def _look(self, number: int, path: Path, file: ChunkFile) -> Recorded:
-        """Note when a file's chunks are."""
-        rows, inputs = self._rows[number]
-        span, times = file.layout.packets * file.layout.step, file.timestamps
-        placed = sum(
-            int(np.count_nonzero(file.marks(slice(at, at + _LOOKED_AT))[:, rows]))
-            for at in range(0, len(file), _LOOKED_AT)
-        )
-        odd = times[(times < 0) | ((times - file.layout.origin) % span != 0)]
-        if odd.size:
-            remedy = f"has a block of time stamp {odd[0]}, which is none of a whole block"
-            raise ConfigError(str(path), [Problem("input", path.name, remedy)])
-        if np.unique(file.epochs).size > 1:
-            remedy = "holds samples from before and after a jump of time stamps, which cannot be told apart"
-            raise ConfigError(str(path), [Problem("input", path.name, remedy)])
-        for index, timestamp in enumerate(times.tolist()):
-            self._at[timestamp].append((number, index))
+    def _recorded(self, path: Path, file: ChunkFile, inputs: list[int], placed: int) -> Recorded:
+        """Say what a file holds."""
+        span, times = self._span, file.timestamps
         about = {} if self._part else file.layout.about
         promised = about.get("end", 0), about.get("sample", 0)
         blocks = (promised[0] - promised[1]) // span if all(type(t) is int for t in promised) else 0
@@ -150,7 +135,7 @@ class ChunkRecordings:
             int(times.min()) if times.size else 0,
             int(times.max()) + span if times.size else 0,
             placed,
-            len(times) * len(rows) * file.layout.packets,
+            len(times) * len(inputs) * file.layout.packets,
         )
 
     def chunks(self, room: Room) -> Iterator[tuple[int, SampleChunk]]:
@@ -173,54 +158,33 @@ class ChunkRecordings:
         OSError
             If a file cannot be read any more; names it.
         """
-        o = self._observation
-        for times in self._stretches():
-            shape = o.n_inputs, len(times) * self._packets, o.digitizer_heap_bytes
-            data, present = room(shape)
-            self._read(times, data, present)
-            yield 0, SampleChunk(times[0], data, present, o.digitizer.heap_samples)
+        o, times = self._observation, self._joined.times
+        for first, end in self._stretches():
+            data, present = room((o.n_inputs, (end - first) * self._packets, o.digitizer_heap_bytes))
+            self._joined.read(first, end, data, present)
+            yield 0, SampleChunk(int(times[first]), data, present, o.digitizer.heap_samples)
 
-    def _stretches(self) -> Iterator[list[int]]:
-        """Give the time stamps of blocks that are read together: of one cell, and each follows the one before."""
-        span, (low, high) = self._packets * self._observation.digitizer.heap_samples, self._between
-        times: list[int] = []
-        for timestamp in sorted(at for at in self._at if at < high and at + span > low):
-            cell = (timestamp - self._origin) // self._cell
-            if times and (cell != (times[0] - self._origin) // self._cell or timestamp != times[-1] + span):
-                yield times
-                times = []
-            times.append(timestamp)
-        if times:
-            yield times
+    def _stretches(self) -> Iterator[tuple[int, int]]:
+        """Cut times into what is read together: of one cell, and each follows the one before."""
+        times, (low, high) = self._joined.times, self._between
+        first, end = np.searchsorted(times, (low - self._span + 1, high)).tolist()
+        read = times[first:end]
+        cells = (read - self._origin) // self._cell
+        cuts = np.flatnonzero((np.diff(read) != self._span) | (np.diff(cells) != 0)) + first + 1
+        bounds = [first, *cuts.tolist(), end] if first < end else []
+        yield from pairwise(bounds)
 
-    def _read(self, times: list[int], data: NDArray[np.uint8], present: NDArray[np.uint8]) -> None:
-        """Read the blocks of some time stamps; what two files have comes from the first of them."""
-        size, packets = data.shape[2], self._packets
-        present[...] = 0
-        marks = present.reshape(len(present), len(times), packets)
-        together: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)  # file, how often -> places, blocks
-        for place, timestamp in enumerate(times):
-            seen: dict[int, int] = defaultdict(int)
-            for number, index in self._at[timestamp]:
-                together[number, seen[number]].append((place, index))
-                seen[number] += 1
-        pieces = []
-        for (number, _), blocks in sorted(together.items()):
-            file, (rows, inputs) = self._files[number], self._rows[number]
-            places, indices = np.array(blocks).T
-            to = np.array(inputs)[np.newaxis], places[:, np.newaxis]
-            new = (file.marks(indices)[:, rows] != 0) & (marks[to] == 0)  # (block, row, packet)
-            marks[to] |= new
-            edges = np.diff(new.astype(np.int8), axis=2, prepend=0, append=0)
-            block, row, first = np.nonzero(edges == 1)
-            run = np.nonzero(edges == -1)[2] - first
-            begins = file.bodies[indices][block] + (np.array(rows)[row] * packets + first) * size
-            goes = (np.array(inputs)[row] * len(times) + places[block]) * packets + first
-            pieces.append((np.full(len(run), file.file.fileno()), begins, goes * size, run * size))
-        files, at, to_bytes, sizes = (np.concatenate(each).astype(np.int64) for each in zip(*pieces, strict=True))
-        read_all({f.file.fileno(): f.path for f in self._files}, files, at, to_bytes, sizes, data, self._threads)
-        if not present.all():
-            data[present == 0] = 0
+
+def _check_times(path: Path, file: ChunkFile) -> None:
+    """Refuse what cannot be ordered by time."""
+    span, times = file.layout.packets * file.layout.step, file.timestamps
+    odd = times[(times < 0) | ((times - file.layout.origin) % span != 0)]
+    if odd.size:
+        remedy = f"has a block of time stamp {odd[0]}, which is none of a whole block"
+        raise ConfigError(str(path), [Problem("input", path.name, remedy)])
+    if np.unique(file.epochs).size > 1:
+        remedy = "holds samples from before and after a jump of time stamps, which cannot be told apart"
+        raise ConfigError(str(path), [Problem("input", path.name, remedy)])
 
 
 def _cell(o: Observation, path: Path) -> tuple[int, tuple[int, int]]:
