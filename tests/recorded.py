@@ -37,7 +37,7 @@ channels = 32
 taps = 4
 gain = 3.0
 max_delay = "200 us"
-batch = {batch}
+{f"batch = {batch}" if batch else ""}
 [xengine]
 integration = "{integration}"
 [phase_centre]

@@ -18,16 +18,18 @@ def quiet():
     return Console(file=io.StringIO())
 
 
-@pytest.mark.parametrize(("f", "x", "given"), [({}, {}, None), ({"threads": 3}, {}, 1), ({}, {"threads": 1}, 5)])
-def test_halves_have_the_cores_that_nobody_names(tmp_path, rng, monkeypatch, f, x, given):
-    o = changed(recorded.observation(), fengine=f, xengine=x)
+@pytest.mark.parametrize(("f", "x"), [({}, {}), ({"threads": 3, "batch": 64}, {}), ({}, {"threads": 1})])
+def test_halves_have_the_cores_that_nobody_names(tmp_path, rng, monkeypatch, f, x):
+    o = changed(recorded.observation(batch=None), fengine=f, xengine=x)
     had = []
     monkeypatch.setattr(
-        offline, "_correlate_chunks", lambda o, *_: had.append((o.fengine.threads, o.xengine.threads)) or "result"
+        offline,
+        "_correlate_chunks",
+        lambda o, *_: had.append((o.fengine.threads, o.xengine.threads, o.f_batches)) or "result",
     )
-    assert offline.correlate(o, recorded.chunks(tmp_path, rng, o), tmp_path, quiet(), threads=given) == ["result"]
-    usual = given or len(os.sched_getaffinity(0))
-    assert had == [(f.get("threads", usual), x.get("threads", usual))]
+    assert offline.correlate(o, recorded.chunks(tmp_path, rng, o), tmp_path, quiet()) == ["result"]
+    usual, batches = len(os.sched_getaffinity(0)), o.f_batches if "batch" in f else 4 * o.f_batches
+    assert had == [(f.get("threads", usual), x.get("threads", usual), batches)]
     assert o.fengine.threads == f.get("threads", 1)  # a live engine has one
 
 

@@ -1,7 +1,7 @@
 """The observation file: TOML in, one checked object out."""
 
 from ryle.config.cautions import FOREIGN_X_HEAPS
-from ryle.config.changes import changed, part, recorded, simulated, with_threads
+from ryle.config.changes import at_leisure, changed, part, recorded, simulated
 from ryle.config.observation import Observation
 from ryle.config.reading import example, example_files, example_names, example_title, load, parse
 from ryle.config.tables import Endpoint
@@ -14,6 +14,7 @@ __all__ = [
     "Endpoint",
     "Observation",
     "Problem",
+    "at_leisure",
     "changed",
     "example",
     "example_files",
@@ -25,5 +26,4 @@ __all__ = [
     "recorded",
     "show",
     "simulated",
-    "with_threads",
 ]

@@ -97,15 +97,31 @@ def simulated(observation: Observation) -> Observation:
     return _derived_anew(observation.model_copy(update={"fengine": fengine, "digitizer": digitizer, "inputs": []}))
 
 
-def with_threads(observation: Observation, threads: int) -> Observation:
-    """Give an observation whose arithmetic has so many threads where it names no number."""
-    halves = {"fengine": observation.fengine, "xengine": observation.xengine}
-    changed = {
-        name: half.model_copy(update={"threads": threads})
-        for name, half in halves.items()
-        if "threads" not in half.model_fields_set
-    }
-    return _derived_anew(observation.model_copy(update=changed)) if changed else observation
+#: Samples of all inputs that are channelized at a time where nobody waits for them, and live batches of that at most.
+_AT_LEISURE, _LONGER = 1 << 25, 4
+
+
+def at_leisure(observation: Observation, threads: int) -> Observation:
+    """Give an observation as it is correlated where nobody waits for spectra: in longer batches, with all threads.
+
+    A batch is what threads share: what they wait for each other at its ends costs less of a longer one. Its length does
+    not depend on how many they are.
+
+    Parameters
+    ----------
+    observation : Observation
+        What it says of threads and batches stays as it is.
+    threads : int
+        Of each half's arithmetic, on a CPU.
+    """
+    o = observation
+    f: dict[str, int] = {} if "threads" in o.fengine.model_fields_set else {"threads": threads}
+    if o.fengine.backend == "cpu" and o.fengine.batch is None:
+        batch = o.batch_spectra * o.f_batches
+        f["batch"] = batch * max(1, min(_LONGER, _AT_LEISURE // (batch * o.step * o.n_inputs)))
+    x = {} if "threads" in o.xengine.model_fields_set else {"threads": threads}
+    update = {"fengine": o.fengine.model_copy(update=f), "xengine": o.xengine.model_copy(update=x)}
+    return _derived_anew(o.model_copy(update=update))
 
 
 def _derived_anew(copy: Observation) -> Observation:

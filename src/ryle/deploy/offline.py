@@ -18,7 +18,7 @@ from rich.console import Console
 
 from ryle.array.earth import earth_orientation
 from ryle.array.observed import sync_time
-from ryle.config import Observation, changed, part
+from ryle.config import Observation, at_leisure, changed, part
 from ryle.deploy.cluster import joined, nodes
 from ryle.deploy.pieces import Pieces, cut, this_ryle
 from ryle.engines.extent import Kind, extent, kind_of
@@ -128,7 +128,7 @@ def correlate_anywhere(
     Exception
         What correlating on one machine would have raised.
     """
-    console, o = console or Console(stderr=True), observation
+    console, o = console or Console(stderr=True), at_leisure(observation, 1)  # a thread for each that `Needs` counts
     found = [Recording.of(each) for each in recordings]
     path = output_file(o, output, overwrite=overwrite).absolute()
     directory = path.with_name(f"{path.stem}.pieces")
@@ -269,13 +269,9 @@ def correlate_piece(observation: Observation, directory: str, number: int) -> No
     own = part(_on_own_gpus(observation), pieces.integrations(number))
     files = [recording.local() for recording in pieces.recordings]
     quiet = Console(file=io.StringIO())
-
-    def correlated(to: Path) -> None:
-        correlate(own, files, to, quiet, overwrite=True, threads=1)  # as `Needs` counts them
-
     # In a thread, where no signal ends it in good order with a part of the piece: it is whole or is not there.
     with ThreadPoolExecutor(1, "piece") as thread:
-        thread.submit(pieces.make, place, number, correlated).result()
+        thread.submit(pieces.make, place, number, lambda to: correlate(own, files, to, quiet, overwrite=True)).result()
 
 
 def _on_own_gpus(observation: Observation) -> Observation:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from ryle.config import ConfigError, Observation, Problem, show, simulated, with_threads
+from ryle.config import ConfigError, Observation, Problem, at_leisure, show, simulated
 from ryle.config.observation import EVERY
 from ryle.engines.chunk_recordings import ChunkRecordings
 from ryle.engines.extent import kind_of
@@ -121,7 +121,7 @@ def run_in_process(
         raise ConfigError(observation.source, [Problem("simulate", None, remedy)])
     console = console or Console(stderr=True)
     path = _output(observation, output, console, overwrite)
-    observation = with_threads(simulated(observation), len(os.sched_getaffinity(0)))
+    observation = at_leisure(simulated(observation), len(os.sched_getaffinity(0)))
     end = observation.end_sample
     simulator = VoltageSimulator(observation, mount=observation.array.mount)
     band: Band = (observation, path, None)
@@ -145,9 +145,11 @@ def correlate(
     *,
     overwrite: bool = False,
     live: bool = False,
-    threads: int | None = None,
 ) -> list[RunResult]:
     """Correlate recordings: VDIF files as ``[vdif]`` maps them, one capture of packets, or files of chunks.
+
+    Both halves have as many threads as there are cores where the observation names no number; the system gives more of
+    them to whichever is behind.
 
     Parameters
     ----------
@@ -162,9 +164,6 @@ def correlate(
     live : bool
         See `correlate_packets`; VDIF files have no clock but their own. Of chunks: begin with the first whole
         integration.
-    threads : int, optional
-        Of each half's arithmetic where the observation names none; as many as there are cores if absent, and whichever
-        half is behind has more of them.
 
     Returns
     -------
@@ -172,7 +171,7 @@ def correlate(
         One a band.
     """
     console = console or Console(stderr=True)
-    observation = with_threads(observation, threads or len(os.sched_getaffinity(0)))
+    observation = at_leisure(observation, len(os.sched_getaffinity(0)))
     path = _output(observation, output, console, overwrite)
     kind = kind_of(observation, recordings[0])
     if kind == "packets":
