@@ -12,6 +12,7 @@ from ryle.gpu import DeviceArray, Event, Gpu, Stream
 from ryle.gpu.fetch import Fetch
 
 _FETCH = 16  # bytes that a thread of the GPU fetches at once
+_LITTLE = 8  # times as much is appended as is copied
 
 
 class SampleRing:
@@ -106,15 +107,18 @@ class SampleRing:
 
     def _room(self, packets: int, needed: int) -> int:
         """Make room for packets behind the last; give the first's column."""
-        if self._count + packets > self.packets:
-            keep = min(max(needed - self.first, 0), self._count)
-            tail = self._count - keep
+        keep = min(max(needed - self.first, 0), self._count)
+        tail = self._count - keep
+        # What is copied costs the kernels memory's rate. Where little is, and so much is appended that what comes next
+        # would not fit and have all of it to copy as well, it is better done now.
+        left = self.packets - self._count - packets
+        if left < 0 or (left < packets // 2 and tail <= packets // _LITTLE and tail <= keep):
             if tail > keep or tail + packets > self.packets:
                 raise ValueError(
                     f"{packets} packets more than the {tail} still needed do not fit into a ring of {self.packets}"
                 )
             self._wait(0, tail)
-            for array, size in ((self.samples, self._bytes), (self.present, 1)):
+            for array, size in ((self.samples, self._bytes), (self.present, 1)) if tail else ():
                 array.move_columns(0, keep * size, tail * size, self._stream)
             self.first, self._count = self.first + keep, tail
         at = self._count

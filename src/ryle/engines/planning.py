@@ -227,12 +227,14 @@ class PlanBatches(EachBlock):
             self._first, self._present = start, np.zeros((chunk.inputs, 0), np.uint8)
         elif start > self._end:
             self._skip(start - self._end)
-        packets = chunk.present.shape[1]
-        for a in range(0, packets, self._piece):
-            b = min(a + self._piece, packets)
+        packets, a = chunk.present.shape[1], 0
+        while a < packets:
+            ahead = self._complete - start - a
+            b = min(a + (min(ahead, self._piece) if ahead > 0 else self._piece), packets)
             self._moves.append(Append(chunk, a, b, self._needed))
             self._add(chunk.present[:, a:b])
             self._make(self._batches.add((start + a) * self._size, (start + b) * self._size))
+            a = b
         self._put(None, block)
 
     def finish(self) -> None:
@@ -249,6 +251,12 @@ class PlanBatches(EachBlock):
         """First packet since sync that batches to come read, of those that came."""
         needed = self._batches.needed
         return self._end if needed is None else max(needed // self._size, self._first)
+
+    @property
+    def _complete(self) -> int:
+        """Packet since sync with which the next batch is complete: of those behind it, little before is needed."""
+        complete = self._batches.complete
+        return self._end + self._piece if complete is None else -(-complete // self._size)
 
     def _add(self, present: NDArray[np.uint8]) -> None:
         needed = self._needed

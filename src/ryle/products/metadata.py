@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from astropy import units
 from astropy.coordinates import EarthLocation
 from astropy.time import Time
 from numpy.typing import NDArray
@@ -154,6 +156,12 @@ class ObservationMetadata:
         self._check(antennas, feeds, angles)
         put(self, "clock", SyncTime(self.sync_time, self.sample_rate))
         put(self, "feed_angles", np.broadcast_to(angles, (antennas, feeds)).copy())
+
+    @cached_property
+    def geodetic(self) -> tuple[float, float, float]:
+        """Longitude and latitude of `location`, radians, and its height, metres (WGS84)."""
+        longitude, latitude, height = self.location.to_geodetic("WGS84")
+        return longitude.rad, latitude.rad, height.to_value(units.m)
 
     def _check(self, antennas: int, feeds: int, angles: NDArray[np.float64]) -> None:
         def require(good: bool, name: str, allowed: str) -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import erfa
 import numpy as np
-from astropy import units
 from astropy.time import Time
 from numpy.typing import NDArray
 
@@ -63,8 +62,8 @@ def project(
     Projection
         Baselines are r_b − r_a.
     """
-    location, centre = metadata.location, metadata.phase_centre
-    longitude, latitude = location.lon.rad, location.lat.rad
+    centre = metadata.phase_centre
+    longitude, latitude, height = metadata.geodetic
     jd = Time([time.utc.jd], format="jd", scale="utc")  # as the file has it
     earth = earth_orientation(jd)
     days = (jd.jd1, jd.jd2)
@@ -74,15 +73,15 @@ def project(
     if centre is None:
         app_ra, app_dec, frame_pa = lst, np.array([latitude]), np.zeros(1)
     else:
-        height = location.height.to_value(units.m)
         site = (*days, earth.dut1, longitude, latitude, height, earth.xp, earth.yp, 0.0, 0.0, 0.0, 0.0)  # no air
         _, _, _, app_dec, cio_ra, origins = erfa.atco13(centre.ra, centre.dec, 0.0, 0.0, 0.0, 0.0, *site)
         app_ra = np.mod(cio_ra - origins, 2 * np.pi)
         south, north = (erfa.atoc13("R", *_on_sphere(app_ra + origins, app_dec + arc), *site) for arc in (-_ARC, _ARC))
         frame_pa = -erfa.pas(*south, *north)
     axes = _axes(lst[0] - longitude - app_ra[0], app_dec[0], frame_pa[0])
-    index = {number: i for i, number in enumerate(metadata.antenna_numbers)}
-    first, second = ([index[number] for number in numbers.tolist()] for numbers in (antenna_1, antenna_2))
+    numbers = np.array(metadata.antenna_numbers)
+    order = np.argsort(numbers)
+    first, second = (order[np.searchsorted(numbers, each, sorter=order)] for each in (antenna_1, antenna_2))
     seen = metadata.antenna_positions @ axes.T
     uvw = seen[second] - seen[first]
     return Projection(float(lst[0]), float(app_ra[0]), float(app_dec[0]), float(frame_pa[0]), uvw)

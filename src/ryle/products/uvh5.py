@@ -13,7 +13,7 @@ pass over, keeps the observation file, the first spectrum since sync of each int
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -54,6 +54,21 @@ class Recovery:
 
     def __str__(self) -> str:
         return f"{self.path} holds {self.integrations} integrations (journal {self.journal})"
+
+
+#: Columns of the header, a row each baseline and integration.
+_COLUMNS = (
+    "time_array",
+    "integration_time",
+    "lst_array",
+    "uvw_array",
+    "ant_1_array",
+    "ant_2_array",
+    "phase_center_id_array",
+    "phase_center_app_ra",
+    "phase_center_app_dec",
+    "phase_center_frame_pa",
+)
 
 
 class UVH5Writer:
@@ -110,6 +125,12 @@ class UVH5Writer:
         try:
             self._file = h5py.File(self._raw, "w")
             create(self._file, metadata, self._rows)
+            # Looking up what grows with every integration would take a third of writing a small one.
+            header, data = self._file["Header"], self._file["Data"]
+            self._columns = [header[name] for name in _COLUMNS]
+            self._counts = header["Ntimes"], header["Nblts"]
+            self._firsts = self._file["Ryle/first_spectrum"]
+            self._data = {name: data[name] for name in ("visdata", "nsamples", "flags")}
             self._commit()
         except BaseException as error:
             self._fail(error)
@@ -241,44 +262,39 @@ class UVH5Writer:
             taken[first : first + channels] = True
 
     def _write_header_rows(self, first_spectrum: int, exposure: Exposure) -> None:
-        assert self._file is not None
-        header = self._file["Header"]
         time = self.metadata.centre(exposure)
         projection = project(self.metadata, time, self._rows.antenna_1, self._rows.antenna_2)
         rows = self._rows.antenna_1.size
         start = self._integrations * rows
-        columns: Mapping[str, Any] = {
-            "time_array": time.utc.jd,
-            "integration_time": self.metadata.duration(exposure.spectra),
-            "lst_array": projection.lst,
-            "uvw_array": projection.uvw,
-            "ant_1_array": self._rows.antenna_1,
-            "ant_2_array": self._rows.antenna_2,
-            "phase_center_id_array": 0,
-            "phase_center_app_ra": projection.app_ra,
-            "phase_center_app_dec": projection.app_dec,
-            "phase_center_frame_pa": projection.frame_pa,
-        }
-        for name, value in columns.items():
-            header[name].resize(start + rows, axis=0)
-            header[name][start:] = value
-        firsts = self._file["Ryle/first_spectrum"]
-        firsts.resize(self._integrations + 1, axis=0)
-        firsts[-1] = first_spectrum
-        header["Ntimes"][()] = self._integrations + 1
-        header["Nblts"][()] = (self._integrations + 1) * rows
+        values = (
+            time.utc.jd,
+            self.metadata.duration(exposure.spectra),
+            projection.lst,
+            projection.uvw,
+            self._rows.antenna_1,
+            self._rows.antenna_2,
+            0,
+            projection.app_ra,
+            projection.app_dec,
+            projection.frame_pa,
+        )
+        for column, value in zip(self._columns, values, strict=True):
+            column.resize(start + rows, axis=0)
+            column[start:] = value
+        self._firsts.resize(self._integrations + 1, axis=0)
+        self._firsts[-1] = first_spectrum
+        times, lines = self._counts
+        times[()] = self._integrations + 1
+        lines[()] = (self._integrations + 1) * rows
 
     def _write_data(self, parts: Sequence[Integration], exposed: int) -> None:
-        assert self._file is not None
-        group = self._file["Data"]
         rows = self._rows.sign.size
         least = max(1, math.ceil(self.metadata.min_fraction * parts[0].spectra))
         start = self._integrations * rows
-        datasets = {name: group[name] for name in ("visdata", "nsamples", "flags")}
-        for dataset in datasets.values():
+        for dataset in self._data.values():
             dataset.resize(start + rows, axis=0)
         for chunk in self._slabs.make(parts, exposed, least):
-            datasets[chunk.name].id.write_direct_chunk((start + chunk.row, chunk.channel, 0), chunk.content)
+            self._data[chunk.name].id.write_direct_chunk((start + chunk.row, chunk.channel, 0), chunk.content)
             self._raw.check()
 
     def _commit(self) -> None:

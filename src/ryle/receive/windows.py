@@ -81,6 +81,11 @@ class Batches:
         """First sample that batches to come may read; None if nothing is under way."""
         return None if self._next is None else self.shape.span(self._next)[0]
 
+    @property
+    def complete(self) -> int | None:
+        """Sample behind the last that the next batch reads: with it, it is complete; None if nothing is under way."""
+        return None if self._next is None else self.shape.span(self._next)[1]
+
     def parts(self, start: int) -> bool:
         """Whether samples from `start` on begin anew, so that the batches of before are to be ended first.
 
