@@ -45,12 +45,20 @@ def test_a_pattern_fills_everything(rng, monkeypatch):
 def test_the_second_half_counts(monkeypatch):
     """A launch that becomes faster as it runs is timed as it is at last, with the energy of that time."""
 
+    looks = []
+
     class Meter:
+        def __init__(self, watts):
+            self.watts = watts
+
         def start(self):
             self.begin = clock.now
 
         def stop(self):
             return 100.0 * (clock.now - self.begin)
+
+        def look(self):
+            looks.append(clock.now)
 
         def sm_clock(self):
             return 1.7e9
@@ -79,6 +87,9 @@ def test_the_second_half_counts(monkeypatch):
 
     clock = Clock()
     monkeypatch.setattr(gpu_timing.time, "perf_counter", lambda: clock.now)
-    found = sustain(clock.launch, clock, 2.1, Meter())
+    found = sustain(clock.launch, clock, 2.1, Meter(float("nan")))
     assert found.seconds == pytest.approx(0.002)
     assert (found.joules, found.clock) == (pytest.approx(0.2), 1.7e9)
+    looks.clear()
+    found = sustain(clock.launch, clock, 2.1, Meter(70.0))  # between steps of the counter
+    assert found.joules == pytest.approx(0.14) and len(looks) > 20

@@ -9,7 +9,7 @@ import pytest
 from cuda.bindings import driver, nvrtc
 
 import ryle.gpu
-from ryle.gpu import GpuUnavailable, compile, gpu_problem, open_gpu
+from ryle.gpu import GpuUnavailable, compile, gpu_problem, open_gpu, power
 from ryle.gpu.power import EnergyMeter, LoadMeter
 
 OK = driver.CUresult.CUDA_SUCCESS
@@ -139,6 +139,25 @@ def test_a_meter_reads_the_counter(computer, monkeypatch):
         assert meter.available
         assert meter.sm_clock() == 1.98e9
     assert meter.joules == 3.5
+
+
+def test_power_is_that_between_steps_of_the_counter(monkeypatch):
+    """Of 500 W: the counter moves every 0.1 s, and what is measured begins and ends between two steps."""
+    now = [0.0]
+    monkeypatch.setattr(power, "open_management", lambda ordinal: (None, None))
+    monkeypatch.setattr(power.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(EnergyMeter, "_total", lambda self: 50.0 * math.floor(now[0] / 0.1 + 1e-9))
+    meter = EnergyMeter()
+    for start in (0.099, 0.101):
+        now[0] = start
+        meter.start()
+        meter.look()
+        assert math.isnan(meter.watts)
+        while now[0] < start + 0.75:
+            now[0] += 0.003
+            meter.look()
+        assert meter.watts == pytest.approx(500, rel=0.01)
+        assert meter.stop() in (350.0, 400.0)
 
 
 def test_a_meter_of_load_reads_what_there_is(computer, monkeypatch):

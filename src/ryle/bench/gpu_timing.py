@@ -152,6 +152,7 @@ def sustain(launch: Launch, stream: Stream, seconds: float, meter: EnergyMeter |
             launches += batch
             if waited is not None:
                 waited.synchronize()  # one batch is always under way
+            meter.look()
             waited = stream.record()
         return launches
 
@@ -161,8 +162,9 @@ def sustain(launch: Launch, stream: Stream, seconds: float, meter: EnergyMeter |
     begin = stream.record()
     launches = run(time.perf_counter() + seconds / 2)
     end, clock = stream.record(), meter.sm_clock()
-    elapsed = end.seconds_since(begin)
-    return Sustained(elapsed / launches, meter.stop() / launches, clock)
+    each, joules = end.seconds_since(begin) / launches, meter.stop()
+    watts = meter.watts
+    return Sustained(each, joules / launches if math.isnan(watts) else watts * each, clock)
 
 
 def record(launch: Launch, stream: Stream, times: int = 1) -> Launch:

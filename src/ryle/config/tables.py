@@ -350,9 +350,13 @@ class FengineTable(Table):
         description="numbers of the GPUs that these engines take in turn, of those that CUDA shows; the first if empty",
         examples=["[0, 1]"],
     )
-    threads: int = Field(1, ge=1, le=1024, description="of one process")
+    threads: int = Field(
+        1, ge=1, le=1024, description="of one process; if absent 1, or all cores where recordings are correlated"
+    )
     batch: int | None = Field(
-        None, ge=64, description="spectra made at a time; if absent some 256, or up to 1024 for each GPU"
+        None,
+        ge=64,
+        description="spectra made at a time; if absent some 256, or up to 1024 for each GPU and of recordings",
     )
     receive: ReceiveTable | None = Field(None, description="as network.receive, for F-engines")
     cores: CoreSets = _CORES
@@ -386,7 +390,9 @@ class XengineTable(Table):
         description="numbers of the GPUs that these engines take in turn, of those that CUDA shows; the first if empty",
         examples=["[0, 1]"],
     )
-    threads: int = Field(1, ge=1, le=1024, description="of one process")
+    threads: int = Field(
+        1, ge=1, le=1024, description="of one process; if absent 1, or all cores where recordings are correlated"
+    )
     sends: Literal["native", "meerkat"] = Field(
         "native",
         description="exact sums with counts, or int32 as MeerKAT's X-engines do, which the catcher does not read",

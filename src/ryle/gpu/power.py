@@ -14,9 +14,9 @@ __all__ = ["EnergyMeter", "LoadMeter"]
 class EnergyMeter:
     """Energy that a GPU uses between two points in time.
 
-    The counter covers the whole board and moves in steps of 20 to 100 ms: measure over a second or more, and finish
-    the work (`Stream.synchronize`) before both points. Where there is no counter, `available` is false, `problem` says
-    why, and joules and clock are NaN: a benchmark runs on without them.
+    The counter covers the whole board and moves in steps of 20 to 100 ms: measure over seconds, and finish the work
+    (`Stream.synchronize`) before both points; or look often while it goes on, and take `watts`. Where there is no
+    counter, `available` is false, `problem` says why, and joules and clock are NaN: a benchmark runs on without them.
 
     Parameters
     ----------
@@ -43,6 +43,7 @@ class EnergyMeter:
         self.problem: str | None = None
         self._nvml: Any = None
         self._begin = float("nan")
+        self._steps: list[tuple[float, float]] = []  # when the counter had moved, and what it then was
         try:
             self._nvml, self._device = open_management(ordinal)
             self._total()
@@ -56,7 +57,21 @@ class EnergyMeter:
 
     def start(self) -> None:
         """Begin to count."""
-        self._begin = self._total()
+        self._begin, self._steps = self._total(), []
+
+    def look(self) -> None:
+        """Note when the counter moves: called often while the GPU works, it makes `watts` exact."""
+        total = self._total()
+        if self.available and (not self._steps or total != self._steps[-1][1]):
+            self._steps.append((time.perf_counter(), total))
+
+    @property
+    def watts(self) -> float:
+        """Power between the first step of the counter since `start` and the last that was seen; NaN without two."""
+        steps = self._steps[1:]  # when the counter came to what it was at first nobody has seen
+        if len(steps) < 2:
+            return float("nan")
+        return (steps[-1][1] - steps[0][1]) / (steps[-1][0] - steps[0][0])
 
     def stop(self) -> float:
         """Give the energy used since `start`, in joules, and keep it in `joules`."""
