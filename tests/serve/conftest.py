@@ -14,7 +14,7 @@ import uvicorn
 from fake_engines import fake_engines
 from ports import free_ports
 from ryle.gpu import gpu_problem
-from ryle.serve.app import application
+from ryle.serve.app import application, server_config
 from steered_runs import runs
 from watched import Watched
 
@@ -24,7 +24,8 @@ def _served_watcher(watcher, add=lambda app: None):
     """Serve what a watcher sees, and what is added to the application, as `ryle serve` does; give the port."""
     app = application(watcher)
     add(app)
-    config = uvicorn.Config(app, port=0, log_level="warning", ws="websockets-sansio", ws_max_size=4096)
+    config = server_config(app)
+    config.port = 0
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -77,7 +77,7 @@ def serve(
     token = _token(token_file) if control else ""
     import uvicorn
 
-    from ryle.serve.app import application
+    from ryle.serve.app import application, server_config
     from ryle.serve.telescope import Telescope
     from ryle.watch.recording import recording
     from ryle.watch.session import Recorder, Replay
@@ -99,16 +99,7 @@ def serve(
             from ryle.serve.control import add_to
 
             add_to(app, telescope, token)
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            ws="websockets-sansio",
-            ws_max_size=4096,  # bytes that a viewer may say
-            limit_concurrency=100,  # connections; a scraper has one, a page a few
-            timeout_graceful_shutdown=3,
-        )
+        config = server_config(app)
         config.load()
         where = f"http://{_written(host)}:{listening.getsockname()[1]}"
         with suppress(KeyboardInterrupt):

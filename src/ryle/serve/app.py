@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from urllib.parse import urlsplit
 
+import uvicorn
 from fastapi import FastAPI, Response, WebSocket
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -83,6 +84,22 @@ def application(
 
     app.add_middleware(_Guard, names=known_names(names))
     return app
+
+
+def server_config(app: FastAPI) -> uvicorn.Config:
+    """Say how an application is served."""
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="websockets-sansio",
+        ws_max_size=4096,  # bytes that a viewer may say
+        # Maps and spectra hardly become smaller, and to compress them anew for each viewer took half of the time.
+        ws_per_message_deflate=False,
+        limit_concurrency=100,  # connections; a scraper has one, a page a few
+        timeout_graceful_shutdown=3,
+    )
 
 
 def known_names(more: Iterable[str] = ()) -> frozenset[str]:

@@ -30,7 +30,7 @@ const feed = new Feed((part) => {
   if (part.part === "sight") state.losses.add(part.sight);
   if (part.part === "losses") state.losses.begin(part);
   if (part.antennas) [state.antennas, state.pols] = [part.antennas, part.pols];
-  dirty = true;
+  if (part.part === "sight") dirty = true; // it comes last of a look
 }, () => { dirty = true; });
 state.parts = feed.parts;
 
@@ -79,7 +79,7 @@ function show() {
 function frame() {
   if (dirty) {
     dirty = false;
-    feed.want(["sight", ...state.view.want(state)]);
+    feed.want([...state.view.want(state), "sight"]);
     header();
     built.draw(state);
     document.body.dataset.drawn = String(++drawn);
