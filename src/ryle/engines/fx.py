@@ -76,6 +76,8 @@ class ReadSamples(Step):
         """Read to the end."""
         for band, chunk in self._chunks(self._room):
             if band == 0 and self._stop.is_set():
+                for block in self._taken:
+                    self.outputs[band].unused(block)
                 return
             block = self._taken.pop() if self._taken else self._block(band)
             block.data, block.start, block.span = chunk, chunk.timestamp, chunk.samples
