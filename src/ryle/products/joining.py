@@ -11,20 +11,8 @@ import h5py
 import numpy as np
 
 from ryle.products.readable import UVH5Error, damaged
+from ryle.products.uvh5_layout import ROWS
 
-#: Datasets of a row for each baseline and integration.
-ROWS = (
-    "time_array",
-    "integration_time",
-    "lst_array",
-    "uvw_array",
-    "ant_1_array",
-    "ant_2_array",
-    "phase_center_id_array",
-    "phase_center_app_ra",
-    "phase_center_app_dec",
-    "phase_center_frame_pa",
-)
 #: Datasets of a value for each channel.
 CHANNELS = ("freq_array", "channel_width", "flex_spw_id_array")
 #: What the file's arrays read as where nobody has written.

@@ -28,7 +28,7 @@ from ryle.products.metadata import ObservationMetadata
 from ryle.products.projection import project
 from ryle.products.readable import UVH5Error, damaged, no_uvh5, open_uvh5
 from ryle.products.slabs import Slabs
-from ryle.products.uvh5_layout import Rows, create
+from ryle.products.uvh5_layout import ROWS, Rows, create
 
 #: Seconds; a Julian date in float64 has steps of 40 µs, and pyuvdata takes times within 1 ms for one.
 _SHORTEST = 1e-3
@@ -54,21 +54,6 @@ class Recovery:
 
     def __str__(self) -> str:
         return f"{self.path} holds {self.integrations} integrations (journal {self.journal})"
-
-
-#: Columns of the header, a row each baseline and integration.
-_COLUMNS = (
-    "time_array",
-    "integration_time",
-    "lst_array",
-    "uvw_array",
-    "ant_1_array",
-    "ant_2_array",
-    "phase_center_id_array",
-    "phase_center_app_ra",
-    "phase_center_app_dec",
-    "phase_center_frame_pa",
-)
 
 
 class UVH5Writer:
@@ -127,7 +112,7 @@ class UVH5Writer:
             create(self._file, metadata, self._rows)
             # Looking up what grows with every integration would take a third of writing a small one.
             header, data = self._file["Header"], self._file["Data"]
-            self._columns = [header[name] for name in _COLUMNS]
+            self._columns = [header[name] for name in ROWS]
             self._counts = header["Ntimes"], header["Nblts"]
             self._firsts = self._file["Ryle/first_spectrum"]
             self._data = {name: data[name] for name in ("visdata", "nsamples", "flags")}

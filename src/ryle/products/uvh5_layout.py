@@ -15,6 +15,19 @@ from numpy.typing import NDArray
 from ryle.products.cuts import chunk_shape
 from ryle.products.metadata import AIPS_POLARIZATIONS, ObservationMetadata
 
+#: Datasets of a row for each baseline and integration.
+ROWS = (
+    "time_array",
+    "integration_time",
+    "lst_array",
+    "uvw_array",
+    "ant_1_array",
+    "ant_2_array",
+    "phase_center_id_array",
+    "phase_center_app_ra",
+    "phase_center_app_dec",
+    "phase_center_frame_pa",
+)
 #: Level of compression of what hardly changes: flags and numbers of samples.
 DEFLATE = 1
 

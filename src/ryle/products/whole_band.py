@@ -18,8 +18,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.products.joining import CHANNELS, FILL, ROWS, check_arrays, check_room, put_at_once
+from ryle.products.joining import CHANNELS, FILL, check_arrays, check_room, put_at_once
 from ryle.products.readable import UVH5Error, open_uvh5
+from ryle.products.uvh5_layout import ROWS
 
 _SIZES = ("Nblts", "Ntimes", "Nfreqs")
 

@@ -12,8 +12,9 @@ from typing import Any
 import h5py
 import numpy as np
 
-from ryle.products.joining import FILL, ROWS, check_arrays, check_room, put_at_once
+from ryle.products.joining import FILL, check_arrays, check_room, put_at_once
 from ryle.products.readable import UVH5Error, open_uvh5
+from ryle.products.uvh5_layout import ROWS
 
 _SIZES = ("Nblts", "Ntimes")
 #: What is counted of inputs: of the whole it is what all parts have counted together.
