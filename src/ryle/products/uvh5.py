@@ -56,6 +56,25 @@ class Recovery:
         return f"{self.path} holds {self.integrations} integrations (journal {self.journal})"
 
 
+@dataclass(frozen=True)
+class _Grown:
+    """What grows with every integration: columns of the header, its numbers, first spectra, and arrays."""
+
+    columns: list[h5py.Dataset]
+    times: h5py.Dataset
+    rows: h5py.Dataset
+    firsts: h5py.Dataset
+    data: dict[str, h5py.Dataset]
+
+    @classmethod
+    def of(cls, file: h5py.File) -> _Grown:
+        header, data = file["Header"], file["Data"]
+        arrays = {name: data[name] for name in ("visdata", "nsamples", "flags")}
+        return cls(
+            [header[name] for name in ROWS], header["Ntimes"], header["Nblts"], file["Ryle/first_spectrum"], arrays
+        )
+
+
 class UVH5Writer:
     """Stream of integrations into one UVH5 file.
 
@@ -107,15 +126,12 @@ class UVH5Writer:
                 f"cannot create {self.path}: {error.strerror}; choose a directory you may write to"
             ) from error
         self._file: h5py.File | None = None
+        self._grown: _Grown | None = None
         try:
             self._file = h5py.File(self._raw, "w")
             create(self._file, metadata, self._rows)
             # Looking up what grows with every integration would take a third of writing a small one.
-            header, data = self._file["Header"], self._file["Data"]
-            self._columns = [header[name] for name in ROWS]
-            self._counts = header["Ntimes"], header["Nblts"]
-            self._firsts = self._file["Ryle/first_spectrum"]
-            self._data = {name: data[name] for name in ("visdata", "nsamples", "flags")}
+            self._grown = _Grown.of(self._file)
             self._commit()
         except BaseException as error:
             self._fail(error)
@@ -263,23 +279,25 @@ class UVH5Writer:
             projection.app_dec,
             projection.frame_pa,
         )
-        for column, value in zip(self._columns, values, strict=True):
+        assert self._grown is not None
+        for column, value in zip(self._grown.columns, values, strict=True):
             column.resize(start + rows, axis=0)
             column[start:] = value
-        self._firsts.resize(self._integrations + 1, axis=0)
-        self._firsts[-1] = first_spectrum
-        times, lines = self._counts
-        times[()] = self._integrations + 1
-        lines[()] = (self._integrations + 1) * rows
+        self._grown.firsts.resize(self._integrations + 1, axis=0)
+        self._grown.firsts[-1] = first_spectrum
+        self._grown.times[()] = self._integrations + 1
+        self._grown.rows[()] = (self._integrations + 1) * rows
 
     def _write_data(self, parts: Sequence[Integration], exposed: int) -> None:
         rows = self._rows.sign.size
         least = max(1, math.ceil(self.metadata.min_fraction * parts[0].spectra))
         start = self._integrations * rows
-        for dataset in self._data.values():
+        assert self._grown is not None
+        data = self._grown.data
+        for dataset in data.values():
             dataset.resize(start + rows, axis=0)
         for chunk in self._slabs.make(parts, exposed, least):
-            self._data[chunk.name].id.write_direct_chunk((start + chunk.row, chunk.channel, 0), chunk.content)
+            data[chunk.name].id.write_direct_chunk((start + chunk.row, chunk.channel, 0), chunk.content)
             self._raw.check()
 
     def _commit(self) -> None:
@@ -306,6 +324,9 @@ class UVH5Writer:
         raise UVH5Error(f"writing {self.path} failed: {error}; {advice}") from error
 
     def _shut(self) -> None:
+        self._grown = (
+            None  # else they would live until whatever thread collects them, at the process's end for instance
+        )
         if self._file is not None:
             self._file.close()
             self._file = None
