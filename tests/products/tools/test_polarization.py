@@ -55,7 +55,8 @@ def test_wsclean_finds_the_stokes_parameters(tmp_path, observed, synthetic, feed
     observe, sky = observed
     path, meta = observe("sky", *FEEDS[feeds])
     ms = export(path, "ms").path
-    size = ["-size", f"{PIXELS}", f"{PIXELS}", "-scale", f"{ARCSEC}asec"]
+    # Padded by its default 1.2, WSClean's gridder is off by up to 4 % of a source at some layouts of the antennas.
+    size = ["-size", f"{PIXELS}", f"{PIXELS}", "-scale", f"{ARCSEC}asec", "-padding", "2"]
     done = subprocess.run(
         [wsclean, "-quiet", "-j", "1", "-make-psf", *size, "-pol", "IQUV", "-weight", "natural", "-name", "out", ms],
         cwd=tmp_path,
@@ -70,7 +71,7 @@ def test_wsclean_finds_the_stokes_parameters(tmp_path, observed, synthetic, feed
     places = np.rint(np.array(where).T).astype(int)
     assert np.abs(np.array(where).T - places).max() < 0.02
     found = fluxes(dirty, fits.getdata(tmp_path / "out-psf.fits")[0, 0], places, synthetic.SCALE)
-    assert found == pytest.approx(np.array([s.stokes for s in sky]), abs=0.02)
+    assert found == pytest.approx(np.array([s.stokes for s in sky]), abs=0.008)
 
 
 #: Images and beams of Measurement Sets, and of UVFITS files through importuvfits, as CASA makes them.
