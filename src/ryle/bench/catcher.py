@@ -289,7 +289,8 @@ def processes(text: str, o: Observation, seconds: float, keep: int, alone: float
     lost = {k: n for k, n in lost.items() if n}
     done = min(c.status.get("integrations", 0) for c in catchers)
     rate = _gigabits(o) / o.integration_time
-    took = (count * o.integration_time + max(0.0, behind + flushed - o.integration_time)) / o.integration_time
+    # Senders that a busy machine makes late send less than they were to: what counts is how long all of it took.
+    took = (sent - start + max(0.0, behind + flushed - o.integration_time)) / o.integration_time
     said = f"{done} of {count} integrations written, lost {lost or 'nothing'}, {behind:.2f} s behind at the end"
     console.print(f"{o.catchers} catchers, {rate:.2f} Gb/s offered: {said}; senders at most {late:.2f} s late")
     console.print(f"the disk had all {flushed:.2f} s later; {room.given_back * 1e-9:.1f} GB were given back to it")
@@ -310,7 +311,7 @@ def processes(text: str, o: Observation, seconds: float, keep: int, alone: float
             "behind": behind,
             "late": late,
             "integrations": [done, count],
-            "seconds": count * o.integration_time,
+            "seconds": sent - start,
             "flushed": flushed,
             "given_back_gb": room.given_back * 1e-9,
         },
