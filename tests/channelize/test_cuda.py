@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fresh
 from ryle.channelize import Blocks, ChannelizerConfig, Delays, Heaps, Rows, make_channelizer
-from ryle.channelize.cuda_plan import make_plan
+from ryle.channelize.cuda_plan import make_plan, with_one_kernel
 from ryle.channelize.dither import dither
 from ryle.chunk import SampleChunk
 from ryle.wire.samples import SAMPLE_BITS
@@ -173,6 +173,30 @@ def test_any_shape(cases, cuda_form):
             compare(cases, cases.form(case.config, cuda_form, plan), case, layout)
 
     check()
+
+
+@pytest.mark.parametrize("complex_input", [False, True])
+def test_one_kernel_for_all(cases, cuda_form, rng, complex_input):
+    """`whole.cu`, of 1024 channels, also where the default plan leaves them to two kernels."""
+    shape = {
+        "channels": 1024,
+        "taps": int(rng.integers(1, 17)),
+        "bits": int(rng.choice([b for b in SAMPLE_BITS if b <= 10])),
+        "complex_input": complex_input,
+        "output_bits": int(rng.choice([8, 8, 4])),
+    }
+    valid = 0
+    for layout in (Blocks(), heaps(rng)):
+        case = random_case(cases, rng, shape, layout)
+        gpu = cases.gpu(cuda_form)
+        try:
+            plan = with_one_kernel(make_plan(case.config, gpu.shared_bytes, gpu.arch), case.config, gpu.shared_bytes)
+        except ValueError as problem:
+            pytest.skip(str(problem))
+        tested = cases.form(case.config, cuda_form, plan)
+        cases.gpu(EMULATED).multiprocessors = int(rng.integers(1, 8))
+        valid += compare(cases, tested, case, layout)
+    assert valid
 
 
 @pytest.mark.parametrize(("output_bits", "pols"), [(8, 2), (4, 2), (8, 1)])

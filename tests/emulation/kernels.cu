@@ -153,6 +153,8 @@ KERNEL(32, 1) language(const uint32_t* x, const uint32_t* y, uint32_t* out) {
     put(ryle::int8_pair(1, static_cast<int>(a % 1024 - 512) * 0.5f));
     put(static_cast<uint32_t>(ryle::floats_from_u16_pair(a).x));
     put(static_cast<uint32_t>(ryle::floats_from_u16_pair(a).y));
+    put(ryle::product_words(a, b).x);
+    put(ryle::product_words(a, b).y);
     float sine, cosine;
     sincospif(static_cast<int>(a) * 0x1p-24f, &sine, &cosine);
     put(__float_as_uint(sine));

@@ -170,7 +170,7 @@ def test_endless_loops_end():
 
 def test_language(gpu, rng):
     x, y = rng.integers(0, 1 << 32, (2, 32), dtype=np.uint32)
-    out = gpu.empty((25, 32), np.uint32)
+    out = gpu.empty((27, 32), np.uint32)
     gpu.kernel(KERNELS, "language", {}).launch(1, 32, x=gpu.array(x), y=gpu.array(y), out=out)
     results = iter(out.get())
     a, b, lane = x.astype(object), y.astype(object), np.arange(32)
@@ -209,6 +209,8 @@ def test_language(gpu, rng):
     check((rounded & 0xFF) << 8 | 1)
     check(a >> 16)
     check(a & 0xFFFF)
+    check(a * b & mask)
+    check(a * b >> 32)
     angle = x.view(np.int32).astype(np.float32).astype(np.float64) * 2.0**-24
     for exact in (np.sin(np.pi * (angle % 2)), np.cos(np.pi * (angle % 2))):
         np.testing.assert_allclose(next(results).view(np.float32), exact, rtol=1e-6, atol=1e-9)

@@ -21,6 +21,11 @@ _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
 
+def round_keys(seed: int, rounds: int = 7) -> list[tuple[int, int]]:
+    """Give the two words of the key of each round, from a seed, the first round's key."""
+    return [((seed + r * _WEYL[0]) & 0xFFFFFFFF, ((seed >> 32) + r * _WEYL[1]) & 0xFFFFFFFF) for r in range(rounds)]
+
+
 def philox4x32(counter: ArrayLike, key: tuple[int, int], rounds: int = 7) -> NDArray[np.uint32]:
     """Philox4x32 of an array of counters.
 
@@ -38,8 +43,7 @@ def philox4x32(counter: ArrayLike, key: tuple[int, int], rounds: int = 7) -> NDA
     ndarray of uint32, shape (..., 4)
     """
     c0, c1, c2, c3 = np.moveaxis(np.asarray(counter, np.uint64), -1, 0)
-    key0, key1 = key
-    for _ in range(rounds):
+    for key0, key1 in round_keys(key[0] | key[1] << 32, rounds):
         product0 = _MULTIPLIERS[0] * c0
         product1 = _MULTIPLIERS[1] * c2
         c0, c1, c2, c3 = (
@@ -48,8 +52,6 @@ def philox4x32(counter: ArrayLike, key: tuple[int, int], rounds: int = 7) -> NDA
             (product0 >> _HALF) ^ c3 ^ np.uint64(key1),
             product0 & _LOW,
         )
-        key0 = (key0 + _WEYL[0]) & 0xFFFFFFFF
-        key1 = (key1 + _WEYL[1]) & 0xFFFFFFFF
     return np.stack([c0, c1, c2, c3], axis=-1).astype(np.uint32)
 
 

@@ -27,117 +27,148 @@ struct Butterfly {
 };
 // Butterfly p of one of a tile's two rows, from spectrum s on.
 DEVICE Butterfly butterfly_of(const Tile& tile, int row, int p, int s) {
-    return {tile.row(row) + ROWS * p, tile.staged + (row * POINTS + p) * (2 * TILE) + s,
+    return {tile.row(row) + ROWS * p, tile.staged + (row * POINTS + p) * (2 * TILE) + of_spectrum(s),
             2 * (tile.row(row) * (POINTS / 2) + p)};
 }
 
-struct Nothing {
-    template <class I>
-    DEVICE void operator()(I) const {}
-};
+// Put the parts of a spectrum's value where they are staged.
+DEVICE void stage(uint8_t* at, uint32_t parts) {
+    if constexpr (PAIRED) {
+        *reinterpret_cast<uint16_t*>(at) = uint16_t(parts);
+    } else {
+        at[0] = uint8_t(parts);
+        at[TILE] = uint8_t(parts >> 8);
+    }
+}
 
-// Finish the outputs v[side][w][i + t·LAST/4], i below COUNT and t to 3, of two butterflies, of WIDE spectra from s on;
-// the second one's output LAST-1-j is the image of the first one's output j. Counts in `over` the values that are
-// clamped; writes complex floats to `floats` [stream][count][CHANNELS] if that is the output. `skip`: leave out i = 0.
-// Before each i, `meanwhile(Constant<i>())` is called.
-template <int COUNT, class Meanwhile = Nothing>
-DEVICE void finish_butterflies(const float2 (&v)[2][WIDE][LAST], const Butterfly (&both)[2], int s, const Tile& tile,
-                               const float2* mirror, const DitherKeys& keys, float2* floats, int count, int& over,
-                               bool skip = false, const Meanwhile& meanwhile = {}) {
+// Outputs of row 0 of whole.cu that are each other's images, or their own (0 and 16), in pairs by slots of
+// finish_round.
+DEVICE constexpr int own_image(int side, int t) {
+    return side ? (t == 0 ? 28 : t == 1 ? 24 : t == 2 ? 12 : 16) : (t == 0 ? 4 : t == 1 ? 8 : t == 2 ? 20 : 0);
+}
+
+// Finish the outputs v[side][w][I + t·LAST/4], t = 0 to 3, of two butterflies, of WIDE spectra from s on; the second
+// one's output LAST-1-j is the image of the first one's output j. Counts in `over` the values that are clamped; writes
+// complex floats to `floats` [stream][count][CHANNELS] if that is the output.
+//
+// With OWN_IMAGES (and I = 0), where `own` is set, v and the tables have the pairs of own_image there, of which those
+// of slot 3 are as `separate` leaves them, but for a factor of two.
+template <int I, bool OWN_IMAGES = false>
+DEVICE void finish_round(const float2 (&v)[2][WIDE][LAST], const Butterfly (&both)[2], int s, const Tile& tile,
+                         const float2* mirror, const DitherKeys& keys, float2* floats, int count, int& over,
+                         bool own = false) {
+    // Channels base[0] + I·STRIDE + t·n/4, t = 0 to 3, and images base[1] + (Q - 1 - I)·STRIDE + (3 - t)·n/4.
     const int base[2] = {both[0].base, both[1].base}, entry[2] = {both[0].entry, both[1].entry};
-    unrolled<COUNT>([&](auto number) {
-        constexpr int i = number.value;
-        meanwhile(number);
-        if (i == 0 && skip) return;
-        // Channels base[0] + i·STRIDE + t·n/4, t = 0 to 3, and images base[1] + (Q - 1 - i)·STRIDE + (3 -
-        // t)·n/4.
-        uint4 noise[2][WIDE];
-        Turns centre[WIDE];
-        Spectrum spectrum[WIDE];
-        forget();
+    auto output = [&](int side, int t) {
+        const int regular = side ? LAST - 1 - I - t * Q : I + t * Q;
+        if constexpr (OWN_IMAGES) return own ? own_image(side, t) : regular;
+        return regular;
+    };
+    uint4 noise[2][WIDE];
+    Turns centre[WIDE];
+    Spectrum spectrum[WIDE];
+    forget();
+#pragma unroll
+    for (int w = 0; w < WIDE; ++w) {
+        spectrum[w] = read_spectrum(tile.spectra, s + w);
+        const uint64_t at = tile.first_index + uint32_t(s + w);
+        if constexpr (DITHER) {
+            noise[0][w] = philox4x32(base[0] + I * STRIDE, uint32_t(at), uint32_t(at >> 32),
+                                     keys.first_input + tile.stream, keys.rounds);
+            noise[1][w] = philox4x32(base[1] + (Q - 1 - I) * STRIDE, uint32_t(at), uint32_t(at >> 32),
+                                     keys.first_input + tile.stream, keys.rounds);
+        }
+        centre[w] = turns_at(spectrum[w], base[0] + I * STRIDE - CHANNELS / 8);
+    }
+    float2 value[4][2][WIDE];
+    float largest = 0;
+#pragma unroll
+    for (int order = 0; order < 4; ++order) {
+        const int t = order == 0 ? 1 : order == 1 ? 2 : order == 2 ? 0 : 3;  // two that share half of their turns
+        const int j = I + t * Q;
+        float2 gain0[2], gain1[2], mirrored[2];
+        const int up = (2 * I + order / 2) * (2 * P), down = (2 * (Q - 1 - I) + order / 2) * (2 * P);
+        read_table(gain0, tile.gains + entry[0] + up);
+        read_table(gain1, tile.gains + entry[1] + down);
+        if constexpr (!COMPLEX) read_table(mirrored, mirror + entry[0] + up);
 #pragma unroll
         for (int w = 0; w < WIDE; ++w) {
-            spectrum[w] = read_spectrum(tile.spectra, s + w);
-            const uint64_t at = tile.first_index + uint32_t(s + w);
+            float2 a = v[0][w][j], b = v[1][w][LAST - 1 - j];
+            if constexpr (!COMPLEX) separate(a, b, mirrored[order % 2]);
+            Turns from = centre[w];
+            float2 by = order < 2 ? spectrum[w].eighth : spectrum[w].three_eighths;
+            const float2 middle = spectrum[w].phase;  // of channel n/2
+            if constexpr (OWN_IMAGES) {
+                if (own && t % 2 == 0) from = {middle, middle};
+                if (own && t == 3) by = conj(by);
+            }
+            Turns turn = turned(from, by, t > 1);
+            if constexpr (OWN_IMAGES)
+                if (own && t == 3) turn.image = middle;
+            float2 dither0 = make_float2(0, 0), dither1 = make_float2(0, 0);
             if constexpr (DITHER) {
-                noise[0][w] = philox4x32(base[0] + i * STRIDE, uint32_t(at), uint32_t(at >> 32),
-                                         keys.first_input + tile.stream, keys.key0, keys.key1);
-                noise[1][w] = philox4x32(base[1] + (Q - 1 - i) * STRIDE, uint32_t(at), uint32_t(at >> 32),
-                                         keys.first_input + tile.stream, keys.key0, keys.key1);
-            }
-            centre[w] = turns_at(spectrum[w], base[0] + i * STRIDE - CHANNELS / 8);
-        }
-        float2 value[4][2][WIDE];
-        float largest = 0;
-#pragma unroll
-        for (int order = 0; order < 4; ++order) {
-            const int t = order == 0 ? 1 : order == 1 ? 2 : order == 2 ? 0 : 3;  // two that share half of their turns
-            const int j = i + t * Q;
-            float2 gain0[2], gain1[2], mirrored[2];
-            const int up = (2 * i + order / 2) * (2 * P), down = (2 * (Q - 1 - i) + order / 2) * (2 * P);
-            read_table(gain0, tile.gains + entry[0] + up);
-            read_table(gain1, tile.gains + entry[1] + down);
-            if constexpr (!COMPLEX) read_table(mirrored, mirror + entry[0] + up);
-#pragma unroll
-            for (int w = 0; w < WIDE; ++w) {
-                float2 a = v[0][w][j], b = v[1][w][LAST - 1 - j];
-                if constexpr (!COMPLEX) separate(a, b, mirrored[order % 2]);
-                const Turns turn = turned(centre[w], order < 2 ? spectrum[w].eighth : spectrum[w].three_eighths, t > 1);
-                float2 dither0 = make_float2(0, 0), dither1 = make_float2(0, 0);
-                if constexpr (DITHER) {
-                    const uint4 up = noise[0][w], down = noise[1][w];
-                    dither0 = dither_of(t == 0 ? up.x : t == 1 ? up.y : t == 2 ? up.z : up.w);
-                    dither1 = dither_of(t == 0 ? down.w : t == 1 ? down.z : t == 2 ? down.y : down.x);
+                const uint4 up = noise[0][w], down = noise[1][w];
+                uint32_t first = t == 0   ? up.x
+                                 : t == 1 ? up.y
+                                 : t == 2 ? up.z
+                                          : up.w,
+                         second = t == 0   ? down.w
+                                  : t == 1 ? down.z
+                                  : t == 2 ? down.y
+                                           : down.x;
+                if constexpr (OWN_IMAGES) {
+                    if (own && t != 1) first = t == 0 ? down.x : t == 2 ? down.z : up.x;
+                    if (own && t % 2 == 1) second = t == 1 ? up.w : up.z;
                 }
-                a = amplified(gain0[order % 2], a * turn.channel, dither0);
-                b = amplified(gain1[1 - order % 2], b * turn.image, dither1);
-                largest = fmaxf(largest, fmaxf(fmaxf(fabsf(a.x), fabsf(a.y)), fmaxf(fabsf(b.x), fabsf(b.y))));
-                value[t][0][w] = a;
-                value[t][1][w] = b;
+                dither0 = dither_of(first);
+                dither1 = dither_of(second);
             }
+            a = amplified(gain0[order % 2], a * turn.channel, dither0);
+            b = amplified(gain1[1 - order % 2], b * turn.image, dither1);
+            largest = fmaxf(largest, fmaxf(fmaxf(fabsf(a.x), fabsf(a.y)), fmaxf(fabsf(b.x), fabsf(b.y))));
+            value[t][0][w] = a;
+            value[t][1][w] = b;
         }
-        if constexpr (OUTPUT == TO_FLOATS) {
+    }
+    if constexpr (OUTPUT == TO_FLOATS) {
 #pragma unroll
-            for (int t = 0; t < 4; ++t)
+        for (int t = 0; t < 4; ++t)
+#pragma unroll
+            for (int side = 0; side < 2; ++side)
 #pragma unroll
                 for (int w = 0; w < WIDE; ++w) {
                     if (tile.first + s + w < 0 || tile.first + s + w >= count) continue;
                     float2* to = floats + (int64_t(tile.stream) * count + tile.first + s + w) * CHANNELS;
-                    const float2 zero = make_float2(0, 0);
-                    to[base[0] + (i + t * Q) * STRIDE] = spectrum[w].valid != 0 ? value[t][0][w] : zero;
-                    to[base[1] + (LAST - 1 - i - t * Q) * STRIDE] = spectrum[w].valid != 0 ? value[t][1][w] : zero;
+                    to[(OWN_IMAGES && own ? 0 : base[side]) + output(side, t) * STRIDE] =
+                        spectrum[w].valid != 0 ? value[t][side][w] : make_float2(0, 0);
                 }
-        }
-        if (largest >= LIMIT + 0.5f) {  // seldom
-#pragma unroll
-            for (int t = 0; t < 4; ++t)
-#pragma unroll
-                for (int side = 0; side < 2; ++side)
-#pragma unroll
-                    for (int w = 0; w < WIDE; ++w) {
-                        float2& x = value[t][side][w];
-                        count_at_least(over, fmaxf(fabsf(x.x), fabsf(x.y)), LIMIT + 0.5f);
-                        x = make_float2(clamped(x.x), clamped(x.y));
-                    }
-        }
+    }
+    if (largest >= LIMIT + 0.5f) {  // seldom
 #pragma unroll
         for (int t = 0; t < 4; ++t)
 #pragma unroll
-            for (int side = 0; side < 2; ++side) {
-                const int j = i + t * Q;
-                uint8_t* at = both[side].staged + staged_place(side ? LAST - 1 - j : j);
-                const float2 x = value[t][side][0];
-                if constexpr (WIDE == 2) {
-                    const float2 y = value[t][side][1];
-                    *reinterpret_cast<uint16_t*>(at) = uint16_t(int8_pair(x.x, y.x));
-                    *reinterpret_cast<uint16_t*>(at + TILE) = uint16_t(int8_pair(x.y, y.y));
-                } else {
-                    const uint32_t both = int8_pair(x.x, x.y);
-                    at[0] = uint8_t(both);
-                    at[TILE] = uint8_t(both >> 8);
+            for (int side = 0; side < 2; ++side)
+#pragma unroll
+                for (int w = 0; w < WIDE; ++w) {
+                    float2& x = value[t][side][w];
+                    count_at_least(over, fmaxf(fabsf(x.x), fabsf(x.y)), LIMIT + 0.5f);
+                    x = make_float2(clamped(x.x), clamped(x.y));
                 }
+    }
+#pragma unroll
+    for (int t = 0; t < 4; ++t)
+#pragma unroll
+        for (int side = 0; side < 2; ++side) {
+            uint8_t* at = both[side].staged + staged_place(output(side, t));
+            const float2 x = value[t][side][0];
+            if constexpr (WIDE == 2) {
+                const float2 y = value[t][side][1];
+                *reinterpret_cast<uint16_t*>(at) = uint16_t(int8_pair(x.x, y.x));
+                *reinterpret_cast<uint16_t*>(at + TILE) = uint16_t(int8_pair(x.y, y.y));
+            } else {
+                stage(at, int8_pair(x.x, x.y));
             }
-    });
+        }
 }
 
 // Finish the channels base + t·n/4, t = 0 to 3, of spectrum s, each by itself: their images are among them or
@@ -151,8 +182,7 @@ DEVICE void finish_four(int base, int entry, int s, const Pair& pair, const Plac
     uint4 noise = make_uint4(0, 0, 0, 0);
     if constexpr (DITHER) {
         const uint64_t at = tile.first_index + uint32_t(s);
-        noise =
-            philox4x32(base, uint32_t(at), uint32_t(at >> 32), keys.first_input + tile.stream, keys.key0, keys.key1);
+        noise = philox4x32(base, uint32_t(at), uint32_t(at >> 32), keys.first_input + tile.stream, keys.rounds);
     }
 #pragma unroll
     for (int t = 0; t < 4; ++t) {
@@ -170,9 +200,7 @@ DEVICE void finish_four(int base, int entry, int s, const Pair& pair, const Plac
                     spectrum.valid != 0 ? a : make_float2(0, 0);
         count_at_least(over, fmaxf(fabsf(a.x), fabsf(a.y)), LIMIT + 0.5f);
         const uint32_t both = int8_pair(clamped(a.x), clamped(a.y));
-        uint8_t* to = place(t);
-        to[0] = uint8_t(both);
-        to[TILE] = uint8_t(both >> 8);
+        stage(place(t), both);
     }
 }
 
@@ -189,7 +217,9 @@ DEVICE void finish_edges(const float2* edge, const Tile& tile, const float2* mir
             a = edge[(half * LAST + j) * TILE + s];
             b = edge[(half * LAST + (half ? LAST - 1 - j : (LAST - j) % LAST)) * TILE + s];
         };
-        auto place = [&](int t) { return tile.staged + (row * POINTS + p + P * (i + t * Q)) * (2 * TILE) + s; };
+        auto place = [&](int t) {
+            return tile.staged + (row * POINTS + p + P * (i + t * Q)) * (2 * TILE) + of_spectrum(s);
+        };
         finish_four(half * (STRIDE / 2) + i * STRIDE, row * (ROWS / 2) * POINTS + i * (4 * P) + 2 * p, s, pair, place,
                     tile, mirror, keys, floats, count, over);
     }

@@ -19,6 +19,16 @@ struct Destination {
     int heap;  // spectra of a heap
 };
 
+// The real (part 0) or imaginary parts of a channel's spectra, of what is staged of it.
+DEVICE uint4 parts_of(const uint8_t* channel, int part) {
+    const uint4* staged = reinterpret_cast<const uint4*>(channel);
+    if constexpr (!PAIRED) return staged[part];
+    const uint4 a = staged[0], b = staged[1];
+    const uint32_t order = part ? 0x7531 : 0x6420;
+    return make_uint4(__byte_perm(a.x, a.y, order), __byte_perm(a.z, a.w, order), __byte_perm(b.x, b.y, order),
+                      __byte_perm(b.z, b.w, order));
+}
+
 // Sum of the squares of sixteen bytes, and of what is there already.
 DEVICE uint32_t squares(uint4 bytes, uint32_t sum) {
     int total = __dp4a(int(bytes.x), int(bytes.x), int(sum));
@@ -65,7 +75,7 @@ DEVICE void store_tile(const Tile& tile, const Destination& to, uint32_t* sums, 
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
         const int channel = tile.row(row) + ROWS * below;
-        const uint8_t* from = tile.staged + (row * POINTS * 2 + tid) * TILE;
+        const uint8_t* from = tile.staged + (row * POINTS + below) * (2 * TILE);
         uint32_t* sum_of = sums + row * POINTS * 2 + tid;
         uint8_t* at = block + channel * to.channel_bytes;
         constexpr int TIMES = POINTS / SHARE;
@@ -74,8 +84,7 @@ DEVICE void store_tile(const Tile& tile, const Destination& to, uint32_t* sums, 
             uint32_t sum = 0;
             const int c = channel + time * (ROWS * SHARE);
             if (below < SHARE) {
-                const uint8_t* bytes = from + time * (2 * SHARE * TILE);
-                const uint4 values = *reinterpret_cast<const uint4*>(bytes);
+                const uint4 values = parts_of(from + time * (2 * SHARE * TILE), part);
                 sum = squares(values, sum_of[time * (2 * SHARE)]);
                 sum_of[time * (2 * SHARE)] = last ? 0 : sum;
                 if constexpr (OUTPUT == TO_BLOCKS && OWN) {

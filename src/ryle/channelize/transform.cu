@@ -39,7 +39,8 @@ transform(
     int before, int count,  // group 0 starts with number `before` of `count` spectra wanted
     int heap, int pols,     // spectra of a heap, polarizations of an antenna
     int64_t channel_bytes, int64_t block_bytes, int64_t antenna_bytes,  // between rows of 64 spectra
-    int own_first, int own_end, int64_t own_block_bytes, int64_t own_antenna_bytes, uint32_t key0, uint32_t key1,
+    int own_first, int own_end, int64_t own_block_bytes, int64_t own_antenna_bytes,
+    uint64_t key_0,  // of the dither's first round
     uint32_t first_low, uint32_t first_high, int first_input) {
     SHARED_BYTES(shared);
     float2* z = reinterpret_cast<float2*>(shared);  // [2][POINTS][TILE]
@@ -51,7 +52,7 @@ transform(
     uint64_t* arrival = reinterpret_cast<uint64_t*>(described + 2 * SPECTRA_BYTES);
     const Destination to = {out, count,     pols,    channel_bytes,   block_bytes,       antenna_bytes,
                             own, own_first, own_end, own_block_bytes, own_antenna_bytes, heap};
-    const DitherKeys keys = {key0, key1, first_input};
+    const DitherKeys keys = {RoundKeys::following(key_0), first_input};
     const int tid = threadIdx.x;
     const int tiles = slab * TILES, items = tiles * (ROWS / 2) * (streams / TOGETHER);
 
@@ -178,7 +179,9 @@ transform(
                 for (int j = 0; j < LAST; ++j) write_point(v[side], j, edge + (side * LAST + j) * TILE + s);
         } else if (index < P) {
             const Butterfly both[2] = {butterfly_of(tile, row[0], p[0], s), butterfly_of(tile, row[1], p[1], s)};
-            finish_butterflies<Q>(v, both, s, tile, mirror, keys, static_cast<float2*>(out), count, over);
+            unrolled<Q>([&](auto round) {
+                finish_round<round.value>(v, both, s, tile, mirror, keys, static_cast<float2*>(out), count, over);
+            });
         }
         __syncthreads();
 

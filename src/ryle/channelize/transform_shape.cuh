@@ -3,6 +3,7 @@
 #include "finish.cuh"
 #include "heaps.cuh"
 #include "passes.cuh"
+#include "philox.cuh"
 
 #define TO_BLOCKS 0
 #define TO_HEAPS 1
@@ -31,11 +32,18 @@ constexpr int SPECTRA_BYTES = TILE * 32;
 
 // Where output j of a butterfly of the last pass lies among those of its row, in shared memory.
 #ifdef WHOLE
+constexpr bool IN_ONE = true;
 DEVICE constexpr int staged_place(int j) { return j / 4 * (32 * TILE * 8) + j % 4 * (2 * TILE); }
 #else
+constexpr bool IN_ONE = false;
 DEVICE constexpr int staged_place(int j) { return j * (P * 2 * TILE); }
 #endif
 static_assert(TOGETHER == 1 || OUTPUT == TO_HEAPS);
+
+// Whether there the two parts of a spectrum of a channel lie side by side, as a thread that has one spectrum stores
+// them at once; or the real parts of all spectra, and then the imaginary parts.
+constexpr bool PAIRED = WIDE == 1 && (IN_ONE || OUTPUT != TO_HEAPS);
+DEVICE constexpr int of_spectrum(int s) { return PAIRED ? 2 * s : s; }
 
 // A tile of spectra of one input, in two rows of channels.
 struct Tile {
@@ -46,14 +54,14 @@ struct Tile {
     uint64_t first_index;   // the same since sync, for the dither
     const float4* spectra;  // shared: 16 times Spectrum
     const float2* gains;    // of the input, in the order of butterflies
-    uint8_t* staged;        // shared [2 POINTS][2: re, im][TILE]: quantized values
+    uint8_t* staged;        // shared [2 POINTS][2: re, im][TILE] or [TILE][2]: quantized values
 
     DEVICE int row(int which) const { return which ? image : pair; }
 };
 
 // Keys of the dither's generator, and the number in the whole array of input 0.
 struct DitherKeys {
-    uint32_t key0, key1;
+    RoundKeys rounds;
     int first_input;
 };
 

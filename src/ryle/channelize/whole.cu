@@ -89,7 +89,9 @@ whole_channelizer(
     int groups, int streams, int before, int count,  // group 0 starts with number `before` of `count` spectra wanted
     int heap, int pols,                              // spectra of a heap, polarizations of an antenna
     int64_t channel_bytes, int64_t block_bytes, int64_t antenna_bytes,  // between rows of 64 spectra
-    int own_first, int own_end, int64_t own_block_bytes, int64_t own_antenna_bytes, uint32_t key0, uint32_t key1,
+    int own_first, int own_end, int64_t own_block_bytes, int64_t own_antenna_bytes,
+    // Keys of the dither's rounds: as parameters they are operands, where additions would cost a slot each.
+    uint64_t key_0, uint64_t key_1, uint64_t key_2, uint64_t key_3, uint64_t key_4, uint64_t key_5, uint64_t key_6,
     uint32_t first_low, uint32_t first_high, int first_input) {
     using namespace whole;
     SHARED_BYTES(shared);
@@ -105,7 +107,7 @@ whole_channelizer(
     static_assert(sizeof(Steps) == STEPS_BYTES);
     const Destination to = {out, count,     pols,    channel_bytes,   block_bytes,       antenna_bytes,
                             own, own_first, own_end, own_block_bytes, own_antenna_bytes, heap};
-    const DitherKeys keys = {key0, key1, first_input};
+    const DitherKeys keys = {{key_0, key_1, key_2, key_3, key_4, key_5, key_6}, first_input};
     const int tid = threadIdx.x;
     const Samples source = {samples, stride, bytes};
 

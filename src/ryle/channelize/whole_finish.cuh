@@ -23,38 +23,23 @@ DEVICE float2* table(unsigned char* z, int of_class, int row) {
 }
 
 // Begin to fetch them: by half warps the gains and mirror turns of the first half of row k1's channels, the gains of
-// their images, which begin at `images`; and of row 0 the third quarter of the first two.
+// their images, which begin at `images`; and those of own_image: eight of gains, four of mirror turns.
 DEVICE void fetch_tables(unsigned char* z, int k1, int s, const float2* gains, const float2* images,
                          const float2* mirror) {
+    static_assert(LAST == 32);
     constexpr int EACH = Z_ROW / 16;  // pieces of 16 bytes
-    const int piece = s % EACH * 2;   // of MORE_AT: 0 and 2 of gains, then 4 and 6 of mirror turns
+    const int piece = s % EACH * 2;
     copy_async_if<16>(true, table(z, s < EACH ? GAINS_AT : IMAGES_AT, k1) + piece,
                       (s < EACH ? gains + k1 * POINTS : images) + piece);
-    if (s < EACH)
-        copy_async_if<16>(true, table(z, MIRROR_AT, k1) + piece, mirror + k1 * POINTS + piece);
-    else if (k1 == 0 && s < EACH + 4)
-        copy_async_if<16>(true, table(z, MORE_AT, 0) + piece, (s % 4 < 2 ? gains : mirror - 4) + POINTS / 2 + piece);
-}
-
-// Finish outputs G + 8t of row 0, t = 0 to 3, of which each is the image of another: half a warp those of G = 0, the
-// other half, to which they are given, those of G = 4.
-DEVICE void finish_own_images(const float2 (&v)[LAST], int side, uint8_t* z, int s, Tile tile, const DitherKeys& keys,
-                              float2* floats, int count, int& over) {
-    static_assert(LAST == 32);
-    float2 own[4];
-#pragma unroll
-    for (int t = 0; t < 4; ++t) {
-        const float2 given = make_float2(__shfl_sync(~0u, v[4 + t * Q].x, s), __shfl_sync(~0u, v[4 + t * Q].y, s));
-        own[t] = side ? given : v[t * Q];
+    if (s < EACH) copy_async_if<16>(true, table(z, MIRROR_AT, k1) + piece, mirror + k1 * POINTS + piece);
+    if (k1 == 0) {
+        // Where the tables have outputs 8, 20, 4, 0, and 12, 24, 16, 28, as finish_round takes them.
+        constexpr uint64_t ORDER = 0x1301031002121100;
+        const int from = int(ORDER >> s % 8 * 8 & 31);
+        float2* to = table(z, MORE_AT, 0) + s;
+        copy_async_if<8>(s < 11, to, (s < 8 ? gains : mirror) + from);
+        if (s == 11) *to = make_float2(1, 0);
     }
-    auto pair = [&](int t, float2& a, float2& b) {
-        a = own[t];
-        b = side ? own[3 - t] : own[(4 - t) % 4];
-    };
-    auto place = [&](int t) { return z + s + (side ? staged_place(4 + t * Q) : staged_place(t * Q)); };
-    tile.gains = table(z, side ? MORE_AT : GAINS_AT, 0);
-    const float2* mirror = side ? table(z, MORE_AT, 0) + 4 : table(z, MIRROR_AT, 0);
-    finish_four(side * (4 * STRIDE), 0, s, pair, place, tile, mirror, keys, floats, count, over);
 }
 
 // Store what a warp has finished, which is staged in its rows of z, and add its power to `sums`
@@ -69,7 +54,7 @@ DEVICE void store(const Tile& tile, const Destination& to, int warp, const uint8
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
         const int k2 = q % 2 * 16 + lane / 2, k1 = row_of(warp, q / 2), channel = k1 + ROWS * k2;
-        const uint4 values = *reinterpret_cast<const uint4*>(z + k1 * Z_ROW + staged_place(k2) + part * 16);
+        const uint4 values = parts_of(z + k1 * Z_ROW + staged_place(k2), part);
         uint32_t& sum = sums[q * THREADS + thread];
         sum = squares(values, sum);
         if constexpr (OUTPUT == TO_BLOCKS) {
@@ -87,11 +72,11 @@ DEVICE void store(const Tile& tile, const Destination& to, int warp, const uint8
             const int64_t heap = int64_t(antenna) * (to.count / to.heap) + t / to.heap;
             const int64_t channel = row_of(warp, row) + ROWS * k2;
             const int64_t value = ((heap * CHANNELS + channel) * to.heap + t % to.heap) * to.pols + pol;
-            const uint8_t *re = z + row_of(warp, row) * Z_ROW + staged_place(k2) + i, *im = re + TILE;
+            const uint8_t* parts = z + row_of(warp, row) * Z_ROW + staged_place(k2) + 2 * i;
             if constexpr (OUTPUT_BITS == 8)
-                static_cast<uint16_t*>(to.out)[value] = uint16_t(*re | *im << 8);
+                static_cast<uint16_t*>(to.out)[value] = *reinterpret_cast<const uint16_t*>(parts);
             else
-                static_cast<uint8_t*>(to.out)[value] = uint8_t(*re << 4 | (*im & 15));
+                static_cast<uint8_t*>(to.out)[value] = uint8_t(parts[0] << 4 | (parts[1] & 15));
         }
     }
 }
@@ -127,7 +112,6 @@ DEVICE int last_pass(unsigned char* z, const float2* turns, Tile tile, const flo
     tile.image = other;
     tile.gains = reinterpret_cast<const float2*>(z);
     tile.staged = nullptr;
-    if (warp == 0) finish_own_images(v[0][0], side, z, s, tile, keys, floats, count, over);
 #pragma unroll
     for (int j = 0; j < LAST; ++j) {
         if (j % 8 < 4) continue;
@@ -135,17 +119,35 @@ DEVICE int last_pass(unsigned char* z, const float2* turns, Tile tile, const flo
         const int apart = warp > 0 ? 16 : 0;
         v[1][0][j] = make_float2(__shfl_xor_sync(~0u, mine.x, apart), __shfl_xor_sync(~0u, mine.y, apart));
     }
-    if (special) {  // output j is the image of output 32 - j, not of 31 - j
+    if (special) {  // output j is the image of output 32 - j, not of 31 - j; then own_image's
 #pragma unroll
         for (int j = 0; j < LAST; ++j)
             if (j % 8 >= 4 && j % 8 < 7) v[1][0][j] = v[0][0][j + 1];
+        v[1][0][31] = v[0][0][28], v[1][0][23] = v[0][0][24], v[1][0][15] = v[0][0][12];
+        const float2 first = v[0][0][0], middle = v[0][0][16];
+        v[0][0][24] = COMPLEX ? first : make_float2(first.x + first.y, 0);
+        v[1][0][7] = COMPLEX ? middle : conj(middle);
+        v[0][0][0] = v[0][0][4], v[0][0][16] = v[0][0][20];
     }
     auto entry = [&](int of_class) { return (of_class * LEGS + k1) * (Z_ROW / 8); };  // as tables follow z
-    const Butterfly both[2] = {
-        {k1, z + k1 * Z_ROW + s, entry(GAINS_AT)},
-        {special ? STRIDE : other, z + other * Z_ROW + s + (special ? 2 * TILE : 0), entry(IMAGES_AT) - POINTS / 2}};
-    finish_butterflies<Q / 2>(v, both, s, tile, tile.gains + (MIRROR_AT - GAINS_AT) * (LEGS * Z_ROW / 8), keys, floats,
-                              count, over, special, meanwhile);
+    const Butterfly both[2] = {{k1, z + k1 * Z_ROW + of_spectrum(s), entry(GAINS_AT)},
+                               {special ? STRIDE : other, z + other * Z_ROW + of_spectrum(s) + (special ? 2 * TILE : 0),
+                                entry(IMAGES_AT) - POINTS / 2}};
+    mirror = tile.gains + (MIRROR_AT - GAINS_AT) * (LEGS * Z_ROW / 8);
+    unrolled<Q / 2>([&](auto round) {
+        constexpr int i = round.value;
+        meanwhile(round);
+        if (i == 0 && warp == 0) {
+            // Dither is that of outputs 0 and 4; tables of the second ones begin 28 after `entry`.
+            const Butterfly own[2] = {{0, z + of_spectrum(s), entry(MORE_AT)},
+                                      {(4 - (Q - 1)) * STRIDE, z + of_spectrum(s), entry(MORE_AT) + 4 - (LAST - 4)}};
+            const Butterfly first[2] = {special ? own[0] : both[0], special ? own[1] : both[1]};
+            finish_round<0, true>(v, first, s, tile, special ? tile.gains + 8 : mirror, keys, floats, count, over,
+                                  special);
+        } else {
+            finish_round<i>(v, both, s, tile, mirror, keys, floats, count, over);
+        }
+    });
     return over;
 }
 

@@ -195,6 +195,15 @@ DEVICE float2 floats_from_u16_pair(uint32_t pair) {
     return values;
 }
 
+// The low and the high word of a product, in one instruction.
+DEVICE uint2 product_words(uint32_t a, uint32_t b) {
+    uint2 words;
+    asm("{ .reg .u64 product; mul.wide.u32 product, %2, %3; mov.b64 {%0, %1}, product; }"
+        : "=r"(words.x), "=r"(words.y)
+        : "r"(a), "r"(b));
+    return words;
+}
+
 // Values of memory read before this are not kept in registers to be used again behind it.
 DEVICE void forget() { asm volatile("" ::: "memory"); }
 

@@ -195,6 +195,10 @@ DEVICE uint32_t int8_pair(float low, float high) {
 DEVICE float2 floats_from_u16_pair(uint32_t pair) {
     return make_float2(static_cast<float>(pair >> 16), static_cast<float>(pair & 0xFFFF));
 }
+DEVICE uint2 product_words(uint32_t a, uint32_t b) {
+    const uint64_t product = uint64_t(a) * b;
+    return make_uint2(static_cast<uint32_t>(product), static_cast<uint32_t>(product >> 32));
+}
 DEVICE void forget() {}
 
 DEVICE void barrier(int id, int threads, EMULATED_PLACE) {
