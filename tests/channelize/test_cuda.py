@@ -189,10 +189,9 @@ def test_one_kernel_for_all(cases, cuda_form, rng, complex_input):
     for layout in (Blocks(), heaps(rng)):
         case = random_case(cases, rng, shape, layout)
         gpu = cases.gpu(cuda_form)
-        try:
-            plan = with_one_kernel(make_plan(case.config, gpu.shared_bytes, gpu.arch), case.config, gpu.shared_bytes)
-        except ValueError as problem:
-            pytest.skip(str(problem))
+        if gpu.shared_bytes < DEVICES["sm_90a"]:
+            pytest.skip(f"a block has {gpu.shared_bytes} bytes of shared memory, and needs those of a Hopper")
+        plan = with_one_kernel(make_plan(case.config, gpu.shared_bytes, gpu.arch), case.config, gpu.shared_bytes)
         tested = cases.form(case.config, cuda_form, plan)
         cases.gpu(EMULATED).multiprocessors = int(rng.integers(1, 8))
         valid += compare(cases, tested, case, layout)

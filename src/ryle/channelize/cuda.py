@@ -84,7 +84,7 @@ class CudaChannelizer:
         conjugated = np.zeros(config.inputs, np.uint8)
         conjugated[list(config.conjugated)] = 1
         self._conjugated = self.gpu.array(conjugated)
-        self._keys = [np.uint64(k0 | k1 << 32) for k0, k1 in round_keys(config.seed)]
+        self._keys = {f"key_{r}": np.uint64(k0 | k1 << 32) for r, (k0, k1) in enumerate(round_keys(config.seed))}
         self.set_gains(1.0)
         self.gpu.default_stream.synchronize()  # kernels, and other gains, may be enqueued on other streams from now on
         self._kernels: dict[tuple[Layout | None, bool, int, bool], Kernels] = {}
@@ -261,14 +261,13 @@ class CudaChannelizer:
                 "channel_bytes": i64(channel), "block_bytes": i64(block), "antenna_bytes": i64(antenna),
                 "own_first": i32(own.first), "own_end": i32(own.end),
                 "own_block_bytes": i64(own.block_bytes), "own_antenna_bytes": i64(own.antenna_bytes),
-                "key_0": self._keys[0],
+                "key_0": self._keys["key_0"],
                 "first_low": np.uint32(work.first_spectrum & 0xFFFFFFFF),
                 "first_high": np.uint32(work.first_spectrum >> 32), "first_input": i32(config.input_offset),
             }  # fmt: skip
             if kernels.transform is None:
-                keys = {f"key_{r}": key for r, key in enumerate(self._keys)}
                 kernels.filter.launch(
-                    kernels.filter_grid, 512, **(source | sink | keys), shared=kernels.filter_shared, stream=main
+                    kernels.filter_grid, 512, **(source | sink | self._keys), shared=kernels.filter_shared, stream=main
                 )
                 continue
             kernels.filter.launch(

@@ -8,7 +8,8 @@ namespace ryle {
 struct RoundKeys {
     uint64_t of[7];
 
-    // From the first, by additions that are done anew where they are wanted.
+    // From the first, by additions that are done anew where they are wanted: as parameters, all seven would make
+    // transform.cu spill.
     static DEVICE RoundKeys following(uint64_t first) {
         RoundKeys keys;
 #pragma unroll

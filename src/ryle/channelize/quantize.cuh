@@ -41,29 +41,32 @@ DEVICE void stage(uint8_t* at, uint32_t parts) {
     }
 }
 
-// Outputs of row 0 of whole.cu that are each other's images, or their own (0 and 16), in pairs by slots of
-// finish_round.
-DEVICE constexpr int own_image(int side, int t) {
-    return side ? (t == 0 ? 28 : t == 1 ? 24 : t == 2 ? 12 : 16) : (t == 0 ? 4 : t == 1 ? 8 : t == 2 ? 20 : 0);
-}
+// What the pairs of a round are: slot t has output I + t·LAST/4 and its image.
+struct Regular {
+    DEVICE int output(int, int, int regular) const { return regular; }
+    DEVICE int base(int base) const { return base; }
+    DEVICE Turns turns(int t, const Turns& centre, const Spectrum& spectrum) const {
+        return turned(centre, t == 1 || t == 2 ? spectrum.eighth : spectrum.three_eighths, t > 1);
+    }
+    // Words of dither, from those of the outputs and of the images.
+    DEVICE uint2 dither(int t, const uint4& up, const uint4& down) const {
+        return t == 0   ? make_uint2(up.x, down.w)
+               : t == 1 ? make_uint2(up.y, down.z)
+               : t == 2 ? make_uint2(up.z, down.y)
+                        : make_uint2(up.w, down.x);
+    }
+};
 
 // Finish the outputs v[side][w][I + t·LAST/4], t = 0 to 3, of two butterflies, of WIDE spectra from s on; the second
 // one's output LAST-1-j is the image of the first one's output j. Counts in `over` the values that are clamped; writes
 // complex floats to `floats` [stream][count][CHANNELS] if that is the output.
-//
-// With OWN_IMAGES (and I = 0), where `own` is set, v and the tables have the pairs of own_image there, of which those
-// of slot 3 are as `separate` leaves them, but for a factor of two.
-template <int I, bool OWN_IMAGES = false>
+template <int I, class Pairs = Regular>
 DEVICE void finish_round(const float2 (&v)[2][WIDE][LAST], const Butterfly (&both)[2], int s, const Tile& tile,
                          const float2* mirror, const DitherKeys& keys, float2* floats, int count, int& over,
-                         bool own = false) {
+                         const Pairs& pairs = {}) {
     // Channels base[0] + I·STRIDE + t·n/4, t = 0 to 3, and images base[1] + (Q - 1 - I)·STRIDE + (3 - t)·n/4.
     const int base[2] = {both[0].base, both[1].base}, entry[2] = {both[0].entry, both[1].entry};
-    auto output = [&](int side, int t) {
-        const int regular = side ? LAST - 1 - I - t * Q : I + t * Q;
-        if constexpr (OWN_IMAGES) return own ? own_image(side, t) : regular;
-        return regular;
-    };
+    auto output = [&](int side, int t) { return pairs.output(side, t, side ? LAST - 1 - I - t * Q : I + t * Q); };
     uint4 noise[2][WIDE];
     Turns centre[WIDE];
     Spectrum spectrum[WIDE];
@@ -95,33 +98,12 @@ DEVICE void finish_round(const float2 (&v)[2][WIDE][LAST], const Butterfly (&bot
         for (int w = 0; w < WIDE; ++w) {
             float2 a = v[0][w][j], b = v[1][w][LAST - 1 - j];
             if constexpr (!COMPLEX) separate(a, b, mirrored[order % 2]);
-            Turns from = centre[w];
-            float2 by = order < 2 ? spectrum[w].eighth : spectrum[w].three_eighths;
-            const float2 middle = spectrum[w].phase;  // of channel n/2
-            if constexpr (OWN_IMAGES) {
-                if (own && t % 2 == 0) from = {middle, middle};
-                if (own && t == 3) by = conj(by);
-            }
-            Turns turn = turned(from, by, t > 1);
-            if constexpr (OWN_IMAGES)
-                if (own && t == 3) turn.image = middle;
+            const Turns turn = pairs.turns(t, centre[w], spectrum[w]);
             float2 dither0 = make_float2(0, 0), dither1 = make_float2(0, 0);
             if constexpr (DITHER) {
-                const uint4 up = noise[0][w], down = noise[1][w];
-                uint32_t first = t == 0   ? up.x
-                                 : t == 1 ? up.y
-                                 : t == 2 ? up.z
-                                          : up.w,
-                         second = t == 0   ? down.w
-                                  : t == 1 ? down.z
-                                  : t == 2 ? down.y
-                                           : down.x;
-                if constexpr (OWN_IMAGES) {
-                    if (own && t != 1) first = t == 0 ? down.x : t == 2 ? down.z : up.x;
-                    if (own && t % 2 == 1) second = t == 1 ? up.w : up.z;
-                }
-                dither0 = dither_of(first);
-                dither1 = dither_of(second);
+                const uint2 words = pairs.dither(t, noise[0][w], noise[1][w]);
+                dither0 = dither_of(words.x);
+                dither1 = dither_of(words.y);
             }
             a = amplified(gain0[order % 2], a * turn.channel, dither0);
             b = amplified(gain1[1 - order % 2], b * turn.image, dither1);
@@ -139,7 +121,7 @@ DEVICE void finish_round(const float2 (&v)[2][WIDE][LAST], const Butterfly (&bot
                 for (int w = 0; w < WIDE; ++w) {
                     if (tile.first + s + w < 0 || tile.first + s + w >= count) continue;
                     float2* to = floats + (int64_t(tile.stream) * count + tile.first + s + w) * CHANNELS;
-                    to[(OWN_IMAGES && own ? 0 : base[side]) + output(side, t) * STRIDE] =
+                    to[pairs.base(base[side]) + output(side, t) * STRIDE] =
                         spectrum[w].valid != 0 ? value[t][side][w] : make_float2(0, 0);
                 }
     }

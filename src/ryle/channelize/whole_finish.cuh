@@ -22,8 +22,36 @@ DEVICE float2* table(unsigned char* z, int of_class, int row) {
     return reinterpret_cast<float2*>(z + (of_class * LEGS + row) * Z_ROW);
 }
 
+// Outputs of row 0 that are each other's images, or their own (0 and 16): the pairs of its round 0, where `own` is set.
+// In slot 3 values are as `separate` leaves them, but for a factor of two.
+struct OwnImages : Regular {
+    bool own;
+
+    explicit DEVICE OwnImages(bool own) : own(own) {}
+    DEVICE int output(int side, int t, int regular) const {
+        if (!own) return regular;
+        return side ? (t == 0 ? 28 : t == 1 ? 24 : t == 2 ? 12 : 16) : (t == 0 ? 4 : t == 1 ? 8 : t == 2 ? 20 : 0);
+    }
+    DEVICE int base(int base) const { return own ? 0 : base; }
+    DEVICE Turns turns(int t, Turns centre, Spectrum spectrum) const {
+        const float2 middle = spectrum.phase;  // turn of channel n/2
+        if (own && t % 2 == 0) centre = {middle, middle};
+        if (own && t == 3) spectrum.three_eighths = conj(spectrum.three_eighths);
+        Turns turn = Regular::turns(t, centre, spectrum);
+        if (own && t == 3) turn.image = middle;
+        return turn;
+    }
+    DEVICE uint2 dither(int t, const uint4& first, const uint4& fourth) const {  // of outputs 0 and 4
+        if (!own) return Regular::dither(t, first, fourth);
+        return t == 0   ? make_uint2(fourth.x, fourth.w)
+               : t == 1 ? make_uint2(first.y, first.w)
+               : t == 2 ? make_uint2(fourth.z, fourth.y)
+                        : make_uint2(first.x, first.z);
+    }
+};
+
 // Begin to fetch them: by half warps the gains and mirror turns of the first half of row k1's channels, the gains of
-// their images, which begin at `images`; and those of own_image: eight of gains, four of mirror turns.
+// their images, which begin at `images`; and of row 0 those of OwnImages: eight of gains, four of mirror turns.
 DEVICE void fetch_tables(unsigned char* z, int k1, int s, const float2* gains, const float2* images,
                          const float2* mirror) {
     static_assert(LAST == 32);
@@ -119,7 +147,7 @@ DEVICE int last_pass(unsigned char* z, const float2* turns, Tile tile, const flo
         const int apart = warp > 0 ? 16 : 0;
         v[1][0][j] = make_float2(__shfl_xor_sync(~0u, mine.x, apart), __shfl_xor_sync(~0u, mine.y, apart));
     }
-    if (special) {  // output j is the image of output 32 - j, not of 31 - j; then own_image's
+    if (special) {  // output j is the image of output 32 - j, not of 31 - j; then OwnImages
 #pragma unroll
         for (int j = 0; j < LAST; ++j)
             if (j % 8 >= 4 && j % 8 < 7) v[1][0][j] = v[0][0][j + 1];
@@ -142,8 +170,8 @@ DEVICE int last_pass(unsigned char* z, const float2* turns, Tile tile, const flo
             const Butterfly own[2] = {{0, z + of_spectrum(s), entry(MORE_AT)},
                                       {(4 - (Q - 1)) * STRIDE, z + of_spectrum(s), entry(MORE_AT) + 4 - (LAST - 4)}};
             const Butterfly first[2] = {special ? own[0] : both[0], special ? own[1] : both[1]};
-            finish_round<0, true>(v, first, s, tile, special ? tile.gains + 8 : mirror, keys, floats, count, over,
-                                  special);
+            finish_round<0>(v, first, s, tile, special ? tile.gains + 8 : mirror, keys, floats, count, over,
+                            OwnImages(special));
         } else {
             finish_round<i>(v, both, s, tile, mirror, keys, floats, count, over);
         }

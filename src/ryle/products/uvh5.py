@@ -324,9 +324,8 @@ class UVH5Writer:
         raise UVH5Error(f"writing {self.path} failed: {error}; {advice}") from error
 
     def _shut(self) -> None:
-        self._grown = (
-            None  # else they would live until whatever thread collects them, at the process's end for instance
-        )
+        # Else they would live until whatever thread collects them, at the process's end for instance.
+        self._grown = None
         if self._file is not None:
             self._file.close()
             self._file = None
