@@ -24,7 +24,7 @@ from typing import Any
 
 from ryle.bench.dpdk_flow import Asked, CopyBeside, Flow
 from ryle.bench.harness import Child, emulated_gpu, say, serve
-from ryle.bench.results import host, machine
+from ryle.bench.results import computer
 from ryle.engines import gpus
 from ryle.engines.places import settle
 from ryle.gpu import fetch, open_gpu
@@ -152,7 +152,7 @@ def main() -> None:
     if (problem := dpdk.dpdk_problem()) is not None:
         parser.error(problem)
     results: list[dict[str, Any]] = []
-    about = host() | ({} if given.emulated else machine(open_gpu())) | {"commit": commit()}
+    about = computer(not given.emulated) | {"commit": commit()}
     wanted: Callable[[str], bool] = lambda part: not given.parts or part in given.parts  # noqa: E731
     for case in cases(given):
         if not wanted(case.part):

@@ -22,7 +22,7 @@ from typing import Any
 import h5py
 from rich.console import Console
 
-from ryle.bench.results import Columns, Row, host, save, table
+from ryle.bench.results import Columns, Row, computer, save, table
 from ryle.bench.traffic import stolen_seconds
 
 _LOSSES = ("missing", "late", "duplicate", "malformed", "kernel_drops", "ring_full")
@@ -301,5 +301,5 @@ def bench_engine(
         more = {"cpu_s": cpu, "wall_s": max(f["wall"] for f in found), "stolen_s": stolen_seconds() - stolen}
         rows.append(_row(correlator, copies, found, more))
         console.print(table(rows[-1:], SHOWN))
-    save(path, host(), rows, console)
+    save(path, computer(correlator.backend == "cuda"), rows, console)
     return rows

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from ryle.bench.lossless import Search, Trial, highest_lossless
 from ryle.bench.one_engine import Kind, OneEngine, Work, receiver
-from ryle.bench.results import Columns, Row, host, save, table
+from ryle.bench.results import Columns, Row, computer, save, table
 
 #: What can be searched: name, kind of engine, what becomes of its packets.
 CASES: dict[str, tuple[Kind, Work]] = {
@@ -71,7 +71,7 @@ def bench_search(
             found = _searched(OneEngine(kind, work, backend, threads), count, seconds, confirm, most, title, console)
             rows.append(_row(title, kind, found, count, backend, seconds))
             console.print(table(rows[-1:], SHOWN))
-    save(path, host(), rows, console)
+    save(path, computer(backend == "cuda"), rows, console)
     return rows
 
 

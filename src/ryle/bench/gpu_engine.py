@@ -16,8 +16,8 @@ from typing import Any
 from rich.console import Console
 
 from ryle.bench.harness import Child, quartiles, ratios
-from ryle.bench.results import Columns, Row, host, machine, save, table
-from ryle.gpu import GpuUnavailable, open_gpu
+from ryle.bench.results import Columns, Row, computer, save, table
+from ryle.gpu import GpuUnavailable
 
 _CHILD = "ryle.bench.engine_child"
 
@@ -229,7 +229,7 @@ def bench_gpu_engines(
         If there is no GPU.
     """
     console = Console(stderr=True, highlight=False, width=200)
-    about = host() | ({} if emulated else machine(open_gpu()))
+    about = computer(not emulated)
     rows: list[Row] = []
     for case in cases:
         if only not in f"{case.name}, {case.channels} channels":

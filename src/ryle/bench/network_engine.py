@@ -30,7 +30,7 @@ from ryle.bench.harness import Child, say, serve
 from ryle.bench.held import Memory, Seconds, losses, whereabouts
 from ryle.bench.lossless import Trial, highest_lossless
 from ryle.bench.receiver import Receiver
-from ryle.bench.results import Row, host, save
+from ryle.bench.results import Row, computer, save
 from ryle.config import Observation, parse
 from ryle.engines.fx_engine import fx_engine
 from ryle.engines.steering import Steering
@@ -253,7 +253,7 @@ def main() -> None:
     asked = {k: getattr(given, k) for k in keys}
     row = measure(asked | {"gbps": given.most}, given.seconds, given.trial, given.most, console)
     console.print(f"{row.case}: {row.value:.1f} Gb/s for {row.more['seconds']:.0f} s; {row.more}")
-    save(given.json, host(), [row], console)
+    save(given.json, computer(given.backend == "cuda"), [row], console)
 
 
 if __name__ == "__main__":

@@ -26,9 +26,8 @@ from rich.console import Console
 
 from ryle.bench.harness import quartiles, ratios, take_turns
 from ryle.bench.network_engine import antennas_on_a_line
-from ryle.bench.results import Row, host, machine, save, table, wide_console
+from ryle.bench.results import Row, computer, save, table, wide_console
 from ryle.config import Observation, load
-from ryle.gpu import open_gpu
 from ryle.store.chunk_file import Layout, StoredChunk, file_header, pages, record_header
 
 _FILE = """
@@ -187,7 +186,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     console = wide_console()
-    about = host() | (machine(open_gpu()) if "cuda" in given.backends else {})
+    about = computer("cuda" in given.backends)
     with tempfile.TemporaryDirectory(prefix="ryle-offline-", dir=given.directory) as directory:
         sizes = [1e9 * size for size in given.gigabytes]
         rows = measure(Path(directory), sizes, given.backends, given.turns, console)

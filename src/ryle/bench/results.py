@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ryle import __version__
-from ryle.gpu.interface import Gpu
+from ryle.gpu import Gpu, open_gpu
 from ryle.version import commit
 
 #: Columns of a table beside those of a row, by what they are called.
@@ -95,6 +95,11 @@ def cpu_model() -> str:
     return f"{fields['model name']} (family {fields.get('cpu family')}, model {fields.get('model')})"
 
 
+def computer(gpu: bool) -> dict[str, Any]:
+    """Describe this computer, its GPU if that takes part, and this program."""
+    return host() | (machine(open_gpu()) if gpu else {})
+
+
 def machine(gpu: Gpu) -> dict[str, Any]:
     """Describe the GPU and this program."""
     query = ("driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.limit", "temperature.gpu")
@@ -169,12 +174,23 @@ def as_json(about: dict[str, Any], rows: Sequence[Row]) -> str:
             return {key: short(v) for key, v in value.items()}
         return [short(v) for v in value] if isinstance(value, tuple | list) else value
 
-    def line(row: Row) -> str:
+    def plain(row: Row) -> Any:
         found = asdict(row)
         size, more = found.pop("size"), found.pop("more")
-        return json.dumps(short({"case": found.pop("case")} | sizes | size | found | more))
+        return short({"case": found.pop("case")} | sizes | size | found | more)
 
-    return f'{{\n "machine": {json.dumps(about)},\n "results": [\n  ' + ",\n  ".join(map(line, rows)) + "\n ]\n}\n"
+    return by_line({"machine": about, "results": [plain(row) for row in rows]})
+
+
+def by_line(saved: Mapping[str, Any]) -> str:
+    """Give JSON in which each key, and each object of a list, has a line: what changed can then be seen."""
+
+    def value(of: Any) -> str:
+        if isinstance(of, list) and any(isinstance(item, dict) for item in of):
+            return "[\n  " + ",\n  ".join(map(json.dumps, of)) + "\n ]"
+        return json.dumps(of)
+
+    return "{\n" + ",\n".join(f" {json.dumps(key)}: {value(of)}" for key, of in saved.items()) + "\n}\n"
 
 
 def save(path: Path | None, about: dict[str, Any], rows: Sequence[Row], console: Console) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import ryle
 from ryle.bench.papers.registry import Command, Paper
-from ryle.bench.results import host
+from ryle.bench.results import by_line, host
 from ryle.gpu import gpu_problem
 from ryle.receive.dpdk import environment
 
@@ -95,7 +95,8 @@ def measure(
     commands : sequence of Command
         Which.
     folder : Path
-        For their figures, ``key.json``, and what those that failed said, ``key.log``; made if it is not there.
+        For their figures, ``key.json``; what those that failed said, ``key.log``, and had found when their time was
+        over, ``key.cut``; made if it is not there.
     limit : float
         Seconds for all of it: none is begun that could pass it.
     say : callable
@@ -149,15 +150,16 @@ def _run(command: Command, folder: Path) -> str | None:
             )
         except OSError as error:
             return f"{words[0]}: {error.strerror}"
+        written = Path(place) / command.writes
         try:
             status = process.wait(command.seconds)
         except subprocess.TimeoutExpired:
-            return f"took more than {command.seconds:g} s"
+            _end(process)  # first, so that what it writes last is there
+            return f"took more than {command.seconds:g} s" + _saved_from(written, folder / f"{command.key}.cut")
         finally:
             _end(process)
         if status:
             return f"exit status {status}; see {log}"
-        written = Path(place) / command.writes
         try:
             saved = json.loads(written.read_text()) if command.writes else {"results": []}
         except (OSError, ValueError) as error:
@@ -165,10 +167,19 @@ def _run(command: Command, folder: Path) -> str | None:
     saved = saved if isinstance(saved, dict) else {"results": saved}
     saved["measured"] = _stamp(command, saved, time.monotonic() - began)
     part = folder / f"{command.key}.part"
-    part.write_text(json.dumps(saved, indent=1) + "\n")
+    part.write_text(by_line(saved))
     shutil.move(part, folder / f"{command.key}.json")
     log.unlink()
+    (folder / f"{command.key}.cut").unlink(missing_ok=True)
     return None
+
+
+def _saved_from(written: Path, cut: Path) -> str:
+    """Keep for people what a command had found when its time was over; the report waits for all of it. Say so."""
+    if not written.is_file():
+        return ""
+    shutil.copy(written, cut)
+    return f"; what it had found is in {cut}"
 
 
 def _stamp(command: Command, saved: Mapping[str, Any], seconds: float) -> dict[str, Any]:
