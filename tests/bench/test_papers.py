@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ryle
+from ryle.bench.gpu_engine import CASES
 from ryle.bench.papers import bench_papers
 from ryle.bench.papers.lookup import committed, find
 from ryle.bench.papers.measure import Done, lacking, measure, named
@@ -335,6 +336,24 @@ def test_measuring_goes_on_where_it_stopped(tmp_path):
     assert again.already == ["good"] and ran.read_text() == "x"
     assert set(again.failed) == {"fails", "long"}
     assert not list((tmp_path / "m").glob("*.part"))
+
+
+def test_what_a_command_had_found_when_its_time_was_over_is_kept(tmp_path):
+    path, cut = tmp_path / "slow.py", tmp_path / "m" / "c.cut"
+    path.write_text("import time\nopen('c.json', 'w').write('[1]')\ntime.sleep(60)\n")
+    done = measure([Command("c", f"python {path}", 4.0, "c.json")], tmp_path / "m", 60, lambda _: None, lambda _: None)
+    assert str(cut) in done.failed["c"] and cut.read_text() == "[1]"
+    assert not (tmp_path / "m" / "c.json").exists()  # the report does not take half of a command
+    path.write_text("open('c.json', 'w').write('[1, 2]')\n")
+    done = measure([Command("c", f"python {path}", 9.0, "c.json")], tmp_path / "m", 60, lambda _: None, lambda _: None)
+    assert done.measured == ["c"] and not cut.exists()
+
+
+def test_engines_from_memory_are_all_measured_and_once():
+    commands = [command.words for command in load_commands().values() if "--only" in command.words]
+    parts = [words[words.index("--only") + 1] for words in commands if "memory" in words]
+    assert len(parts) == 2
+    assert all(sum(part in case.name for part in parts) == 1 for case in CASES)
 
 
 def test_what_a_command_started_ends_with_it(tmp_path):

@@ -153,7 +153,7 @@ def stamp(saved: dict[str, Any], row_of: dict[str, Any], lookup: Lookup, file: s
         return next((str(place[name]) for place in said for name in names if place.get(name)), "")
 
     card = first("card") or lookup.card or first("gpu", "where", "cpu")
-    date = lookup.date or first("date", "began")
+    date = lookup.date or first("date", "began", rows_too=True)
     return Stamp(card, date[:10], first("commit", rows_too=True), file)
 
 
