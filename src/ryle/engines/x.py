@@ -116,26 +116,28 @@ class XEngine:
             if self._open is not None and index > self._open:
                 yield from self.flush()
             self._open = index
-            self.reads = self._correlator.accumulate(chunk, block, count) or self.reads
-            self._see(chunk, block, count)
+            # What lacks everything costs nothing: else a receiver that lost its memory to an engine which fell behind
+            # would pass on the time that nothing was taken of, and the engine would stay behind for as long.
+            if some := self._see(chunk, block, count):
+                self.reads = self._correlator.accumulate(chunk, some.start, len(some)) or self.reads
             block += count
         if self._open is not None and chunk.first_block + chunk.blocks == (self._open + 1) * self._blocks:
             yield from self.flush()
 
-    def _see(self, chunk: SpectraChunk | PacketChunk, block: int, count: int) -> None:
-        """Note the first and the last spectrum that anything was there of."""
+    def _see(self, chunk: SpectraChunk | PacketChunk, block: int, count: int) -> range:
+        """Note the first and the last spectrum that anything was there of; give the blocks from one to the other."""
 
         def nearest(blocks: range) -> tuple[int, int] | None:
-            found = ((chunk.first_block + b, spectra_there(chunk, b)) for b in blocks)
+            found = ((b, spectra_there(chunk, b)) for b in blocks)
             return next((each for each in found if each[1]), None)
 
-        if (last := nearest(range(block + count - 1, block - 1, -1))) is None:
-            return
-        end = last[0] * BLOCK + last[1].bit_length()
-        if self._seen is not None:
-            self._seen = self._seen[0], end
-        elif (first := nearest(range(block, block + count))) is not None:
-            self._seen = first[0] * BLOCK + (first[1] & -first[1]).bit_length() - 1, end
+        first, last = nearest(range(block, block + count)), nearest(range(block + count - 1, block - 1, -1))
+        if first is None or last is None:
+            return range(0)
+        begin = (chunk.first_block + first[0]) * BLOCK + (first[1] & -first[1]).bit_length() - 1
+        end = (chunk.first_block + last[0]) * BLOCK + last[1].bit_length()
+        self._seen = begin if self._seen is None else self._seen[0], end
+        return range(first[0], last[0] + 1)
 
     def flush(self) -> Iterator[Integration]:
         """Give the integration that is open, as it is, unless it is empty."""
