@@ -62,6 +62,10 @@ struct Factors {
     }
 };
 
+bool any_valid(const Turned& turned, int first, int count) {
+    return std::any_of(turned.valid + first, turned.valid + first + count, [](uint8_t valid) { return valid != 0; });
+}
+
 }  // namespace
 
 bool Output::holds(int64_t first, int rows, int channels, int64_t bytes) const {
@@ -75,13 +79,20 @@ int64_t quantize(const Turned& turned, const Quantizing& how, uint64_t first_spe
                  int64_t out_spectrum, const ChannelizeKernels& kernels) {
     const Tiles tiles(turned.channels);
     thread_local Factors factors;
-    factors.make(turned, tiles);
+    if (any_valid(turned, 0, turned.rows)) factors.make(turned, tiles);
     alignas(64) int8_t corner[kTile * kRowBytes] = {};
     alignas(64) uint32_t words[kTile * 4 * kTile];
     int64_t saturated = 0;
     for (int row = 0; row < turned.rows; row += kTile) {
+        const int rows = std::min(kTile, turned.rows - row);
+        const bool nothing = !any_valid(turned, row, rows);
+        if (nothing) std::memset(corner, 0, sizeof corner);
         for (int number = 0; number < tiles.count; number++) {
             if (tiles.width(number) <= 0) continue;
+            if (nothing) {  // an engine that fell behind passes over what was never received
+                write_tile(output, tiles.first(number), tiles.width(number), out_spectrum + row, rows, corner);
+                continue;
+            }
             Tile t = factors.tile(turned, tiles, row, number);
             if (how.dither) {
                 const Dither all{{uint32_t(how.seed), uint32_t(how.seed >> 32)},

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ryle.channelize import Blocks, Delays, Heaps
+from ryle.channelize import Blocks, Delays, Heaps, Rows
 from ryle.chunk import SampleChunk, SampleWindow
 from ryle.wire.samples import unpack_reference
 
@@ -146,6 +146,20 @@ def test_a_chunk_of_nothing_gives_zeros(cases, form):
     got = cases.form(case.config, form).process(case.chunk, case.first, 64, case.delays, Blocks(), out)
     assert got.data is out and not out.any() and not got.valid.any()
     assert not got.saturated.any() and not got.input_power.any() and not got.input_samples.any()
+
+
+@pytest.mark.parametrize("layout", [Blocks(), Heaps(64, 2), Rows(2)])
+def test_nothing_for_a_while_gives_zeros_between_what_is_there(cases, form, layout):
+    case = cases.make(7, channels=64, taps=4, bits=8, spectra=64 * 5, loss=0)
+    whole = cases.form(case.config, form).process(case.chunk, case.first, case.spectra, case.delays, layout)
+    packets = case.chunk.present.shape[1]
+    case.chunk.present[1, packets // 5 : packets * 4 // 5] = 0
+    out = np.full_like(whole.data, -77)
+    got = cases.form(case.config, form).process(case.chunk, case.first, case.spectra, case.delays, layout, out)
+    np.testing.assert_array_equal(got.valid[0], whole.valid[0])
+    assert not got.valid[1, 128:192].any() and got.valid[1, 5] and got.valid[1, -5]
+    values, wanted = cases.unlaid(got, case.config), cases.unlaid(whole, case.config)
+    np.testing.assert_array_equal(values, np.where(got.valid[..., None, None], wanted, 0))
 
 
 @settings(relaxed, max_examples=15)
