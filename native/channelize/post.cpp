@@ -85,14 +85,14 @@ int64_t quantize(const Turned& turned, const Quantizing& how, uint64_t first_spe
     int64_t saturated = 0;
     for (int row = 0; row < turned.rows; row += kTile) {
         const int rows = std::min(kTile, turned.rows - row);
-        const bool nothing = !any_valid(turned, row, rows);
-        if (nothing) std::memset(corner, 0, sizeof corner);
+        if (!any_valid(turned, row, rows)) {  // an engine that fell behind passes over what was never received
+            std::memset(corner, 0, sizeof corner);
+            for (int number = 0; number < tiles.count; number++)
+                write_tile(output, tiles.first(number), tiles.width(number), out_spectrum + row, rows, corner);
+            continue;
+        }
         for (int number = 0; number < tiles.count; number++) {
             if (tiles.width(number) <= 0) continue;
-            if (nothing) {  // an engine that fell behind passes over what was never received
-                write_tile(output, tiles.first(number), tiles.width(number), out_spectrum + row, rows, corner);
-                continue;
-            }
             Tile t = factors.tile(turned, tiles, row, number);
             if (how.dither) {
                 const Dither all{{uint32_t(how.seed), uint32_t(how.seed >> 32)},

@@ -1,14 +1,14 @@
 """An engine that has fallen behind loses what it cannot take, no more, and nothing any longer once it can."""
 
+import os
 import time
+from types import SimpleNamespace
 
 from ports import free_ports
 from ryle.bench.one_engine import OneEngine
+from ryle.bench.receiver import Receiver
 from ryle.chunk import BLOCK
-from ryle.config import Endpoint
 from ryle.engines import x
-from ryle.send.sender import Sender
-from ryle.send.sending import Sending
 
 GBPS, BUSY, FASTER = 0.2, 0.7, 3  # what the engine takes with so much of its time, and how much more comes for a while
 PAYLOAD = 8192  # 16 spectra of 8 inputs and 64 channels
@@ -35,21 +35,18 @@ def test_an_x_engine_that_fell_behind_catches_up(monkeypatch, steady):
 
     def body():
         one = OneEngine("x", port=free_ports(24))
-        format, engine, start = one.format, x.x_engine(one.observation, 0), 0
+        engine = x.x_engine(one.observation, 0)
         engine.start()
+        here = SimpleNamespace(  # what a benchmark asks of a process that receives
+            pid=os.getpid(),
+            ask=lambda what: None,
+            answer=lambda: {"placed": engine.entrances[0].account().placed},
+        )
+        receives = Receiver([here], one.format, [[one.endpoints[0].port]], sources=16)
 
         def lost(times, seconds):
-            nonlocal start
-            before = engine.entrances[0].account().placed
-            to = [Endpoint(host="127.0.0.1", port=e.port) for e in one.endpoints[:1]]
-            sending = Sending(to=to, format=format, sources=16, gbps=times * GBPS, seconds=seconds, start=start)
-            sender = Sender(sending)
-            sender.start()
-            sender.join()
-            sent = sender.progress().packets
-            start += -(-sent // 16) * format.timestamp.step
-            time.sleep(0.3)
-            return 1 - (engine.entrances[0].account().placed - before) / sent
+            trial = receives.trial(times * GBPS, seconds)
+            return trial.lost / trial.sent
 
         try:
             assert lost(1, 2) == 0

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from ryle.bench.engine import free_run
 from ryle.bench.network_engine import PACKET, SOURCES, antennas_on_a_line
-from ryle.bench.results import Row, host, save
+from ryle.bench.results import Row, computer, save
 from ryle.config import Endpoint, parse
 from ryle.receive.samples import SampleMap
 from ryle.send.sender import Sender
@@ -203,7 +203,7 @@ def main() -> None:
     console, path = Console(stderr=True, highlight=False), given.pop("json")
     row = measure(given, console)
     console.print(f"{row.case}: {row.value:.2f} Gb/s for {row.more['seconds']:.0f} s; {row.more}")
-    save(path, host(), [row], console)
+    save(path, computer(given["backend"] == "cuda"), [row], console)
 
 
 if __name__ == "__main__":

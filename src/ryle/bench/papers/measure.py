@@ -152,12 +152,13 @@ def _run(command: Command, folder: Path) -> str | None:
             return f"{words[0]}: {error.strerror}"
         written = Path(place) / command.writes
         try:
-            status = process.wait(command.seconds)
+            status: int | None = process.wait(command.seconds)
         except subprocess.TimeoutExpired:
-            _end(process)  # first, so that what it writes last is there
-            return f"took more than {command.seconds:g} s" + _saved_from(written, folder / f"{command.key}.cut")
+            status = None
         finally:
             _end(process)
+        if status is None:
+            return f"took more than {command.seconds:g} s" + _saved_from(written, folder / f"{command.key}.cut")
         if status:
             return f"exit status {status}; see {log}"
         try:
