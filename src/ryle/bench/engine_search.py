@@ -88,7 +88,7 @@ def _searched(
 
     try:
         receives.trial(0.1, _WARM_UP)
-        return highest_lossless(receives.trial, min(_START, most), most, seconds=seconds, confirm=confirm, say=say)
+        return highest_lossless(receives.attempt, min(_START, most), most, seconds=seconds, confirm=confirm, say=say)
     finally:
         receives.close()
 

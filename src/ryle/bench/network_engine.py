@@ -182,7 +182,7 @@ def measure(asked: dict[str, Any], seconds: float, trial: float, most: float, co
 
             receiver.trial(1.0, 2.0)
             found = highest_lossless(
-                receiver.trial, start=min(20.0, most / 2), most=most, seconds=trial, confirm=2 * trial, say=tell
+                receiver.attempt, start=min(20.0, most / 2), most=most, seconds=trial, confirm=2 * trial, say=tell
             )
             held = None
             for share in (asked["share"], *(each for each in (0.9, 0.8, 0.7) if each < asked["share"])):

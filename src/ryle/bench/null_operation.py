@@ -86,7 +86,7 @@ def highest(engine: Kind, null: bool, seconds: float, start: float, most: float,
     try:
         receives.trial(0.1, _WARM_UP)
         return highest_lossless(
-            receives.trial,
+            receives.attempt,
             start=min(start, most),
             most=most,
             seconds=seconds,

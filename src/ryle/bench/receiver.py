@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ryle.bench.harness import Child
@@ -14,6 +15,7 @@ from ryle.send.sending import Sending
 from ryle.wire.description import Format
 
 _QUIET = 0.3  # s after which what was sent has been received or lost
+_FIRST_LOOK, _LOOK = 2.0, 0.5  # s into an attempt, and between looks
 
 
 class Receiver:
@@ -59,34 +61,54 @@ class Receiver:
         Trial
             Packets of all children; the rate offered is the lowest.
         """
+        return self._trial(gbps, seconds, to_the_end=True)
+
+    def attempt(self, gbps: float, seconds: float) -> Trial:
+        """Make a trial, but end it when so much is missing that the rest cannot matter: for searches."""
+        return self._trial(gbps, seconds, to_the_end=False)
+
+    def _trial(self, gbps: float, seconds: float, to_the_end: bool) -> Trial:
         before = self.placed()
         before_it = self._disturbed()
         senders = [self._sender(to, gbps, seconds) for to in self._to]
         self.began = self._start, time.monotonic()
         for sender in senders:
             sender.start()
+        look = self.began[1] + _FIRST_LOOK
+        while not to_the_end and any(sender.running for sender in senders):
+            time.sleep(_LOOK / 10)
+            if time.monotonic() > look:
+                look += _LOOK
+                if self._so_far(gbps, senders, before, before_it).hopeless(seconds):
+                    for sender in senders:
+                        sender.stop()
         for sender in senders:
             sender.join()
-        done = [sender.progress() for sender in senders]
-        stolen, others = (now - then for now, then in zip(self._disturbed(), before_it, strict=True))
-        placed, ended = self.placed(), time.monotonic()
+        found = self._so_far(gbps, senders, before, before_it)
+        ended, missing = time.monotonic(), found.lost
         last = ended
         while time.monotonic() - last < _QUIET:
             time.sleep(_QUIET / 10)
-            if (now := self.placed()) != placed:
-                placed, last = now, time.monotonic()
-        per_stream = max(-(-d.packets // (self._sources * len(to))) for d, to in zip(done, self._to, strict=True))
+            if (now := found.sent - (self.placed() - before)) != missing:
+                missing, last = now, time.monotonic()
+        packets = zip((sender.progress().packets for sender in senders), self._to, strict=True)
+        per_stream = max(-(-n // (self._sources * len(to))) for n, to in packets)
         self._start += per_stream * self._format.timestamp.step  # no jump, which would be a clock set anew
+        return replace(found, lost=missing, behind=last - ended)
+
+    def _so_far(self, gbps: float, senders: Sequence[Sender], before: int, before_it: tuple[float, float]) -> Trial:
+        """Give what a trial is at a moment of it; what is on its way counts as lost."""
+        done = [sender.progress() for sender in senders]
+        stolen, others = (now - then for now, then in zip(self._disturbed(), before_it, strict=True))
         sent = sum(d.packets for d in done)
         return Trial(
             asked=gbps,
             offered=min(d.bytes * 8e-9 / max(d.seconds, 1e-9) for d in done),
             seconds=max(d.seconds for d in done),
             sent=sent,
-            lost=sent - (placed - before),
+            lost=sent - (self.placed() - before),
             stolen=stolen,
             others=others,
-            behind=last - ended,
         )
 
     def _sender(self, to: list[Endpoint], gbps: float, seconds: float) -> Sender:
