@@ -6,6 +6,7 @@ from ryle.bench.engine import Correlator, bench_engine, free_run
 from ryle.bench.engine_search import CASES, bench_search
 from ryle.bench.one_engine import OneEngine, receiver
 from ryle.config import parse
+from ryle.send.visibilities import VisibilitySender
 
 
 def test_sizes():
@@ -36,18 +37,20 @@ def test_two_at_the_same_time(tmp_path, steady):
 
 
 @pytest.mark.parametrize(
-    "kind, work, copies",
+    "kind, work, copies, receivers",
     [
-        ("x", "counted", 1),
-        ("f", "nothing", 1),
-        ("x", "nothing", 1),
-        *((*each, 1) for each in CASES.values()),
-        ("f", "whole", 2),
+        ("x", "counted", 1, 1),
+        ("f", "nothing", 1, 1),
+        ("x", "nothing", 1, 1),
+        *((*each, 1, 1) for each in CASES.values()),
+        ("f", "whole", 2, 1),
+        ("f", "whole", 1, 3),
+        ("x", "whole", 1, 2),
     ],
 )
-def test_all_is_received_slowly(kind, work, copies, steady):
+def test_all_is_received_slowly(kind, work, copies, receivers, steady):
     def body():
-        receives = receiver(OneEngine(kind, work), copies)
+        receives = receiver(OneEngine(kind, work, receivers=receivers), copies)
         try:
             for _ in range(2):
                 trial = receives.trial(0.02, 0.5)
@@ -57,6 +60,17 @@ def test_all_is_received_slowly(kind, work, copies, steady):
             receives.close()
 
     steady(body)
+
+
+def test_what_engines_send_is_not_paced_below_what_they_take():
+    """At the pace of the example's array, or of a simulator at full speed, a search would find that pace."""
+    x, f = (OneEngine(kind, port=23000).observation for kind in ("x", "f"))
+    assert x.simulate is None and f.simulate is None
+    sender = VisibilitySender(x, 0)
+    integrations = sender.rate / (16 * x.substream_channels * x.products)  # a second
+    assert integrations * x.integration_spectra * x.n_inputs * x.substream_channels * 8e-9 > 40
+    sender.close()
+    assert f.fengine.pace * f.n_inputs * float(f.sample_rate) * f.digitizer.bits * 1e-9 > 400
 
 
 def test_two_engines_that_are_searched(tmp_path, steady):

@@ -44,6 +44,7 @@ def bench_search(
     most: float = 200.0,
     backend: str = "cpu",
     threads: int = 1,
+    receivers: int = 1,
 ) -> list[Row]:
     """Search, tell every trial, and print and keep what was found.
 
@@ -61,6 +62,8 @@ def bench_search(
         Highest rate to try, Gb/s an engine.
     backend, threads : str, int
         Of the arithmetic.
+    receivers : int
+        Threads that receive, of an engine, and as many that send to it.
     """
     console, rows = Console(stderr=True, highlight=False), []
     for name, (kind, work) in CASES.items():
@@ -68,8 +71,10 @@ def bench_search(
             continue
         for count in copies:
             title = f"{count} × {name}" if count > 1 else name
-            found = _searched(OneEngine(kind, work, backend, threads), count, seconds, confirm, most, title, console)
-            rows.append(_row(title, kind, found, count, backend, seconds))
+            found = _searched(
+                OneEngine(kind, work, backend, threads, receivers), count, seconds, confirm, most, title, console
+            )
+            rows.append(_row(title, kind, found, count, backend, receivers, seconds))
             console.print(table(rows[-1:], SHOWN))
     save(path, computer(backend == "cuda"), rows, console)
     return rows
@@ -93,7 +98,7 @@ def _searched(
         receives.close()
 
 
-def _row(title: str, kind: Kind, found: Search, copies: int, backend: str, seconds: float) -> Row:
+def _row(title: str, kind: Kind, found: Search, copies: int, backend: str, receivers: int, seconds: float) -> Row:
     low, high = found.interval
     return Row(
         case=title,
@@ -110,6 +115,7 @@ def _row(title: str, kind: Kind, found: Search, copies: int, backend: str, secon
             "seconds": seconds,
             "copies": copies,
             "backend": backend,
+            "receivers": receivers,
             # Samples are of 10 bits; spectra of 4 + 4.
             "msamples": None if kind == "x" else found.rate * 1e3 / 10,
         },

@@ -43,6 +43,9 @@ Kind = Literal["f", "x", "fx"]
 Work = Literal["whole", "nothing", "counted"]
 
 _ANTENNAS = 4
+#: Engines send at the pace of the array that they are for. So that it is never what limits them here, X-engines' array
+#: is so many times as fast as PAPER, and spectra are sent at so many times their rate.
+_FASTER, _PACE = 4, 100
 #: Streams to each port: an antenna's two, PAPER's sixteen boards.
 _STREAMS: dict[Kind, int] = {"f": 2, "x": 16, "fx": 2}
 
@@ -61,6 +64,8 @@ class OneEngine:
         What the arithmetic runs on.
     threads : int
         Of arithmetic, on a CPU.
+    receivers : int
+        Threads that receive.
     port : int
         The first of 24 that are free.
     """
@@ -69,20 +74,31 @@ class OneEngine:
     work: Work = "whole"
     backend: str = "cpu"
     threads: int = 1
+    receivers: int = 1
     port: int = 0
 
     @property
     def observation(self) -> Observation:
         """The observation that it is of."""
-        buffer = {"receive_buffer": 64 << 20}
+        receive = {"receive": {"threads": self.receivers, "buffer": 64 << 20}}
         arithmetic = {"backend": self.backend, "threads": self.threads}
         if self.kind == "x":
             network = {"spectra": f"127.0.0.1:{self.port}", "visibilities": f"127.0.0.1:{self.port + 16}"}
-            return changed(load(example("paper128")), network=network | buffer, xengine=arithmetic)
+            o = load(example("paper128")).live
+            return changed(
+                o,
+                band={"sample_rate": o.sample_rate * _FASTER},
+                xengine=arithmetic | {"integration": o.xengine.integration / _FASTER},
+                catcher={"integration": None},
+                observation={"duration": None},
+                network=network | receive,
+            )
         ports = [self.port, self.port + 8, self.port + 16]
         array = Correlator(antennas=_ANTENNAS, rate=100e6, channels=4096, taps=8, integration=1.0)
         fx = {"fx": {"backend": self.backend}} if self.kind == "fx" else {}
-        return changed(parse(array.text(ports), "one"), network=buffer, fengine=arithmetic, xengine=arithmetic, **fx)
+        o = parse(array.text(ports), "one").live
+        f = arithmetic | {"pace": _PACE}
+        return changed(o, network=receive, fengine=f, xengine=arithmetic, **fx)
 
     @property
     def endpoints(self) -> list[Endpoint]:
@@ -106,7 +122,7 @@ def receiver(engine: OneEngine, copies: int = 1, cores: Sequence[int] = ()) -> R
     copies : int
         How many at the same time.
     cores : sequence of int
-        Of the sending threads.
+        Of the sending threads, to each as many as receive.
     """
     children: list[Child] = []
     ports: list[list[int]] = []
@@ -115,7 +131,8 @@ def receiver(engine: OneEngine, copies: int = 1, cores: Sequence[int] = ()) -> R
         asked = asdict(engine) | {"port": port}
         children.append(Child("ryle.bench.one_engine", json.dumps(asked)))
         ports.append(list(dict.fromkeys(e.port for e in OneEngine(**asked).endpoints)))
-    return Receiver(children, OneEngine(engine.kind, port=23000).format, ports, _STREAMS[engine.kind], cores=cores)
+    format = OneEngine(engine.kind, port=23000).format
+    return Receiver(children, format, ports, _STREAMS[engine.kind], engine.receivers, cores)
 
 
 def _whole(engine: OneEngine, o: Observation, stack: ExitStack) -> Engine:

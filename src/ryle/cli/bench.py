@@ -72,6 +72,9 @@ def bench(
         typer.Option("--search", help="engine: the highest rate without loss of F, X, FX and a capture, by trials."),
     ] = False,
     threads: Annotated[int, typer.Option(help="engine: threads of an engine's arithmetic.", min=1)] = 1,
+    receivers: Annotated[
+        int, typer.Option(help="engine: threads of an engine of a search that receive; as many send to it.", min=1)
+    ] = 1,
     bits: Annotated[int, typer.Option(help="precision: bits of the samples for the response of a channel.")] = 16,
     confirm: Annotated[
         float, typer.Option(help="transport, a search: seconds that a lossless rate is confirmed for.", min=1)
@@ -125,6 +128,7 @@ def bench(
             most=most,
             backend=backend,
             threads=threads,
+            receivers=receivers,
         )
     elif what is What.ENGINE:
         from ryle.bench.engine import Correlator, bench_engine
