@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import threading
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from ryle.bench.lossless import Trial, highest_lossless, taken_seconds, used_sec
 from ryle.bench.transport import TransportOptions, bench_transport
 from ryle.bench.transport_link import WAYS, Link
 from ryle.engines.capture import To
+from ryle.gpu import GpuUnavailable
 from ryle.stream.account import Account
 from ryle.wire.description import Format
 
@@ -110,9 +113,23 @@ def test_losses_are_seen(monkeypatch):
     """A receiver that is not there loses everything."""
     made = Link(Format.load("counter_8192"), buffer=8 << 20)
     to = made._ports[0]
-    monkeypatch.setattr(made, "_receiver", lambda port: lambda: 0)
+    monkeypatch.setattr(made, "_receiver", lambda port: nullcontext(lambda: 0))
     trial = made.trial(0.02, 0.2)
     assert trial.lost == trial.sent > 0 and to > 0
+
+
+def test_captures_end_when_another_one_fails():
+    """Their threads would otherwise be there when Python ends, which aborts."""
+    before = set(threading.enumerate())
+
+    def lacking(number):
+        raise GpuUnavailable("there is none")
+
+    devices = iter([lacking, lambda number: EmulatedGpu()])
+    link = Link(Format.load("counter_8192"), instances=2, to=To.GPU, open_device=lambda number: next(devices)(number))
+    with pytest.raises(GpuUnavailable, match="there is none"):
+        link.trial(0.02, 0.1)
+    assert set(threading.enumerate()) <= before
 
 
 def test_the_report(tmp_path, capsys, monkeypatch):

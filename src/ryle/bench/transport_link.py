@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,8 +112,11 @@ class Link:
         RuntimeError
             If a receiver did not start or end.
         """
+        with ExitStack() as receiving:
+            return self._trial(gbps, seconds, [receiving.enter_context(self._receiver(port)) for port in self._ports])
+
+    def _trial(self, gbps: float, seconds: float, receivers: Sequence[Callable[[], int]]) -> Trial:
         share = gbps / len(self._ports)
-        receivers = [self._receiver(port) for port in self._ports]
         senders = [
             Sender(
                 Sending(
@@ -150,11 +154,13 @@ class Link:
             return RingSource(sink, endpoint, interface="lo", buffer=self._buffer)
         return UdpSource(sink, endpoint, buffer=self._buffer, gro=self._way.source == "gro")
 
-    def _receiver(self, port: int) -> Callable[[], int]:
-        """Start to receive; give what waits for the end and says how many packets there were."""
-        if not self._way.assemble:
-            return self._discarding(port)
-        waiting, ended = threading.Event(), threading.Event()
+    def _receiver(self, port: int) -> AbstractContextManager[Callable[[], int]]:
+        """Receive; gives what waits for the end and says how many packets there were."""
+        return self._capturing(port) if self._way.assemble else self._discarding(port)
+
+    @contextmanager
+    def _capturing(self, port: int) -> Iterator[Callable[[], int]]:
+        waiting = threading.Event()
         found: dict[str, Any] = {}
 
         def state(now: str) -> None:
@@ -170,27 +176,31 @@ class Link:
             except BaseException as error:
                 found["error"] = error
             waiting.set()
-            ended.set()
-
-        threading.Thread(target=run, name="capture", daemon=True).start()
-        if not waiting.wait(_PATIENCE):
-            raise RuntimeError("a capture did not begin")
 
         def finish() -> int:
             _until_quiet(lambda: int(capture.metrics.values()["packets"] or 0))
             capture.stop()
-            if not ended.wait(_PATIENCE):
+            thread.join(_PATIENCE)
+            if thread.is_alive():
                 raise RuntimeError("a capture did not end")
             if "error" in found:
                 raise found["error"]
             return int(found["account"]["placed"])
 
-        return finish
+        thread = threading.Thread(target=run, name="capture", daemon=True)
+        thread.start()
+        try:
+            if not waiting.wait(_PATIENCE):
+                raise RuntimeError("a capture did not begin")
+            yield finish
+        finally:  # also where another one, or a sender, failed
+            capture.stop()
+            thread.join(_PATIENCE)
 
-    def _discarding(self, port: int) -> Callable[[], int]:
+    @contextmanager
+    def _discarding(self, port: int) -> Iterator[Callable[[], int]]:
         sink = Discard()
         source = self._source(sink, port)
-        source.start()
 
         def finish() -> int:
             _until_quiet(lambda: sink.packets)
@@ -198,7 +208,12 @@ class Link:
             source.join()
             return sink.packets
 
-        return finish
+        source.start()
+        try:
+            yield finish
+        finally:
+            source.stop()
+            source.join()
 
 
 def _until_quiet(packets: Callable[[], int]) -> None:
