@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +21,22 @@ if TYPE_CHECKING:
 #: Seconds after which a step that runs Python code lets others: a step that only enqueues must not wait for 5 ms.
 _SWITCH = 5e-4
 _TURN = 0.1  # seconds between two looks at whether anything has failed
+_LEAVING = 10.0  # seconds that steps have to end when Python does
+_started: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """End what still runs when Python ends: a thread that came back from native code after that would abort it."""
+    running = [engine for engine in _started if engine.running]
+    for engine in running:
+        engine._abort()
+    until = time.monotonic() + _LEAVING
+    for engine in running:
+        for thread in engine._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        if not engine.running:
+            engine.close()
 
 
 class Inlet(Protocol):
@@ -81,6 +100,7 @@ class Engine:
     def start(self) -> None:
         """Begin, from the last step to the entrances, so that nothing comes that nobody takes."""
         sys.setswitchinterval(_SWITCH)
+        _started.add(self)
         for step in self.steps:
             step.wake()
         for step in reversed(threads(self.steps)):
@@ -89,6 +109,11 @@ class Engine:
             thread.start()
         for entrance in self.entrances:
             entrance.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether any step is at work or waits."""
+        return any(thread.is_alive() for thread in self._threads)
 
     def drain(self) -> None:
         """Take nothing in any more; what has come is finished. From any thread, repeatedly."""
@@ -131,7 +156,7 @@ class Engine:
 
     def close(self) -> None:
         """End at once, whatever is under way, and free everything; harmless after the end."""
-        if any(thread.is_alive() for thread in self._threads):
+        if self.running:
             self._abort()
             for thread in self._threads:
                 thread.join()
