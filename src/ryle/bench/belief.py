@@ -20,7 +20,8 @@ WIDTH = 0.01
 #: Chance of a loss that capacity has nothing to do with, in a trial of a usual length.
 UNDISTURBED, DISTURBED = 0.05, 0.7
 _STEP = 0.001  # of ln c
-_HIDDEN = 0.005  # chance that a trial above capacity shows no loss: buffers, luck
+#: Chance that a trial above capacity shows no loss: luck, and buffers, which hold what comes in a short one.
+HIDDEN, BRIEF = 0.005, 0.3
 
 
 class Belief:
@@ -37,7 +38,7 @@ class Belief:
         self._capacities: NDArray[np.float64] = np.linspace(math.log(least), math.log(most), steps)
         self._weights: NDArray[np.float64] = np.full(steps, 1.0 / steps)
 
-    def learn(self, rate: float, lossless: bool, chance: float = UNDISTURBED) -> None:
+    def learn(self, rate: float, lossless: bool, chance: float = UNDISTURBED, hidden: float = HIDDEN) -> None:
         """Take a trial in.
 
         Parameters
@@ -48,9 +49,11 @@ class Belief:
             Whether none was lost.
         chance : float
             Of a loss for other reasons, in a trial like this.
+        hidden : float
+            Chance that a trial like this shows no loss above capacity.
         """
         edge = ndtr((self._capacities - math.log(rate)) / WIDTH)
-        good = (1 - chance) * edge + _HIDDEN * (1 - edge)
+        good = (1 - chance) * (edge + hidden * (1 - edge))
         self._weights *= good if lossless else 1 - good
         self._weights /= self._weights.sum()
 

@@ -8,6 +8,7 @@ work is part of what the machine does; a search that ends with a sender's limit 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,7 @@ CASES: dict[str, tuple[Kind, Work]] = {
 SHOWN: Columns = {
     "capacity, 95 %": lambda row: row.more["interval"],
     "limited by": lambda row: row.more["limit"],
+    "lossless for": lambda row: f"{row.more['confirmed']:.0f} s" + ("" if row.more["in_time"] else ", time was over"),
     "trials": lambda row: f"{row.more['trials']}",
     "disturbed": lambda row: f"{row.more['disturbed']}",
 }
@@ -42,6 +44,7 @@ def bench_search(
     seconds: float = 20.0,
     confirm: float = 40.0,
     most: float = 200.0,
+    within: float = math.inf,
     backend: str = "cpu",
     threads: int = 1,
     receivers: int = 1,
@@ -60,6 +63,8 @@ def bench_search(
         Of a trial, and of the last one.
     most : float
         Highest rate to try, Gb/s an engine.
+    within : float
+        Seconds that each search may take.
     backend, threads : str, int
         Of the arithmetic.
     receivers : int
@@ -72,7 +77,14 @@ def bench_search(
         for count in copies:
             title = f"{count} × {name}" if count > 1 else name
             found = _searched(
-                OneEngine(kind, work, backend, threads, receivers), count, seconds, confirm, most, title, console
+                OneEngine(kind, work, backend, threads, receivers),
+                count,
+                seconds,
+                confirm,
+                most,
+                within,
+                title,
+                console,
             )
             rows.append(_row(title, kind, found, count, backend, receivers, seconds))
             console.print(table(rows[-1:], SHOWN))
@@ -81,7 +93,14 @@ def bench_search(
 
 
 def _searched(
-    engine: OneEngine, copies: int, seconds: float, confirm: float, most: float, title: str, console: Console
+    engine: OneEngine,
+    copies: int,
+    seconds: float,
+    confirm: float,
+    most: float,
+    within: float,
+    title: str,
+    console: Console,
 ) -> Search:
     receives = receiver(engine, copies)
 
@@ -93,7 +112,8 @@ def _searched(
 
     try:
         receives.trial(0.1, _WARM_UP)
-        return highest_lossless(receives.attempt, min(_START, most), most, seconds=seconds, confirm=confirm, say=say)
+        start = min(_START, most)
+        return highest_lossless(receives.attempt, start, most, seconds=seconds, confirm=confirm, within=within, say=say)
     finally:
         receives.close()
 
@@ -110,6 +130,7 @@ def _row(title: str, kind: Kind, found: Search, copies: int, backend: str, recei
             "high": high,
             "limit": _LIMITS[found.limit],
             "confirmed": found.confirmed,
+            "in_time": found.in_time,
             "trials": len(found.trials),
             "disturbed": sum(t.disturbed for t in found.trials),
             "seconds": seconds,

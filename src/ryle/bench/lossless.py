@@ -8,23 +8,26 @@ interval says where the capacity is.
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ryle.bench.belief import DISTURBED, UNDISTURBED, Belief
+from ryle.bench.belief import BRIEF, DISTURBED, HIDDEN, UNDISTURBED, Belief
 
 _STOLEN = 0.02  # seconds of processor time that a trial may lose and still be called undisturbed
 _OTHERS = 0.1  # share of a core that other programs may use
 _EXCUSED = 2.0  # times the packets sent while processors were taken away, that this may have lost
+_IN_TURN = 4.0  # the same for the processor that was away longest: sender, receiver, arithmetic and step pass them on
 _KEPT_UP = 0.97  # share of the rate asked for that a sender must reach
 _BEHIND = 0.1  # seconds that the last packets may need
 _KEPT_BACK = 0.02  # share of a trial's packets that may wait in buffers at its end
 _HOPELESS = 0.05  # share of the packets so far: when more are missing, a trial need not go on
 _TRIALS = 40
-_SHORT, _LEAST = 0.25, 2.0  # part of a usual trial, and s, that the first ones take
-_FASTER = 1.5  # than the fastest without loss
+_SHORT, _LEAST = 0.125, 2.0  # part of a usual trial, and s, that the first ones take
+_FASTER = 2.0  # than the fastest without loss
 _LOWER = 0.98  # after a confirmation that failed undisturbed, at most
 _CONFIRMATIONS = 8
 _SLOWEST = 64  # of the first rate, the part below which nobody looks
@@ -46,6 +49,8 @@ class Trial:
         Seconds of processor time that the host took away meanwhile, and that other programs used.
     behind : float
         Seconds after the sender's end at which the last packet was placed: buffers held them back until then.
+    longest : float
+        Seconds for which the host took away the processor that it took away most.
     """
 
     asked: float
@@ -56,6 +61,7 @@ class Trial:
     stolen: float
     others: float = 0.0
     behind: float = 0.0
+    longest: float = math.inf
 
     @property
     def lossless(self) -> bool:
@@ -65,17 +71,22 @@ class Trial:
     @property
     def taken(self) -> float:
         """Processor time that it did not have for itself, s; 0 if too little to matter."""
-        others = self.others if self.others > _OTHERS * self.seconds else 0.0
-        return others + (self.stolen if self.stolen > _STOLEN else 0.0)
+        return self._others + (self.stolen if self.stolen > _STOLEN else 0.0)
 
     @property
     def disturbed(self) -> bool:
         """Whether it did not have the machine for itself, and that can be why it lost what it lost.
 
         A host that takes a processor away for 0.06 s of 20 s makes a thread miss 0.3 % of the packets. A trial that
-        lost a tenth lost them because the rate was too high.
+        lost a tenth lost them because the rate was too high. Of many processors that were away at the same time, few
+        had packets to pass on: the one that was away longest says how much may be lost.
         """
-        return self.taken > 0 and self.lost * self.seconds <= _EXCUSED * self.taken * self.sent
+        away = min(_EXCUSED * self.taken, _IN_TURN * self.longest + _EXCUSED * self._others)
+        return self.taken > 0 and self.lost * self.seconds <= away * self.sent
+
+    @property
+    def _others(self) -> float:
+        return self.others if self.others > _OTHERS * self.seconds else 0.0
 
     def hopeless(self, length: float) -> bool:
         """Whether so much is missing, at a moment of a trial of a length (s), that the rest of it cannot matter.
@@ -108,6 +119,8 @@ class Search:
         limit.
     trials : list of Trial
         All that was tried.
+    in_time : bool
+        Whether it was as sure as was asked for before its time was over.
     """
 
     rate: float = 0.0
@@ -115,6 +128,7 @@ class Search:
     limit: str = "receiver"
     interval: tuple[float, float] = (0.0, 0.0)
     trials: list[Trial] = field(default_factory=list)
+    in_time: bool = True
 
 
 def highest_lossless(
@@ -125,6 +139,8 @@ def highest_lossless(
     seconds: float = 2.0,
     confirm: float = 20.0,
     resolution: float = 0.05,
+    within: float = math.inf,
+    clock: Callable[[], float] = time.monotonic,
     say: Callable[[Trial, str], None] = lambda *_: None,
 ) -> Search:
     """Find the highest rate without loss.
@@ -138,27 +154,42 @@ def highest_lossless(
     seconds, confirm : float
         Length of a trial, and of the confirmation at the end.
     resolution : float
-        Relative distance to the lowest rate with losses at which to stop.
+        Relative width of the interval at which to stop.
+    within : float
+        Seconds that it may take: no trial is begun that could pass it, so that a machine that is disturbed all the
+        time ends with a wide interval. A rate that could not be confirmed is that of the best trial without loss.
+    clock : callable
+        Gives the time, s.
     say : callable
         Is told each trial and what it means.
     """
     found, least = Search(), start / _SLOWEST
+    began, over = clock(), 0.0  # and what a trial takes longer than its length
     belief = Belief(least, _FASTER * most)
 
     def attempt(rate: float, length: float) -> Trial:
+        nonlocal over
+        started = clock()
         trial = run(rate, length)
+        over = max(over, clock() - started - trial.seconds)
         found.trials.append(trial)
         chance = 1 - (1 - (DISTURBED if trial.disturbed else UNDISTURBED)) ** max(1.0, length / seconds)
-        belief.learn(max(least, trial.offered), trial.lossless, chance)
+        belief.learn(max(least, trial.offered), trial.lossless, chance, HIDDEN if length >= seconds else BRIEF)
         return trial
+
+    def time_for(*lengths: float) -> bool:
+        found.in_time = clock() - began + sum(length + over for length in lengths) <= within
+        return found.in_time
 
     fastest = slow = 0.0
     while len(found.trials) < _TRIALS:
         low, middle, high = (belief.quantile(share) for share in (0.025, 0.5, 0.975))
         if high < least * (1 + resolution) or (fastest and high < low * (1 + resolution)):
             break
-        # Short until anything is lost: rates rise by half each time, far from where the edge is.
+        # Short until anything is lost: rates double each time, far from where the edge is.
         length = seconds if any(not t.lossless for t in found.trials) else max(_SHORT * seconds, min(seconds, _LEAST))
+        if not time_for(length, confirm):
+            break
         trial = attempt(min(middle, _FASTER * fastest if fastest else start, most), length)
         say(trial, "lossless" if trial.lossless else "disturbed" if trial.disturbed else "losses")
         if trial.lossless:
@@ -171,7 +202,10 @@ def highest_lossless(
                 found.limit = "asked for"
                 break
     rate = belief.quantile(0.05) if found.limit == "receiver" else min(most, fastest)
+    sure = found.in_time
     for _ in range(_CONFIRMATIONS if fastest else 0):
+        if not time_for(confirm):
+            break
         trial = attempt(rate, confirm)
         sent = trial.kept_up or found.limit == "sender"
         say(trial, "confirmed" if trial.lossless and sent else "not confirmed")
@@ -181,6 +215,11 @@ def highest_lossless(
         if not trial.lossless:
             found.limit = "receiver"
             rate = min(rate if trial.disturbed else _LOWER * rate, belief.quantile(0.05))
+    found.in_time &= sure
+    if not found.confirmed and not found.in_time:
+        held = [t for t in found.trials if t.lossless and t.offered <= belief.quantile(0.5)]
+        best = max(held, key=lambda t: t.offered, default=None)
+        found.rate, found.confirmed = (best.offered, best.seconds) if best else (0.0, 0.0)
     found.interval = belief.quantile(0.025), belief.quantile(0.975)
     return found
 
@@ -190,6 +229,17 @@ def taken_seconds() -> tuple[float, float]:
     user, nice, system, *_, steal = (int(n) / 100 for n in Path("/proc/stat").read_text().split(None, 9)[1:9])
     own = os.times()
     return steal, user + nice + system - own.user - own.system
+
+
+def away_seconds() -> tuple[float, ...]:
+    """Time since boot that the host has taken each processor away, s."""
+    lines = Path("/proc/stat").read_text().splitlines()
+    return tuple(int(line.split()[8]) / 100 for line in lines if line.startswith("cpu") and line[3].isdigit())
+
+
+def longest_away(since: tuple[float, ...]) -> float:
+    """Give how long the host has taken away, since then, the processor that it took away most, s."""
+    return max((now - then for now, then in zip(away_seconds(), since, strict=False)), default=0.0)
 
 
 def used_seconds(pid: int) -> float:

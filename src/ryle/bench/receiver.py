@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ryle.bench.harness import Child
-from ryle.bench.lossless import Trial, taken_seconds, used_seconds
+from ryle.bench.lossless import Trial, away_seconds, longest_away, taken_seconds, used_seconds
 from ryle.config import Endpoint
 from ryle.send.sender import Sender
 from ryle.send.sending import Sending
@@ -69,7 +69,7 @@ class Receiver:
 
     def _trial(self, gbps: float, seconds: float, to_the_end: bool) -> Trial:
         before = self.placed()
-        before_it = self._disturbed()
+        before_it, away = self._disturbed(), away_seconds()
         senders = [self._sender(to, gbps, seconds) for to in self._to]
         self.began = self._start, time.monotonic()
         for sender in senders:
@@ -79,12 +79,12 @@ class Receiver:
             time.sleep(_LOOK / 10)
             if time.monotonic() > look:
                 look += _LOOK
-                if self._so_far(gbps, senders, before, before_it).hopeless(seconds):
+                if self._so_far(gbps, senders, before, before_it, away).hopeless(seconds):
                     for sender in senders:
                         sender.stop()
         for sender in senders:
             sender.join()
-        found = self._so_far(gbps, senders, before, before_it)
+        found = self._so_far(gbps, senders, before, before_it, away)
         ended, missing = time.monotonic(), found.lost
         last = ended
         while time.monotonic() - last < _QUIET:
@@ -96,7 +96,14 @@ class Receiver:
         self._start += per_stream * self._format.timestamp.step  # no jump, which would be a clock set anew
         return replace(found, lost=missing, behind=last - ended)
 
-    def _so_far(self, gbps: float, senders: Sequence[Sender], before: int, before_it: tuple[float, float]) -> Trial:
+    def _so_far(
+        self,
+        gbps: float,
+        senders: Sequence[Sender],
+        before: int,
+        before_it: tuple[float, float],
+        away: tuple[float, ...],
+    ) -> Trial:
         """Give what a trial is at a moment of it; what is on its way counts as lost."""
         done = [sender.progress() for sender in senders]
         stolen, others = (now - then for now, then in zip(self._disturbed(), before_it, strict=True))
@@ -109,6 +116,7 @@ class Receiver:
             lost=sent - (self.placed() - before),
             stolen=stolen,
             others=others,
+            longest=longest_away(away),
         )
 
     def _sender(self, to: list[Endpoint], gbps: float, seconds: float) -> Sender:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ryle.bench.lossless import Trial, taken_seconds
+from ryle.bench.lossless import Trial, away_seconds, longest_away, taken_seconds
 from ryle.config.tables import Endpoint
 from ryle.engines.capture import Capture, CaptureOptions, To
 from ryle.gpu import Gpu, open_gpu
@@ -129,7 +129,7 @@ class Link:
             )
             for port in self._ports
         ]
-        stolen, others = taken_seconds()
+        (stolen, others), away = taken_seconds(), away_seconds()
         for sender in senders:
             sender.start()
         for sender in senders:
@@ -146,6 +146,7 @@ class Link:
             lost=sent - placed,
             stolen=stolen_now - stolen,
             others=others_now - others,
+            longest=longest_away(away),
         )
 
     def _source(self, sink: Any, port: int) -> Source:

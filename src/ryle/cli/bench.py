@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -80,6 +81,10 @@ def bench(
         float, typer.Option(help="transport, a search: seconds that a lossless rate is confirmed for.", min=1)
     ] = 20.0,
     most: Annotated[float, typer.Option(help="transport, a search: highest rate to try, Gb/s.")] = 1000.0,
+    within: Annotated[
+        float | None,
+        typer.Option(help="a search: s that it may take, engines of a kind and number; no limit if not given."),
+    ] = None,
     report: Annotated[Path, typer.Option(help="transport: directory for transport.md, .png and .json.")] = Path("."),
     markdown: Annotated[Path | None, typer.Option(help="papers: also write a page of Markdown.")] = None,
     pictures: Annotated[Path | None, typer.Option(help="papers: directory for a PNG of each figure and table.")] = None,
@@ -126,6 +131,7 @@ def bench(
             seconds=seconds or 20.0,
             confirm=confirm,
             most=most,
+            within=within or math.inf,
             backend=backend,
             threads=threads,
             receivers=receivers,
