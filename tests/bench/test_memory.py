@@ -42,10 +42,10 @@ def test_a_pattern_fills_everything(rng, monkeypatch):
     assert found.min() >= -127
 
 
-def test_the_second_half_counts(monkeypatch):
+def test_what_comes_after_settling_counts(monkeypatch):
     """A launch that becomes faster as it runs is timed as it is at last, with the energy of that time."""
 
-    looks = []
+    looks, counted = [], []
 
     class Meter:
         def __init__(self, watts):
@@ -55,7 +55,8 @@ def test_the_second_half_counts(monkeypatch):
             self.begin = clock.now
 
         def stop(self):
-            return 100.0 * (clock.now - self.begin)
+            counted.append(clock.now - self.begin)
+            return 100.0 * counted[-1]
 
         def look(self):
             looks.append(clock.now)
@@ -93,3 +94,6 @@ def test_the_second_half_counts(monkeypatch):
     looks.clear()
     found = sustain(clock.launch, clock, 2.1, Meter(70.0))  # between steps of the counter
     assert found.joules == pytest.approx(0.14) and len(looks) > 20
+    sustain(clock.launch, clock, 4.0, Meter(70.0))  # the first second of them is for settling
+    sustain(clock.launch, clock, 1.0, Meter(70.0))  # half of it
+    assert counted[2:] == pytest.approx([3.0, 0.5], abs=0.05)

@@ -42,7 +42,9 @@ TARGETS = {
     "": {1024: 275.0, 4096: 260.0, 8192: 245.0, 32768: 165.0},
     "interleaved": {1024: 190.0, 4096: 200.0, 8192: 195.0, 32768: 170.0},
 }
-_GROUP, _ENERGY = 6.0, 3.0  # shares of the time: of all forms of a number of channels, and of their energy
+_GROUP = 6.0  # share of the time, of all forms of a number of channels
+_ENERGY = 4.0  # s for which a form runs that its energy is measured of; 3 of them count
+_MOST_ENERGY = 0.4  # share of the time, of all forms' energy
 _ROUNDS = 15
 
 
@@ -185,17 +187,20 @@ def measure(
     if compiled_ahead:
         progress("compiling")
         compile_ahead((v for m in (real, baseline) if m for case in everything for v in m.variants(case)), gpu.arch)
-    weights = 2.0 + 0.2 * len(transforms) + len(cases) + (_GROUP + _ENERGY) * len(channels)
+    left = max(0.0, seconds - (time.monotonic() - begin))
+    each = min(_ENERGY, _MOST_ENERGY * left / (len(channels) * (2 * len(LAYOUTS) - 1)))  # the three make no rows
+    energy: list[Row] = []
+    for n in channels:
+        for layout in LAYOUTS:
+            progress(f"energy, {n} channels, {layout}")
+            energy += energy_rows(gpu, long_launch(n, layout=layout), real, baseline, each)
+    weights = 2.0 + 0.2 * len(transforms) + len(cases) + _GROUP * len(channels)
     budget = Budget(seconds - (time.monotonic() - begin), weights)
     rows = copy_rows(arena, budget.take(2.0))
     for n, group in groups.items():
         progress(f"{n} channels in all forms")
         rows += form_rows(gpu, group, real, baseline, budget.take(_GROUP))
-    for n in channels:
-        for layout in LAYOUTS:
-            progress(f"energy, {n} channels, {layout}")
-            case = long_launch(n, layout=layout)
-            rows += energy_rows(gpu, case, real, baseline, budget.take(_ENERGY / len(LAYOUTS)))
+    rows += energy
     for kind, size in transforms:
         progress(f"{kind} transforms, {size}")
         rows += transform_rows(gpu, kind, size, budget.take(0.2), cufftdx)
@@ -303,7 +308,7 @@ def case_rows(gpu: Gpu, case: Case, real: Measured | None, baseline: Measured, s
 
 
 def energy_rows(gpu: Gpu, case: Case, real: Measured | None, baseline: Measured, seconds: float) -> list[Row]:
-    """Run each form for its share of the time without a pause, and read the GPU's energy counter."""
+    """Run each form for some seconds without a pause, and read the GPU's energy counter."""
     meter = EnergyMeter()
     if not meter.available:
         return []
@@ -312,7 +317,7 @@ def energy_rows(gpu: Gpu, case: Case, real: Measured | None, baseline: Measured,
     for measured in (real, baseline):
         if measured is None or (prepared := measured.prepare(case)) is None:
             continue
-        found = sustain(record(prepared.launch, stream), stream, seconds / 2, meter)
+        found = sustain(record(prepared.launch, stream), stream, seconds, meter)
         row = Row(measured.name, found.joules / case.samples * 1e9, "J/Gsample", _size(case))
         row.more |= {"layout": case.layout, "watts": found.joules / found.seconds, "sm_clock": found.clock}
         row.more["sustained"] = case.samples / found.seconds / 1e9  # Gsample/s
@@ -364,7 +369,7 @@ def bench_channelize(
     Parameters
     ----------
     seconds : float, optional
-        Time for all of it; by default 210, or 55 if `quick`.
+        Time for all of it; by default 260, or 55 if `quick`.
     full, quick, cufftdx
         As of `measure`.
     path : Path, optional
@@ -380,7 +385,7 @@ def bench_channelize(
     gpu = open_gpu()
     console = wide_console()
     begin = time.monotonic()
-    limit = (55.0 if quick else 210.0) if seconds is None else seconds
+    limit = (55.0 if quick else 260.0) if seconds is None else seconds
     with console.status("measuring") as status:
         rows = measure(
             gpu, fused_form(), seconds=limit, full=full, quick=quick, cufftdx=cufftdx, progress=status.update

@@ -19,6 +19,7 @@ from ryle.gpu.interface import Gpu, Stream
 from ryle.gpu.power import EnergyMeter
 
 _BATCH = 0.03  # seconds of launches between two looks at the clock
+_SETTLING = 1.0  # s until the GPU's power limit has brought its clock to where it stays
 
 _SHORT = 1e-3  # seconds: of shorter launches so many are recorded together,
 _MOST = 64  # up to this number
@@ -127,7 +128,7 @@ class Sustained:
 
 
 def sustain(launch: Launch, stream: Stream, seconds: float, meter: EnergyMeter | None = None) -> Sustained:
-    """Run a launch again and again for so many seconds; the second half of them counts.
+    """Run a launch again and again for some seconds; all but the first one count, or the second half if that is less.
 
     Parameters
     ----------
@@ -156,11 +157,12 @@ def sustain(launch: Launch, stream: Stream, seconds: float, meter: EnergyMeter |
             waited = stream.record()
         return launches
 
-    run(time.perf_counter() + seconds / 2)
+    settling = min(_SETTLING, seconds / 2)
+    run(time.perf_counter() + settling)
     stream.synchronize()
     meter.start()
     begin = stream.record()
-    launches = run(time.perf_counter() + seconds / 2)
+    launches = run(time.perf_counter() + seconds - settling)
     end, clock = stream.record(), meter.sm_clock()
     each, joules = end.seconds_since(begin) / launches, meter.stop()
     watts = meter.watts

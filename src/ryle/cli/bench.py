@@ -103,7 +103,7 @@ def bench(
     highest rate at which engines lose nothing; with --fed memory it runs F-, X- and FX-engines on a GPU beside their
     copies and their kernels alone; `cpu` takes the CPU forms,
     one core at a time, about a minute for five runs; `channelize` the F-engine and
-    `correlate` the X-engine on a GPU, less than four minutes each; `precision` how pure the F-engine is, in half a
+    `correlate` the X-engine on a GPU, less than five minutes each; `precision` how pure the F-engine is, in half a
     minute; `transport` repeats two papers' experiments with packets, memory and copies to GPUs, in some minutes;
     `papers` sets all that four papers published beside results that are there, and with --measure measures them here.
     Close other programs for speeds that mean something.
