@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ryle import kept
 from ryle.gpu import cache
 from ryle.gpu.cache import cache_folder, cache_key, cached_compile
 
@@ -112,7 +113,7 @@ def test_a_folder_that_cannot_be_written_does_no_harm(source, tmp_path, compilat
     def refuse(*args, **options):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(cache.tempfile, "mkstemp", refuse)  # as for anyone but root in a folder of another
+    monkeypatch.setattr(kept.tempfile, "mkstemp", refuse)  # as for anyone but root in a folder of another
     for _ in range(2):
         assert cached_compile(source, {"ONE": 1}, "sm_90a", tmp_path / "cache").cubin
     assert len(compilations) == 2

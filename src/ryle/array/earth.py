@@ -2,7 +2,8 @@
 
 Importing this module sets, for the whole process, the astropy options that would otherwise fetch newer tables in the
 middle of an observation or stop it when the installed one has aged. pyuvdata reads its Earth orientation through the
-same options, so file metadata and delay tracking use the same numbers.
+same options, so file metadata and delay tracking use the same numbers. It also gives astropy the table that an earlier
+process has parsed (`ryle.array.earth_table`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from astropy.time import Time
 from astropy.utils import iers
 from numpy.typing import NDArray
 
+from ryle.array.earth_table import installed_table, use_kept_table
+
 iers.conf.auto_download = False
 iers.conf.auto_max_age = None
 iers.conf.iers_degraded_accuracy = "ignore"
+use_kept_table()
 
 _ARCSEC = np.pi / (180 * 3600)
 
@@ -55,7 +59,7 @@ def earth_orientation(times: Time) -> EarthOrientation:
     times : Time, shape (time,)
         Instants.
     """
-    table = iers.earth_orientation_table.get()
+    table = installed_table()
     dut1, status = table.ut1_utc(times, return_status=True)
     xp, yp = table.pm_xy(times)
     outside = np.isin(np.asarray(status), (iers.TIME_BEFORE_IERS_RANGE, iers.TIME_BEYOND_IERS_RANGE))

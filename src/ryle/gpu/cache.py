@@ -7,17 +7,15 @@ kernels are compiled each time.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import logging
-import os
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from ryle.gpu.compile import Compiled, compile_source, compiler_version, included_files, program_options, read_resources
+from ryle.kept import kept_folder, write_whole
 
 __all__ = ["cache_folder", "cached_compile"]
 
@@ -26,13 +24,8 @@ _MAGIC = b"ryle kernel 1\n"  # a change of the format changes this
 
 
 def cache_folder() -> Path:
-    """Give the folder of compiled kernels: ``$RYLE_CACHE_DIR/kernels``, else below the user's cache."""
-    named = os.environ.get("RYLE_CACHE_DIR")
-    if named:
-        return Path(named) / "kernels"
-    from platformdirs import user_cache_path
-
-    return user_cache_path("ryle") / "kernels"
+    """Give the folder of compiled kernels."""
+    return kept_folder("kernels")
 
 
 def cached_compile(source: Path, defines: Mapping[str, int | str], arch: str, folder: Path | None = None) -> Compiled:
@@ -91,19 +84,10 @@ def cache_key(source: Path, defines: Mapping[str, int | str], arch: str) -> str:
 def _write(path: Path, compiled: Compiled) -> None:
     body = json.dumps({"log": compiled.log}).encode() + b"\n" + compiled.cubin
     entry = _MAGIC + hashlib.sha256(body).digest() + body
-    temporary: str | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Written beside its place and moved there: whoever looks finds the whole entry or none.
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
-            file.write(entry)
-        os.replace(temporary, path)
+        write_whole(path, entry)
     except OSError as error:
         _log.info("compiled kernels cannot be kept in %s (%s); they are compiled at every start", path.parent, error)
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
 
 
 def _read(path: Path) -> Compiled | None:
