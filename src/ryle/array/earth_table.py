@@ -62,7 +62,7 @@ def installed_table(folder: Path | None = None) -> Any:
     use_kept_table(folder)
     table = iers.earth_orientation_table.get()
     # Looked at once in a process; one that astropy has read from elsewhere, or that somebody set, is not kept.
-    if table is iers.IERS_Auto.iers_table and not table.meta.setdefault(_LOOKED_AT, False):
+    if table is iers.IERS_Auto.iers_table and _LOOKED_AT not in table.meta:
         table.meta[_LOOKED_AT] = True
         if table.meta.get("data_path") == iers.IERS_A_FILE:
             path = _path(folder)
