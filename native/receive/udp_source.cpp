@@ -69,9 +69,7 @@ class UdpWorker : public Worker {
             messages_[i].msg_hdr.msg_iovlen = 1;
         }
     }
-    ~UdpWorker() override {
-        for (const Socket& socket : sockets_) close(socket.descriptor);
-    }
+    ~UdpWorker() override { close_all(); }
 
     // The sockets were made with a filter that lets nothing in; the kernel counts what it keeps out as drops.
     void open() override {
@@ -101,6 +99,8 @@ class UdpWorker : public Worker {
         // keep the end from coming: no more than a socket holds.
         for (const Socket& socket : sockets_)
             for (bytes_ = 0; bytes_ < socket.room && drain(socket);) continue;
+        kernel_drops();
+        close_all();  // so that the ports are free for whoever comes next, however long this object lives
     }
 
     // The count that SO_RXQ_OVFL sends along with packets, read without waiting for the next packet. A train
@@ -118,6 +118,12 @@ class UdpWorker : public Worker {
     }
 
   private:
+    void close_all() {
+        const std::lock_guard lock(mutex_);
+        for (const Socket& socket : sockets_) close(socket.descriptor);
+        sockets_.clear();
+    }
+
     struct Socket {
         int descriptor;
         std::uint32_t port, last_drops;

@@ -115,6 +115,24 @@ def test_udp_sockets(data, steady, gro, segments, ports, threads):
     steady(body)
 
 
+def test_ports_are_free_when_the_threads_have_ended(data, steady):
+    """Also while the source is still held, so that the next one need not wait for the last reference to go."""
+
+    def body():
+        port = some_ports(1)
+        held = []
+        for _ in range(3):
+            assembler = Assembler(plan())
+            held.append(UdpSource(assembler, [endpoint(port[0])], buffer=1 << 22))
+            with held[-1]:
+                send(data, port, False)
+                wait(lambda: sum(r.packets for r in held[-1].reports()) + (held[-1].kernel_drops or 0) >= 160)
+            check(assembler, data)
+        assert [source.kernel_drops for source in held] == [0, 0, 0]
+
+    steady(body)
+
+
 def test_ports_tell_heads_apart():
     f = Format.load("counter_8192")
     ports = some_ports(2)
