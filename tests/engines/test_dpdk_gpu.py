@@ -56,6 +56,21 @@ def test_sums_are_those_of_the_pools_samples(gpu, copies, steady):
     steady(body)
 
 
+def test_sums_are_compared_where_samples_that_are_not_read_by_address_take_another_kernel(gpu, steady):
+    """1024 channels, of which one kernel does all of samples in a row; it rounds otherwise than two kernels."""
+
+    def body():
+        flow = Flow(asked(0, channels=1024, batch=128, integration=1.2), gpu, 6.0)
+        try:
+            assert flow.run(120.0)["lost"] == 0
+            compared, equal = flow.equal()
+            assert compared >= 2 and equal
+        finally:
+            flow.close()
+
+    steady(body)
+
+
 def test_the_gpu_is_awake_before_packets_are_taken(gpu, monkeypatch):
     flow = Flow(asked(0), gpu, 1.0)
     (channelize,) = (step for step in flow.engine.steps if isinstance(step, Channelize))

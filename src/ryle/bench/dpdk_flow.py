@@ -2,7 +2,8 @@
 
 The engine is `ryle.engines.fx_engine`'s own, from ``[network] receive`` on. A device without a network (net_null) takes
 buffers from the pools as an interface does, and `Emulation` writes headers that count; payloads do not move. What comes
-out first is compared with what the same operations make of the pools' samples without packets, tables and DPDK.
+out first is compared with what the same operations make of copies of the pools' samples, one after another in memory of
+their own, without packets and DPDK.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ryle.config import Observation, parse
 from ryle.engines.fx import AsRead, ReadSamples, fx_steps, read_ring
 from ryle.engines.fx_engine import fx_engine
 from ryle.gpu import Gpu
+from ryle.gpu.interface import DeviceArray
 from ryle.receive import dpdk
 from ryle.receive.dpdk.source import DpdkSource
 from ryle.receive.entrance import Entrance
@@ -153,6 +155,15 @@ class Record(EachBlock):
         block.release()
 
 
+class Placed(AsRead):
+    """What blocks of addresses are, of payloads that stay there: read as an engine reads pools.
+
+    Samples that are not read by their addresses may take another kernel, which differs by rounding.
+    """
+
+    in_place = True
+
+
 class Contents:
     """What lies in pools, written there once: pattern after pattern, in each pool from another place on."""
 
@@ -222,6 +233,7 @@ class Flow:
         self.record = Record(entrance.reader(), -(-samples // plan.span) + 1 if in_place else 0)
         self.engine.steps.append(self.record)
         blocks = max(1, round(seconds * asked.packets_per_second / plan.packets))
+        self._copies: list[DeviceArray] = []  # of payloads, while they are compared
         self.packets = blocks * plan.packets * asked.inputs  # whole blocks: every stream ends with one
         self.emulations = [self._emulation(queue, blocks * plan.packets) for queue in range(asked.queues)]
 
@@ -293,7 +305,7 @@ class Flow:
         return self.entrance.assembler.counts().received + lost
 
     def equal(self) -> tuple[int, bool]:
-        """Compare the first integrations with those that steps of their own make of the pools' samples, without tables.
+        """Compare the first integrations with those that steps of their own make of copies of the pools' samples.
 
         Returns
         -------
@@ -305,10 +317,11 @@ class Flow:
         wanted = Kept(1 << 30)
         ring = read_ring()
         o = self.o
-        steps = fx_steps(o, ring, AsRead(), lambda: wanted, self._gpus, joins=True)  # type: ignore[arg-type,return-value]
+        steps = fx_steps(o, ring, Placed(), lambda: wanted, self._gpus, joins=True)  # type: ignore[arg-type,return-value]
         with Engine([], [ReadSamples(lambda _: self._samples(), [ring]), *steps]) as engine:
             engine.start()
             engine.wait()
+        self._copies.clear()
         whole = {i.first_spectrum: i for i in wanted.found[:-1]}
         pairs = [(i, whole[i.first_spectrum]) for i in self.kept.found if i.first_spectrum in whole]
         return len(pairs), all(
@@ -317,7 +330,11 @@ class Flow:
 
     def _samples(self) -> Iterator[tuple[int, SampleChunk]]:
         for start, addresses, present in self.record.tables:
-            yield 0, SampleChunk(start, self.contents.payloads(addresses, present), present, BYTES)
+            copies = self._gpus[0].array(self.contents.payloads(addresses, present))
+            self._gpus[0].default_stream.synchronize()
+            self._copies.append(copies)
+            there = copies.pointer + BYTES * np.arange(present.size, dtype=np.uint64).reshape(present.shape)
+            yield 0, SampleChunk(start, np.where(present != 0, there, np.uint64(0)), present, BYTES)
 
     def close(self) -> None:
         """End."""
@@ -334,23 +351,30 @@ class CopyBeside:
         Where to.
     piece : int
         Bytes.
+
+    Attributes
+    ----------
+    gbps : float
+        Copied from the first piece to the last.
     """
 
     def __init__(self, gpu: Gpu, piece: int) -> None:
         self._gpu, self._piece = gpu, piece
-        self.copied, self._stop = 0, threading.Event()
+        self.gbps, self._stop = 0.0, threading.Event()
         self._thread = threading.Thread(target=self._run, name="beside")
 
     def _run(self) -> None:
         source, target = self._gpu.pinned((self._piece,), np.uint8), self._gpu.empty((self._piece,), np.uint8)
         source[...], stream = 1, self._gpu.stream()
         under_way: deque[Any] = deque()
+        began, copied = time.perf_counter(), 0
         while not self._stop.is_set():
             target.set(source, stream)
             under_way.append(stream.record())
             if len(under_way) == 2:
                 under_way.popleft().synchronize()
-                self.copied += self._piece
+                copied += self._piece
+                self.gbps = copied * 8e-9 / (time.perf_counter() - began)
         stream.synchronize()
 
     def __enter__(self) -> CopyBeside:
