@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ryle.bench.lossless import Trial, highest_lossless
+from ryle.bench.results import computer
 from ryle.bench.soak import in_words, line, summary
 from ryle.bench.traffic import Traffic
 from ryle.bench.traffic_account import Account, Second, Setting
@@ -253,6 +254,7 @@ def main() -> None:
         "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "cores": len(os.sched_getaffinity(0)),
         "arguments": {k: str(v) for k, v in vars(given).items() if k != "json"},
+        "machine": computer(not given.emulated and given.parts != ["look"]),
     }
 
     def keep(part: str, what: Any) -> None:
