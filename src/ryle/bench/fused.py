@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -32,15 +32,19 @@ class FusedMeasured:
         Where.
     arena : Arena
         Samples, and room for the spectra.
+    plans : callable, optional
+        Gives the plan of a case, if not the one that the channelizer chooses.
     """
 
     name = "fused"
 
-    def __init__(self, gpu: Gpu, arena: Arena) -> None:
-        self.gpu, self.arena = gpu, arena
+    def __init__(self, gpu: Gpu, arena: Arena, plans: Callable[[Case], Plan] | None = None) -> None:
+        self.gpu, self.arena, self._plans = gpu, arena, plans
 
     def plan(self, case: Case) -> Plan:
         """Divide a case's work."""
+        if self._plans is not None:
+            return self._plans(case)
         about = config_of(case), self.gpu.shared_bytes, self.gpu.arch
         one = one_kernel(*about) if suits_one_kernel(layout_of(case), table=case.policy == "table") else None
         return make_plan(*about) if one is None else one

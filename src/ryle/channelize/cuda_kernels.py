@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ryle.channelize.channelizer import Blocks, ChannelizerConfig, Heaps, Layout, Rows
-from ryle.channelize.cuda_plan import Plan, make_plan, with_one_kernel
+from ryle.channelize.cuda_plan import Plan, make_plan, with_long_rows, with_one_kernel
 from ryle.gpu import KernelVariant
 
 #: Where they are.
@@ -18,6 +18,7 @@ def filter_defines(config: ChannelizerConfig, plan: Plan, packet_bytes: int = 0)
     return {
         "CHANNELS": config.channels,
         "RADIX": plan.radix,
+        "SIDE": plan.side,
         "TAPS": config.taps,
         "BITS": config.bits,
         "COMPLEX": int(config.complex_input),
@@ -63,7 +64,9 @@ def transform_defines(
         "CHANNELS": config.channels,
         "RADIX": plan.radix,
         "MIDDLE": plan.middle,
+        "SIDE": plan.side,
         "FIRST": plan.first,
+        "SECOND": plan.second,
         "LAST": plan.passes[-1],
         "THREADS": plan.transform_threads,
         "BLOCKS_PER_SM": plan.transform_blocks,
@@ -103,6 +106,12 @@ def compile_variants() -> list[KernelVariant]:
                 variants.append(KernelVariant(FOLDER / "transform.cu", defines, (arch,)))
             if plan.middle > 1:
                 variants.append(KernelVariant(FOLDER / "middle.cu", middle_defines(config, plan), (arch,)))
+            if arch == "sm_90a" and channels == 32768:
+                long = with_long_rows(plan, config, shared)
+                variants.append(KernelVariant(FOLDER / "filter.cu", filter_defines(config, long), (arch,)))
+                for layout in (Blocks(), Rows()):
+                    defines = transform_defines(config, long, layout, own=isinstance(layout, Rows))
+                    variants.append(KernelVariant(FOLDER / "transform.cu", defines, (arch,)))
             if arch == "sm_90a" and channels == 1024:
                 whole = with_one_kernel(plan, config, shared)
                 for layout in (Blocks(), Heaps(256)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from ryle.channelize.channelizer import ChannelizerConfig, Heaps, Layout
 
@@ -29,7 +30,8 @@ class Plan:
     middle : int
         Radix of a pass between the kernels, at most 32, or 1: none.
     passes : tuple of int
-        One or two radices of the transform kernel, the first at most 32, the last 8 or 16.
+        One to three radices of the transform kernel, the first at most 32, the last 8 or 16. Three are of rows too
+        long for 16 spectra at a time.
     filter_threads : int
         Threads of a block of the filter kernel, one for each complex point of a strip and leg of the first radix.
     filter_blocks : int
@@ -75,8 +77,23 @@ class Plan:
 
     @property
     def first(self) -> int:
-        """First radix of the transform kernel, or 1: none; butterflies of a row in its last pass."""
+        """First radix of the transform kernel, or 1: none."""
         return self.passes[0] if len(self.passes) > 1 else 1
+
+    @property
+    def second(self) -> int:
+        """Radix of a pass between its first and its last, or 1: none."""
+        return self.passes[1] if len(self.passes) > 2 else 1
+
+    @property
+    def butterflies(self) -> int:
+        """Butterflies of a row in its last pass."""
+        return self.first * self.second
+
+    @property
+    def side(self) -> int:
+        """Spectra side by side that a block of it works on at a time."""
+        return min(TILE, TILE * 512 // prod(self.passes)) if len(self.passes) > 2 else TILE
 
     @property
     def middle_values(self) -> int:
@@ -86,15 +103,16 @@ class Plan:
     @property
     def transform_threads(self) -> int:
         """Threads of a block of the transform kernel: each has one task in its last pass."""
-        return max(32, self.first * TILE // (2 if self.passes[-1] == 8 and self.first >= 4 else 1))
+        wide = 2 if self.passes[-1] == 8 and self.butterflies >= 4 else 1
+        return max(32, self.butterflies * self.side // wide)
 
     def transform_shared(self, config: ChannelizerConfig, together: int = 1) -> int:
         """Shared memory in bytes of a block of the transform kernel, which takes some inputs together."""
-        points = self.points(config)
+        points, kept = self.points(config), TILE if self.side == TILE else 8
         return (
-            2 * points * TILE * 8
-            + together * (4 * points * TILE + 16 * points)
-            + (16 * self.passes[-1] * TILE + 64 * TILE + 16)
+            2 * points * self.side * 8
+            + together * (4 * points * kept + 16 * points)
+            + (16 * self.passes[-1] * self.side + 64 * TILE + 16)
         )
 
     def together(self, layout: Layout | None) -> int:
@@ -157,6 +175,27 @@ def with_one_kernel(plan: Plan, config: ChannelizerConfig, shared_bytes: int) ->
             f"1024 channels in one block need {needed} bytes of shared memory; this device has {shared_bytes}"
         )
     return whole
+
+
+def with_long_rows(plan: Plan, config: ChannelizerConfig, shared_bytes: int) -> Plan:
+    """Give a plan without a kernel between the two, of 16384 or 32768 channels; no form chooses it until it is measured.
+
+    Raises
+    ------
+    ValueError
+        If that cannot be done of so many channels, or on this device; says why.
+    """
+    passes = {16384: (16, 8, 8), 32768: (16, 16, 8)}.get(config.channels)
+    if passes is None:
+        raise ValueError(f"{config.channels} channels without a kernel between the two: 16384 and 32768 are done so")
+    found = replace(plan, radix=16, middle=1, passes=passes, filter_threads=256, filter_blocks=2)
+    found = replace(found, transform_blocks=1, heap_inputs=1)
+    if (needed := max(found.filter_shared(config), found.transform_shared(config))) > shared_bytes:
+        raise ValueError(
+            f"{config.channels} channels without a kernel between the two need {needed} bytes of shared memory; this "
+            f"device has {shared_bytes}"
+        )
+    return found
 
 
 def suits_one_kernel(layout: Layout | None, *, table: bool) -> bool:

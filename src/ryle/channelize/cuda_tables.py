@@ -43,13 +43,22 @@ def middle_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]
 
 
 def point_turns(config: ChannelizerConfig, plan: Plan) -> NDArray[np.complex64]:
-    """Give the turns of the inputs of the transform kernel's last pass, shape (butterfly p, last / 2).
+    """Give the turns of the inputs of the transform kernel's last pass and, after them, of its second if it has one.
+
+    One after the other in one array, as `butterfly_turns` gives them.
+    """
+    points = config.channels if plan.whole else plan.points(config)
+    last = butterfly_turns(points, plan.passes[-1])
+    second = butterfly_turns(plan.butterflies, plan.second) if plan.second > 1 else last[:0]
+    return np.concatenate([last.ravel(), second.ravel()])
+
+
+def butterfly_turns(points: int, last: int) -> NDArray[np.complex64]:
+    """Give the turns of the inputs of the last pass of a transform, shape (butterfly p, last / 2).
 
     Input a is to be turned by w^a, w = W_points^p. What dft_of_turned takes: w^(l/2), w^(l/4), then for r = 8 to l (the
     last radix) w^(l/r)·W_r^k with k below r/4.
     """
-    last = plan.passes[-1]
-    points = config.channels if plan.whole else plan.points(config)
     butterflies = points // last
     exponents = [last / 2, last / 4]  # of e^{-2jπ p / points}, and offsets in circles
     offsets = [0.0, 0.0]
@@ -69,7 +78,7 @@ def by_butterfly(plan: Plan, values: NDArray[Any]) -> NDArray[Any]:
     Output t·last/4 + i of butterfly p of row k is the channel k + rows·(p + first·(t·last/4 + i)). It goes to
     [k, i, h, p, l] with t = 1, 2 (h = 0, l = 0, 1) or t = 0, 3 (h = 1); shape (..., rows, last/4, 2, first, 2).
     """
-    rows, first, last = plan.radix * plan.middle, plan.first, plan.passes[-1]
+    rows, first, last = plan.radix * plan.middle, plan.butterflies, plan.passes[-1]
     parts = values.reshape(*values.shape[:-1], 4, last // 4, first, rows)
     parts = parts[..., [1, 2, 0, 3], :, :, :].reshape(*values.shape[:-1], 2, 2, last // 4, first, rows)
     return np.ascontiguousarray(np.moveaxis(parts, (-5, -4, -3, -2, -1), (-3, -1, -4, -2, -5)))

@@ -26,7 +26,7 @@ filter(const void* __restrict__ samples,        // uint8 [stream][stride]; or co
        const float2* __restrict__ radix_turns,  // [POINTS][RADIX] W_n^(point·k1)
        const Pass* __restrict__ passes,         // [unit][MOST_PASSES]
        const uint8_t* __restrict__ conjugated,  // [stream], for complex samples
-       float2* __restrict__ y,                  // [unit][TILES][RADIX][POINTS][TILE]
+       float2* __restrict__ y,                  // [unit][TILES][TILE/SIDE][RADIX][POINTS][SIDE]
        Power* __restrict__ counters,            // [stream][2]: second, sum of squares of samples
        int64_t stride, int64_t bytes,           // of a stream: distance (in packets with POINTERS) and size
        int units) {
@@ -167,7 +167,8 @@ filter(const void* __restrict__ samples,        // uint8 [stream][stride]; or co
 
                 const int s = tid % TILE;
                 const bool wanted = whole || pass.holds(b * TILE + s);
-                float2* to = y + int64_t(pass.first + b) * (CHANNELS * TILE) + (strip * STRIP) * TILE + s;
+                float2* to = y + int64_t(pass.first + b) * (CHANNELS * TILE) + s / SIDE * (CHANNELS * SIDE) +
+                             (strip * STRIP) * SIDE + s % SIDE;
 #pragma unroll(RADIX < 8 ? 2 : 1)
                 for (int point = tid / TILE; point < STRIP; point += THREADS / TILE) {
                     const float2* column_of = y_here + s * PITCH + point;
@@ -189,7 +190,7 @@ filter(const void* __restrict__ samples,        // uint8 [stream][stride]; or co
                         for (int r = 0; r < RADIX / PARTS; ++r) {
                             const int k1 = r * PARTS + part;
                             if (k1 > 0) z[r] = z[r] * turns_of[k1];
-                            if (wanted) to[(k1 * POINTS + point) * TILE] = z[r];
+                            if (wanted) to[(k1 * POINTS + point) * SIDE] = z[r];
                         }
                     }
                 }

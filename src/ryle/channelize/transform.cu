@@ -10,10 +10,14 @@
 // Rows 0 and ROWS/2 are their own images: there a thread owns two butterflies of one row. Butterflies 0 and P/2 of row
 // 0 mirror themselves; these two (EDGE) are put aside and finished value by value.
 //
+// Of rows that are too long for 16 spectra a block takes SIDE at a time and keeps the values of eight before it stores
+// them; a pass more lies between the two others.
+//
 // Of heaps, a block takes TOGETHER inputs one after the other, the polarizations of an antenna, whose values lie side
 // by side there: what it stores is whole sectors.
 #include "quantize.cuh"
 #include "ryle/gpu/device.cuh"
+#include "second_pass.cuh"
 #include "store.cuh"
 #include "transform_shape.cuh"
 
@@ -23,31 +27,32 @@ static_assert(Z_BYTES + TOGETHER * (OUT_BYTES + SUM_BYTES) + EDGE_BYTES + 2 * SP
               "the host's plan and the kernel differ");
 
 KERNEL(THREADS, BLOCKS_PER_SM)
-transform(
-    const float2* __restrict__ y,  // [stream·slab·128/TILE][RADIX][MIDDLE][POINTS][TILE]: row k1 + RADIX·k2 at (k1, k2)
-    const float2* __restrict__ turns,    // [P][LAST/2]: of a butterfly's inputs, as dft_of_turned takes them
-    const float2* __restrict__ mirror,   // [CHANNELS] -j e^{-jπc/n}: [row][i][h][p][2], see by_butterfly in
-                                         // cuda_tables.py
-    const float2* __restrict__ gains,    // [stream][CHANNELS] in the same order, times 1/2 for real samples, over the
-                                         // weights' scale
-    const float4* __restrict__ spectra,  // [stream·groups·8][32]: 16 times Spectrum, see windows.cu
-    void* __restrict__ out,              // K-blocks or rows, heaps, or complex float [stream][spectrum][CHANNELS]
-    void* __restrict__ own,              // with OWN, where channels [own_first, own_end) of rows go in place of `out`
-    unsigned long long* __restrict__ output_power,       // [stream][CHANNELS] sum of squares of quantized values
-    unsigned long long* __restrict__ counters,           // [stream][2]: first, complex values clamped
-    int groups, int first_group, int slab, int streams,  // groups of each stream: all; those of this launch
-    int before, int count,  // group 0 starts with number `before` of `count` spectra wanted
-    int heap, int pols,     // spectra of a heap, polarizations of an antenna
-    int64_t channel_bytes, int64_t block_bytes, int64_t antenna_bytes,  // between rows of 64 spectra
-    int own_first, int own_end, int64_t own_block_bytes, int64_t own_antenna_bytes,
-    uint64_t key_0,  // of the dither's first round
-    uint32_t first_low, uint32_t first_high, int first_input) {
+transform(const float2* __restrict__ y,      // [stream·slab·128/TILE][TILE/SIDE][RADIX][MIDDLE][POINTS][SIDE]: row k1 +
+                                             // RADIX·k2 at (k1, k2)
+          const float2* __restrict__ turns,  // [P][LAST/2]: of a butterfly's inputs, as dft_of_turned takes them; then
+                                             // [FIRST][SECOND/2] of the second pass's
+          const float2* __restrict__ mirror,   // [CHANNELS] -j e^{-jπc/n}: [row][i][h][p][2], see by_butterfly in
+                                               // cuda_tables.py
+          const float2* __restrict__ gains,    // [stream][CHANNELS] in the same order, times 1/2 for real samples, over
+                                               // the weights' scale
+          const float4* __restrict__ spectra,  // [stream·groups·8][32]: 16 times Spectrum, see windows.cu
+          void* __restrict__ out,              // K-blocks or rows, heaps, or complex float [stream][spectrum][CHANNELS]
+          void* __restrict__ own,  // with OWN, where channels [own_first, own_end) of rows go in place of `out`
+          unsigned long long* __restrict__ output_power,       // [stream][CHANNELS] sum of squares of quantized values
+          unsigned long long* __restrict__ counters,           // [stream][2]: first, complex values clamped
+          int groups, int first_group, int slab, int streams,  // groups of each stream: all; those of this launch
+          int before, int count,  // group 0 starts with number `before` of `count` spectra wanted
+          int heap, int pols,     // spectra of a heap, polarizations of an antenna
+          int64_t channel_bytes, int64_t block_bytes, int64_t antenna_bytes,  // between rows of 64 spectra
+          int own_first, int own_end, int64_t own_block_bytes, int64_t own_antenna_bytes,
+          uint64_t key_0,  // of the dither's first round
+          uint32_t first_low, uint32_t first_high, int first_input) {
     SHARED_BYTES(shared);
-    float2* z = reinterpret_cast<float2*>(shared);  // [2][POINTS][TILE]
-    uint8_t* all_staged = shared + Z_BYTES;         // [TOGETHER][2 POINTS][2: re, im][TILE]
+    float2* z = reinterpret_cast<float2*>(shared);  // [2][POINTS][SIDE]
+    uint8_t* all_staged = shared + Z_BYTES;         // [TOGETHER][2 POINTS][2: re, im][KEPT]
     uint32_t* all_sums =
         reinterpret_cast<uint32_t*>(all_staged + TOGETHER * OUT_BYTES);  // [TOGETHER][2 POINTS][2: re, im] of a group
-    float2* edge = reinterpret_cast<float2*>(all_staged + TOGETHER * (OUT_BYTES + SUM_BYTES));  // [2][LAST][TILE]
+    float2* edge = reinterpret_cast<float2*>(all_staged + TOGETHER * (OUT_BYTES + SUM_BYTES));  // [2][LAST][SIDE]
     uint8_t* described = reinterpret_cast<uint8_t*>(edge) + EDGE_BYTES;  // [2: by turns][TILE] Spectrum
     uint64_t* arrival = reinterpret_cast<uint64_t*>(described + 2 * SPECTRA_BYTES);
     const Destination to = {out, count,     pols,    channel_bytes,   block_bytes,       antenna_bytes,
@@ -68,24 +73,24 @@ transform(
     Item item = {begin_group % slab * TILES + begin % TILES, begin / TILES % (ROWS / 2), begin_group / slab * TOGETHER};
     auto image_row = [&](int pair) { return pair ? ROWS - pair : ROWS / 2; };
     uint32_t parity = 0;
-    auto prefetch = [&](const Item& item, int stream, uint32_t parity) {
+    auto prefetch = [&](const Item& item, int stream, int side, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
         if (tid > 0) return;  // one thread starts the copy engine
 #endif
-        const float2* from = y + (int64_t(stream) * tiles + item.tile) * (CHANNELS * TILE);
-        auto row = [&](int k) { return from + (k % RADIX * MIDDLE + k / RADIX) * (POINTS * TILE); };
+        const float2* from = y + (int64_t(stream) * tiles + item.tile) * (CHANNELS * TILE) + side * (CHANNELS * SIDE);
+        auto row = [&](int k) { return from + (k % RADIX * MIDDLE + k / RADIX) * (POINTS * SIDE); };
         const float4* of = spectra + (int64_t(stream * groups + first_group) * TILES + item.tile) * (TILE * 2);
-        fill<3>({z, z + POINTS * TILE, described + parity * SPECTRA_BYTES},
+        fill<3>({z, z + POINTS * SIDE, described + parity * SPECTRA_BYTES},
                 {row(item.pair), row(image_row(item.pair)), of}, {Z_BYTES / 2, Z_BYTES / 2, SPECTRA_BYTES}, arrival);
     };
     fill_init(arrival);
     for (int i = tid; i < TOGETHER * 4 * POINTS; i += THREADS) all_sums[i] = 0;
     __syncthreads();
-    if (begin < end) prefetch(item, item.stream, parity);
+    if (begin < end) prefetch(item, item.stream, 0, parity);
 
 #pragma unroll 1
-    for (int number = begin * TOGETHER; number < end * TOGETHER; ++number) {
-        const int member = number % TOGETHER;
+    for (int number = begin * STEPS; number < end * STEPS; ++number) {
+        const int member = number / SIDES % TOGETHER, side = number % SIDES;
         Tile tile;
         tile.stream = item.stream + member;
         tile.pair = item.pair;
@@ -109,29 +114,34 @@ transform(
                 }
             }
         }
-        const bool last_member = member == TOGETHER - 1;
+        const bool last_member = member == TOGETHER - 1, last_side = side == SIDES - 1;
 
         if constexpr (FIRST > 1) {
             constexpr int W = FIRST <= 16 ? 2 : 1;
 #pragma unroll 1
-            for (int task = tid; task < 2 * LAST * (TILE / W); task += THREADS) {
-                const int s = task % (TILE / W) * W, a = task / (TILE / W) % LAST, row = task / (TILE / W) / LAST;
-                float2* at = z + (row * POINTS + a) * TILE + s;
+            for (int task = tid; task < 2 * APART * (SIDE / W); task += THREADS) {
+                const int s = task % (SIDE / W) * W, a = task / (SIDE / W) % APART, row = task / (SIDE / W) / APART;
+                float2* at = z + (row * POINTS + a) * SIDE + s;
                 float2 v[W][FIRST];
 #pragma unroll
-                for (int b = 0; b < FIRST; ++b) read_point(v, b, at + b * (LAST * TILE));
+                for (int b = 0; b < FIRST; ++b) read_point(v, b, at + b * (APART * SIDE));
 #pragma unroll
                 for (int w = 0; w < W; ++w) dft(v[w]);
 #pragma unroll
-                for (int b = 0; b < FIRST; ++b) write_point(v, b, at + b * (LAST * TILE));
+                for (int b = 0; b < FIRST; ++b) write_point(v, b, at + b * (APART * SIDE));
             }
+            __syncthreads();
+        }
+        if constexpr (SECOND > 1) {
+            second_pass<(SECOND > 1 ? SECOND : 2)>(z, turns + P * (LAST / 2));
             __syncthreads();
         }
 
         // Two butterflies (row, p) of outputs p + P·j. The second's output LAST-1-j is the image of the first's output
         // j.
         // Neighbouring lanes have every second spectrum, as they lie in `spectra`: in order they would share banks.
-        const int s = tid % 8 * 2 + (WIDE == 1 ? tid / 8 % 2 : 0), index = tid / LANES;
+        const int at_side = SIDE == TILE ? tid % 8 * 2 + (WIDE == 1 ? tid / 8 % 2 : 0) : tid % LANES * WIDE,
+                  s = side * SIDE + at_side, index = tid / LANES;
         static_assert(TILE == 16);
         int row[2] = {0, 1}, p[2] = {index, P - 1 - index};
         bool edges = false;
@@ -149,34 +159,36 @@ transform(
         if (index >= P) p[0] = p[1] = 0;  // nothing to do
         float2 v[2][WIDE][LAST];
 #pragma unroll
-        for (int side = 0; side < 2; ++side)
+        for (int half = 0; half < 2; ++half)
 #pragma unroll
             for (int a = 0; a < LAST; ++a)
-                read_point(v[side], a, z + ((row[side] * POINTS + p[side] * LAST) + a) * TILE + s);
+                read_point(v[half], a, z + (row[half] * POINTS + point_of(p[half], a)) * SIDE + at_side);
         __syncthreads();
-        if (!last_member)
-            prefetch(item, tile.stream + 1, parity);
-        else if (number + 1 < end * TOGETHER)
-            prefetch(next, next.stream, parity);
+        if (!last_side)
+            prefetch(item, tile.stream, side + 1, parity);
+        else if (!last_member)
+            prefetch(item, tile.stream + 1, 0, parity);
+        else if (number + 1 < end * STEPS)
+            prefetch(next, next.stream, 0, parity);
 #pragma unroll
-        for (int side = 0; side < 2; ++side) {
+        for (int half = 0; half < 2; ++half) {
             float2 of_inputs[LAST / 2];
-            if constexpr (FIRST > 1) read_table(of_inputs, turns + p[side] * (LAST / 2));
+            if constexpr (FIRST > 1) read_table(of_inputs, turns + p[half] * (LAST / 2));
 #pragma unroll
             for (int w = 0; w < WIDE; ++w) {
                 if constexpr (FIRST > 1)
-                    dft_of_turned<LAST, LAST>(v[side][w], of_inputs);
+                    dft_of_turned<LAST, LAST>(v[half][w], of_inputs);
                 else
-                    dft(v[side][w]);
+                    dft(v[half][w]);
             }
         }
 
         int over = 0;
         if (index < P && edges) {
 #pragma unroll
-            for (int side = 0; side < 2; ++side)
+            for (int half = 0; half < 2; ++half)
 #pragma unroll
-                for (int j = 0; j < LAST; ++j) write_point(v[side], j, edge + (side * LAST + j) * TILE + s);
+                for (int j = 0; j < LAST; ++j) write_point(v[half], j, edge + (half * LAST + j) * SIDE + at_side);
         } else if (index < P) {
             const Butterfly both[2] = {butterfly_of(tile, row[0], p[0], s), butterfly_of(tile, row[1], p[1], s)};
             unrolled<Q>([&](auto round) {
@@ -186,7 +198,7 @@ transform(
         __syncthreads();
 
         if (tile.pair == 0) {
-            finish_edges(edge, tile, mirror, keys, static_cast<float2*>(out), count, over);
+            finish_edges(edge, side * SIDE, tile, mirror, keys, static_cast<float2*>(out), count, over);
             __syncthreads();
         }
         if (__any_sync(~0u, over)) {
@@ -194,16 +206,21 @@ transform(
             if (tid % 32 == 0) atomicAdd(counters + tile.stream * 2, static_cast<unsigned long long>(over));
         }
 
-        const bool last_of_channels =
-            next.pair != item.pair || next.stream != item.stream || number + TOGETHER - member == end * TOGETHER;
-        store_tile(tile, to, all_sums + member * (4 * POINTS), output_power + tile.stream * CHANNELS, last_of_channels);
-        if constexpr (OUTPUT == TO_HEAPS) {
-            if (!in_one_heap(tile, to))
-                store_values(tile, to);
-            else if (last_member)
-                store_in_heap(tile, to, all_staged);
+        constexpr int GATHERED = KEPT / SIDE;
+        if (side % GATHERED == GATHERED - 1) {
+            const int from = (side + 1 - GATHERED) * SIDE;
+            const bool last_of_channels = last_side && (next.pair != item.pair || next.stream != item.stream ||
+                                                        number + STEPS - SIDES * member - side == end * STEPS);
+            store_tile(tile, from, to, all_sums + member * (4 * POINTS), output_power + tile.stream * CHANNELS,
+                       last_of_channels);
+            if constexpr (OUTPUT == TO_HEAPS) {
+                if (SIDE < TILE || !in_one_heap(tile, to))
+                    store_values(tile, from, to);
+                else if (last_member)
+                    store_in_heap(tile, to, all_staged);
+            }
         }
         if constexpr (FIRST == 1) __syncthreads();
-        if (last_member) item = next;
+        if (last_side && last_member) item = next;
     }
 }
