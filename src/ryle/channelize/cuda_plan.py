@@ -178,7 +178,7 @@ def with_one_kernel(plan: Plan, config: ChannelizerConfig, shared_bytes: int) ->
 
 
 def with_long_rows(plan: Plan, config: ChannelizerConfig, shared_bytes: int) -> Plan:
-    """Give a plan without a kernel between the two, of 16384 or 32768 channels; no form chooses it until it is measured.
+    """Give a plan of 16384 or 32768 channels without a kernel between the two; none takes it until it is measured.
 
     Raises
     ------
