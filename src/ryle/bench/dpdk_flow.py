@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import copy
 import json
-import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -340,47 +338,3 @@ class Flow:
         """End."""
         self.engine.close()
         self.emulations.clear()
-
-
-class CopyBeside:
-    """Copies pieces to the GPU without end, two of them under way at any time, in a thread.
-
-    Parameters
-    ----------
-    gpu : Gpu
-        Where to.
-    piece : int
-        Bytes.
-
-    Attributes
-    ----------
-    gbps : float
-        Copied from the first piece to the last.
-    """
-
-    def __init__(self, gpu: Gpu, piece: int) -> None:
-        self._gpu, self._piece = gpu, piece
-        self.gbps, self._stop = 0.0, threading.Event()
-        self._thread = threading.Thread(target=self._run, name="beside")
-
-    def _run(self) -> None:
-        source, target = self._gpu.pinned((self._piece,), np.uint8), self._gpu.empty((self._piece,), np.uint8)
-        source[...], stream = 1, self._gpu.stream()
-        under_way: deque[Any] = deque()
-        began, copied = time.perf_counter(), 0
-        while not self._stop.is_set():
-            target.set(source, stream)
-            under_way.append(stream.record())
-            if len(under_way) == 2:
-                under_way.popleft().synchronize()
-                copied += self._piece
-                self.gbps = copied * 8e-9 / (time.perf_counter() - began)
-        stream.synchronize()
-
-    def __enter__(self) -> CopyBeside:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()

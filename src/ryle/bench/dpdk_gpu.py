@@ -22,9 +22,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ryle.bench.dpdk_flow import Asked, CopyBeside, Flow
+from ryle.bench.dpdk_flow import Asked, Flow
 from ryle.bench.harness import Child, emulated_gpu, say, serve
 from ryle.bench.results import computer
+from ryle.bench.small_copies import CopyBeside
 from ryle.engines import gpus
 from ryle.engines.places import settle
 from ryle.gpu import fetch, open_gpu

@@ -18,7 +18,7 @@ from ryle.gpu.interface import DeviceArray, Gpu, Stream, check_columns
 SOURCE = Path(__file__).with_name("fetch.cu")
 #: Bytes that threads fetch at most; more is for the copy engine.
 MOST = 4 << 20
-_THREADS, _LOADS, _BLOCKS = 256, 4, 16  # so few blocks fill the bus, and leave the rest to other kernels
+_THREADS, _LOADS = 256, 4
 
 
 class Fetch:
@@ -28,10 +28,12 @@ class Fetch:
     ----------
     gpu : Gpu
         Where to.
+    blocks : int
+        Of threads at most: so few fill the bus, and leave the rest of the GPU to other kernels.
     """
 
-    def __init__(self, gpu: Gpu) -> None:
-        self._gpu = gpu
+    def __init__(self, gpu: Gpu, blocks: int = 16) -> None:
+        self._gpu, self._blocks = gpu, blocks
         self._kernels = {words: gpu.kernel(SOURCE, "fetch", {"WORDS": int(words)}) for words in (False, True)}
 
     def whole(self, to: DeviceArray, host: NDArray[Any], stream: Stream) -> None:
@@ -61,7 +63,7 @@ class Fetch:
         rows, width, apart, pitch = (np.int64(size) for size in sizes)
         each = _THREADS * _LOADS * (8 if words else 1)
         self._kernels[words].launch(
-            max(1, min(_BLOCKS, -(-sizes[0] * sizes[1] // each))),
+            max(1, min(self._blocks, -(-sizes[0] * sizes[1] // each))),
             _THREADS,
             to=to,
             first=np.uint64(first),
