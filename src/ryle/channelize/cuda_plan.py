@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
 
 from ryle.channelize.channelizer import ChannelizerConfig, Heaps, Layout
 
@@ -42,6 +41,10 @@ class Plan:
         Inputs of heaps for whose spectra side by side a block of the transform kernel has room.
     whole : bool
         Whether one kernel does all (whole.cu), and no other.
+    side : int
+        Spectra side by side that a block of the transform kernel works on at a time: 16, 8 or 4.
+    kept : int
+        Spectra whose values it collects before it stores them: 16 or 8.
     """
 
     radix: int
@@ -52,6 +55,8 @@ class Plan:
     transform_blocks: int
     heap_inputs: int = 1
     whole: bool = False
+    side: int = TILE
+    kept: int = TILE
 
     def points(self, config: ChannelizerConfig) -> int:
         """Points of a row of the transform kernel."""
@@ -91,11 +96,6 @@ class Plan:
         return self.first * self.second
 
     @property
-    def side(self) -> int:
-        """Spectra side by side that a block of it works on at a time."""
-        return min(TILE, TILE * 512 // prod(self.passes)) if len(self.passes) > 2 else TILE
-
-    @property
     def middle_values(self) -> int:
         """Complex values of a thread of the pass between the kernels."""
         return self.middle * (1 if self.middle > 16 else 2)
@@ -108,10 +108,10 @@ class Plan:
 
     def transform_shared(self, config: ChannelizerConfig, together: int = 1) -> int:
         """Shared memory in bytes of a block of the transform kernel, which takes some inputs together."""
-        points, kept = self.points(config), TILE if self.side == TILE else 8
+        points = self.points(config)
         return (
             2 * points * self.side * 8
-            + together * (4 * points * kept + 16 * points)
+            + together * (4 * points * self.kept + 16 * points)
             + (16 * self.passes[-1] * self.side + 64 * TILE + 16)
         )
 
@@ -185,10 +185,11 @@ def with_long_rows(plan: Plan, config: ChannelizerConfig, shared_bytes: int) -> 
     ValueError
         If that cannot be done of so many channels, or on this device; says why.
     """
-    passes = {16384: (16, 8, 8), 32768: (16, 16, 8)}.get(config.channels)
-    if passes is None:
+    shapes = {16384: ((16, 8, 8), 8, 16), 32768: ((16, 16, 8), 4, 8)}
+    passes, side, kept = shapes.get(config.channels, ((), 0, 0))
+    if not passes:
         raise ValueError(f"{config.channels} channels without a kernel between the two: 16384 and 32768 are done so")
-    found = replace(plan, radix=16, middle=1, passes=passes, filter_threads=256, filter_blocks=2)
+    found = replace(plan, radix=16, middle=1, passes=passes, filter_threads=256, filter_blocks=2, side=side, kept=kept)
     found = replace(found, transform_blocks=1, heap_inputs=1)
     if (needed := max(found.filter_shared(config), found.transform_shared(config))) > shared_bytes:
         raise ValueError(
@@ -196,6 +197,13 @@ def with_long_rows(plan: Plan, config: ChannelizerConfig, shared_bytes: int) -> 
             f"device has {shared_bytes}"
         )
     return found
+
+
+def with_half_tiles(plan: Plan) -> Plan:
+    """Give a plan whose transform kernel takes 8 spectra at a time in twice as many blocks; not measured yet."""
+    if len(plan.passes) != 2 or plan.whole:
+        raise ValueError("a transform of other than two passes cannot take half tiles")
+    return replace(plan, side=TILE // 2, transform_blocks=2 * plan.transform_blocks, heap_inputs=1)
 
 
 def suits_one_kernel(layout: Layout | None, *, table: bool) -> bool:

@@ -20,7 +20,7 @@ struct Destination {
 };
 
 // The real (part 0) or imaginary parts of a channel's spectra, of what is staged of it.
-#if SIDE == 16
+#if KEPT == 16
 using Parts = uint4;
 DEVICE Parts parts_of(const uint8_t* channel, int part) {
     const uint4* staged = reinterpret_cast<const uint4*>(channel);

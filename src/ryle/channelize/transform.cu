@@ -127,8 +127,15 @@ transform(const float2* __restrict__ y,      // [stream·slab·128/TILE][TILE/SI
                 for (int b = 0; b < FIRST; ++b) read_point(v, b, at + b * (APART * SIDE));
 #pragma unroll
                 for (int w = 0; w < W; ++w) dft(v[w]);
+                if constexpr (SIDE < TILE && SECOND == 1) {  // as point_of says; a warp has both of those exchanged
+                    static_assert(SIDE == TILE || THREADS >= 2 * APART * (SIDE / W));
+                    __syncwarp();
 #pragma unroll
-                for (int b = 0; b < FIRST; ++b) write_point(v, b, at + b * (APART * SIDE));
+                    for (int b = 0; b < FIRST; ++b) write_point(v, b, at + (b * LAST + int(place_of(b, a)) - a) * SIDE);
+                } else {
+#pragma unroll
+                    for (int b = 0; b < FIRST; ++b) write_point(v, b, at + b * (APART * SIDE));
+                }
             }
             __syncthreads();
         }
@@ -214,7 +221,7 @@ transform(const float2* __restrict__ y,      // [stream·slab·128/TILE][TILE/SI
             store_tile(tile, from, to, all_sums + member * (4 * POINTS), output_power + tile.stream * CHANNELS,
                        last_of_channels);
             if constexpr (OUTPUT == TO_HEAPS) {
-                if (SIDE < TILE || !in_one_heap(tile, to))
+                if (KEPT < TILE || !in_one_heap(tile, to))
                     store_values(tile, from, to);
                 else if (last_member)
                     store_in_heap(tile, to, all_staged);

@@ -14,7 +14,6 @@ namespace ryle {
 constexpr int ROWS = RADIX * MIDDLE;  // from the filter, and from the pass between the two kernels
 constexpr int POINTS = CHANNELS / ROWS;
 constexpr int P = POINTS / LAST;                   // butterflies of the last pass in a row
-constexpr int KEPT = SIDE == TILE ? TILE : 8;      // spectra whose values are collected before they are stored
 constexpr int WIDE = LAST == 8 && P >= 4 ? 2 : 1;  // spectra of a thread in the last pass
 constexpr int LANES = SIDE / WIDE;
 constexpr int Q = LAST / 4;
@@ -26,6 +25,7 @@ constexpr int VALUE =
 constexpr int APART = SECOND * LAST;    // points of a row from one of the first pass's inputs to the next
 constexpr int SIDES = TILE / SIDE;
 constexpr int STEPS = SIDES * TOGETHER;  // of a block, for a tile and pair of rows
+static_assert(KEPT % SIDE == 0 || SIDE == TILE);
 static_assert(P == FIRST * SECOND && P * LANES <= THREADS, "a thread has one task in the last pass");
 
 constexpr int Z_BYTES = 2 * POINTS * SIDE * 8;
@@ -47,6 +47,7 @@ static_assert(TOGETHER == 1 || OUTPUT == TO_HEAPS);
 // Whether there the two parts of a spectrum of a channel lie side by side, as a thread that has one spectrum stores
 // them at once; or the real parts of all spectra, and then the imaginary parts.
 constexpr bool PAIRED = WIDE == 1 && (IN_ONE || OUTPUT != TO_HEAPS);
+static_assert(KEPT == TILE || !PAIRED);
 DEVICE constexpr int of_spectrum(int s) {
     const int at = KEPT == TILE ? s : s % KEPT;
     return PAIRED ? 2 * at : at;
