@@ -9,6 +9,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from emulation import EmulatedGpu
 from ryle.bench import transport
@@ -17,6 +18,7 @@ from ryle.bench.held import losses, whereabouts
 from ryle.bench.lossless import Trial, highest_lossless, taken_seconds, used_seconds
 from ryle.bench.transport import TransportOptions, bench_transport
 from ryle.bench.transport_link import WAYS, Link
+from ryle.cli import app
 from ryle.engines.capture import To
 from ryle.gpu import GpuUnavailable
 from ryle.stream.account import Account
@@ -147,10 +149,28 @@ def test_the_report(tmp_path, capsys, monkeypatch):
     assert by_name["host memory, read and written"]["baseline_value"] == 1013
     assert by_name["8192-byte packets through host memory to 2 GPUs"]["baseline_value"] == 360
     assert "needs a ConnectX" in by_name["network card to one GPU, GPUDirect"]["note"]
+    assert not any(row.more.get("failed") for row in done), [row.more["note"] for row in done]
     text = (tmp_path / "transport.md").read_text()
     assert re.search(r"\| PAPER's packets, 2 instances \| Schollar 2012 \| 19\.8 Gb/s \|", text)
     assert (tmp_path / "transport.png").read_bytes()[:4] == b"\x89PNG"
     assert "published and measured" in capsys.readouterr().out
+
+
+def test_what_could_be_measured_and_was_not_is_told(tmp_path, capsys, monkeypatch):
+    """So that a report does not take it for done."""
+
+    def taken(*_, **__):
+        raise OSError("the port is taken")
+
+    monkeypatch.setattr("ryle.bench.transport.Link", taken)
+    options = TransportOptions(confirm=0.2, seconds=0.1, most=0.05, quick=True)
+    done = bench_transport(tmp_path, options, [])
+    failed = [row.case for row in done if row.more.get("failed")]
+    assert "PAPER's packets, 1 instance" in failed and "network card to one GPU, GPUDirect" not in failed
+    assert f"not measured, though it could be: {'; '.join(failed)}" in capsys.readouterr().out
+    monkeypatch.setattr("ryle.bench.transport.measure", lambda *_: done)
+    result = CliRunner().invoke(app, ["bench", "transport", "--report", str(tmp_path)])
+    assert result.exit_code == 1
 
 
 def test_copy_variants(monkeypatch):

@@ -241,7 +241,9 @@ def _searched(
             say=tell,
         )
     except (OSError, RuntimeError) as error:
-        return experiment(name, whose, published, hardware, None, "Gb/s", f"not done: {error}")
+        row = experiment(name, whose, published, hardware, None, "Gb/s", f"not done: {error}")
+        row.more["failed"] = True
+        return row
     if not search.rate:
         note = f"no rate was lossless for {options.confirm:g} s"
         return experiment(name, whose, published, hardware, None, "Gb/s", note, search)
@@ -314,7 +316,13 @@ def bench_transport(
     options: TransportOptions | None = None,
     gpus: Sequence[Gpu] | None = None,
 ) -> list[Row]:
-    """Measure, print, and write ``transport.md``, ``transport.png`` and ``transport.json`` to a directory."""
+    """Measure, print, and write ``transport.md``, ``transport.png`` and ``transport.json`` to a directory.
+
+    Returns
+    -------
+    list of Row
+        What was found; ``more["failed"]`` is there, and true, where something went wrong that this computer could do.
+    """
     console = Console(highlight=False, soft_wrap=True)
     done = measure(options or TransportOptions(), devices() if gpus is None else gpus, console.print)
     machine = host()
@@ -324,6 +332,8 @@ def bench_transport(
     console.print(table(done, {"note": lambda row: row.more["note"]}, "published and measured"))
     save(directory / "transport.json", machine, done, console)
     console.print(f"and {directory}/transport.md, .png")
+    if failed := [row.case for row in done if row.more.get("failed")]:
+        console.print(f"[red]not measured, though it could be: {'; '.join(failed)}[/]")
     return done
 
 

@@ -150,7 +150,9 @@ def bench(
     elif what is What.TRANSPORT:
         from ryle.bench.transport import TransportOptions, bench_transport
 
-        bench_transport(report, TransportOptions(confirm, seconds or 2.0, most, quick))
+        found = bench_transport(report, TransportOptions(confirm, seconds or 2.0, most, quick))
+        if any(row.more.get("failed") for row in found):
+            raise typer.Exit(1)
     elif what is What.PAPERS:
         _papers(json, markdown, pictures, results, measure, limit)
     else:
