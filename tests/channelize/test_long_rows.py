@@ -15,7 +15,7 @@ SHARED = 232448
         (4096, "blocks"),
         (8192, "rows"),
         (16384, "blocks"),
-        (32768, "rows"),
+        pytest.param(32768, "rows", marks=pytest.mark.long),
         pytest.param(4096, "heaps", marks=pytest.mark.long),
         pytest.param(4096, "floats", marks=pytest.mark.long),
         pytest.param(8192, "blocks", marks=pytest.mark.long),
