@@ -74,8 +74,11 @@ class UdpWorker : public Worker {
     // The sockets were made with a filter that lets nothing in; the kernel counts what it keeps out as drops.
     void open() override {
         const int nothing = 0;
-        for (const Socket& socket : sockets_)
-            setsockopt(socket.descriptor, SOL_SOCKET, SO_DETACH_FILTER, &nothing, sizeof nothing);  // if there is one
+        {
+            const std::lock_guard lock(mutex_);  // the thread may be ending, which closes them
+            for (const Socket& socket : sockets_)
+                setsockopt(socket.descriptor, SOL_SOCKET, SO_DETACH_FILTER, &nothing, sizeof nothing);  // if it has one
+        }
         kernel_drops();
         const std::lock_guard lock(mutex_);
         discarded_ = std::exchange(drops_, 0);

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +113,7 @@ def waits(gpu: Gpu, size: int, blocks: int, seconds: float) -> list[float]:
 def measure(gpu: Gpu, pieces: Sequence[int], sizes: Sequence[int], seconds: float) -> Iterator[Row]:
     """Measure each size beside pieces of each size, by each way; bytes."""
     for piece in pieces:
-        beside = CopyBeside(gpu, piece) if piece else None
-        if beside is not None:
-            beside.__enter__()
-        try:
+        with CopyBeside(gpu, piece) if piece else nullcontext() as beside:
             for size in sizes:
                 for blocks in (0, *_BLOCKS):
                     each = 1e3 * np.array(waits(gpu, size, blocks, seconds)[1:])
@@ -123,11 +121,8 @@ def measure(gpu: Gpu, pieces: Sequence[int], sizes: Sequence[int], seconds: floa
                     name = f"{blocks} blocks of threads" if blocks else "copy engine"
                     row = Row(name, middle, "ms", {"size": size, "beside": piece}, spread=(low, high))
                     row.more = {"longest": float(each.max()), "copies": len(each)}
-                    row.more["beside_gbps"] = beside.gbps if beside is not None else 0.0
+                    row.more["beside_gbps"] = 0.0 if beside is None else beside.gbps
                     yield row
-        finally:
-            if beside is not None:
-                beside.__exit__()
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -10,8 +10,8 @@
 // Rows 0 and ROWS/2 are their own images: there a thread owns two butterflies of one row. Butterflies 0 and P/2 of row
 // 0 mirror themselves; these two (EDGE) are put aside and finished value by value.
 //
-// Of rows that are too long for 16 spectra a block takes SIDE at a time and keeps the values of eight before it stores
-// them; a pass more lies between the two others.
+// A block may take fewer spectra than a tile has, SIDE at a time, and keeps the values of KEPT before it stores them.
+// Of rows that are too long for two passes, one more lies between these.
 //
 // Of heaps, a block takes TOGETHER inputs one after the other, the polarizations of an antenna, whose values lie side
 // by side there: what it stores is whole sectors.
