@@ -131,6 +131,33 @@ def unlaid(result, config):
     return data.transpose(0, 4, 1, 3, 2, 5).reshape(config.inputs, spectra, config.channels, 2).astype(int)
 
 
+def check_alike(case, layout, form, other):
+    """Check that two plans make the same of a case but for rounding; of floats, if there is no layout."""
+    for channelizer in (form, other):
+        channelizer.set_gains(case.gains)
+    about = case.chunk, case.first, case.spectra, case.delays
+    if layout is None:
+        (found, valid), (wanted, same) = (c.spectra_float(*about) for c in (form, other))
+        np.testing.assert_array_equal(same, valid)
+        scale = np.sqrt(np.mean(np.abs(wanted) ** 2)) or 1.0
+        print("largest difference of the rms", np.abs(found - wanted).max() / scale)
+        assert np.abs(found - wanted).max() < 1e-5 * scale
+        return
+    found, wanted = (c.process(*about, layout) for c in (form, other))
+    np.testing.assert_array_equal(found.valid, wanted.valid)
+    np.testing.assert_array_equal(found.input_power, wanted.input_power)
+    np.testing.assert_array_equal(found.input_samples, wanted.input_samples)
+    whole_bytes = case.config.output_bits == 8
+    a, b = (np.asarray(x.data).view(np.int8 if whole_bytes else np.uint8).astype(int) for x in (found, wanted))
+    differ = a != b
+    print("differ", differ.mean())
+    assert differ.mean() < 1e-4
+    if whole_bytes:
+        assert np.abs(a - b).max() <= 1
+    assert abs(form.output_power - other.output_power).sum() <= 400 * differ.sum()
+    assert abs(form.saturated - other.saturated).sum() <= differ.sum()
+
+
 @pytest.fixture(scope="session")
 def cases():
     """The functions of this file, for tests in modules that cannot import it."""
@@ -138,6 +165,7 @@ def cases():
     class Cases:
         make = staticmethod(make_case)
         form = staticmethod(make_form)
+        check_alike = staticmethod(check_alike)
         unlaid = staticmethod(unlaid)
         gpu = staticmethod(gpu_of)
         compile_ahead = staticmethod(compile_ahead)
