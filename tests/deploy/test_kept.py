@@ -61,9 +61,10 @@ def until(true, seconds=60):
 
 
 def heard(engine):
-    """The first line of an engine."""
+    """The first line of an engine that has just been started, once who waits for it has noted its number."""
     lines = []
     until(lambda: lines.extend(engine.lines()) or lines)
+    until(lambda: engine.pid is not None)
     return json.loads(lines[0])
 
 
@@ -117,6 +118,7 @@ def test_one_that_is_killed_and_he_who_waits_for_it_too():
     engine.kill()
     until(lambda: engine.poll() is not None)
     assert engine.poll() == -signal.SIGKILL
+    engine.lines()  # what it went on to say until then
     engine.start(again=True)
     assert heard(engine)["pid"] != pid
     # Nobody is left to say how it ended: it is known after a while.
