@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 import fresh
 from ports import free_ports
+from ryle.host_time import stolen_seconds
 
 # How long an example takes is a matter of what else the machine does.
 settings.register_profile("ryle", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -94,7 +95,7 @@ def status_directory(tmp_path_factory):
 
 def _trouble() -> tuple[int, int]:
     """Hundredths of a second of CPU time that the host took away, and datagrams lost because a socket was full."""
-    stolen = int(Path("/proc/stat").read_text().split(None, 9)[8])
+    stolen = round(100 * stolen_seconds())
     names, values = (x.split() for x in Path("/proc/net/snmp").read_text().splitlines() if x.startswith("Udp:"))
     full = int(values[names.index("RcvbufErrors")])
     six = Path("/proc/net/snmp6")

@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 #: What each may import: itself and what stands before it.
 ORDER = (
-    *("version", "host_clock", "problems", "toml_file", "kept", "chunk", "wire", "config", "array"),
+    *("version", "host_clock", "host_time", "problems", "toml_file", "kept", "chunk", "wire", "config", "array"),
     *("stream", "receive", "send", "store", "gpu", "channelize", "correlate"),
     *(
         "simulate",

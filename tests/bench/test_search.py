@@ -1,13 +1,10 @@
 """The search for the highest rate without loss, against sinks whose capacity is known."""
 
-import os
-import time
-
 import numpy as np
 import pytest
 
 from ryle.bench.belief import Belief
-from ryle.bench.lossless import Trial, away_seconds, highest_lossless, longest_away
+from ryle.bench.lossless import Trial, highest_lossless
 
 PACKET = 8192
 
@@ -95,9 +92,6 @@ def test_processors_that_were_away_together_excuse_no_more_than_one():
     assert trial(3_900, 4.0).disturbed and not trial(4_100, 4.0).disturbed
     assert trial(490, 0.25).disturbed and not trial(510, 0.25).disturbed
     assert Trial(10.0, 10.0, 20.0, 10_000, 4_900, stolen=0.06, others=5.0, longest=0.01).disturbed
-    began, away = time.monotonic(), away_seconds()
-    since = (away[0] - 7.0, *away[1:])  # nobody can be away for longer than it is
-    assert len(away) == os.cpu_count() and 7.0 <= longest_away(since) < 7.1 + time.monotonic() - began
 
 
 @pytest.mark.parametrize("always", [0.0, 3.0])

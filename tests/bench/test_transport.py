@@ -1,10 +1,8 @@
 """The search for the highest lossless rate, against links whose limit is known; and the experiments, small."""
 
 import json
-import os
 import re
 import threading
-import time
 from contextlib import nullcontext
 
 import numpy as np
@@ -15,7 +13,7 @@ from emulation import EmulatedGpu
 from ryle.bench import transport
 from ryle.bench.bandwidth import host_and_gpus, host_memory
 from ryle.bench.held import losses, whereabouts
-from ryle.bench.lossless import Trial, highest_lossless, taken_seconds, used_seconds
+from ryle.bench.lossless import Trial, highest_lossless
 from ryle.bench.transport import TransportOptions, bench_transport
 from ryle.bench.transport_link import WAYS, Link
 from ryle.cli import app
@@ -69,9 +67,7 @@ def test_a_machine_that_is_always_busy(rng):
     assert all(t.disturbed for t in found.trials) and found.rate <= 10.0
 
 
-def test_own_time_is_not_others():
-    steal, others = taken_seconds()
-    assert steal >= 0 and others >= 0
+def test_others_use_excuses_losses_from_a_tenth_of_a_core_on():
     trial = Trial(1.0, 1.0, 2.0, 10, 0, 0.0, 0.5)
     assert trial.disturbed and not Trial(1.0, 1.0, 2.0, 10, 0, 0.0, 0.1).disturbed
 
@@ -191,13 +187,6 @@ def test_copy_variants(monkeypatch):
     one, zero = transport.copy_variants(2)
     assert one.value == pytest.approx(65.536) and "0.95 of memcpy in order" in one.more["note"]
     assert zero.value == 80.0 and "lossless for 2.0 s" in zero.more["note"]
-
-
-def test_processor_time_of_a_process():
-    before, own = used_seconds(os.getpid()), time.process_time()
-    while time.process_time() < own + 0.1:
-        pass
-    assert 0.08 <= used_seconds(os.getpid()) - before < 5
 
 
 def test_what_buffers_keep_back_is_not_called_lossless():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from ryle.bench.harness import in_child
 from ryle.bench.results import Row, host, save, table, wide_console
 from ryle.channelize.cpu import instruction_sets
 from ryle.correlate.cpu import available_kernels
+from ryle.host_time import stolen_seconds
 
 #: What is measured, each in a process of its own.
 PARTS: dict[str, Callable[[], list[Row]]] = {
@@ -37,15 +39,6 @@ def machine() -> dict[str, Any]:
         "scipy": scipy.__version__,
         "blas": np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"],
     }
-
-
-def _stolen() -> tuple[float, float]:
-    """Time that the hypervisor took from this machine, and all time, in ticks since it started."""
-    try:
-        ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
-    except OSError:
-        return 0.0, 0.0
-    return ticks[7], sum(ticks)
 
 
 def measure(runs: int, progress: Callable[[str], None] = lambda _: None) -> list[Row]:
@@ -115,13 +108,13 @@ def bench_cpu(runs: int, path: Path | None = None) -> None:
     console = wide_console()
     about = machine()
     with console.status("measuring") as status:
-        before, load = _stolen(), os.getloadavg()[0]
+        begun, stolen, load = time.monotonic(), stolen_seconds(), os.getloadavg()[0]
         rows = measure(runs, status.update)
-        after = _stolen()
+        share = (stolen_seconds() - stolen) / (time.monotonic() - begun) / (os.cpu_count() or 1)
     about |= {
         "runs": runs,
         "load_before": load,
-        "stolen": round((after[0] - before[0]) / max(1, after[1] - before[1]), 4),
+        "stolen": round(share, 4),
     }
     console.print(
         f"{about['cpu']}, one core of {about['cores']}; F-engine {about['f_instruction_set']}, X-engine "

@@ -26,6 +26,7 @@ import numpy as np
 
 from ryle.bench.cpu import machine
 from ryle.bench.harness import Child, say, serve
+from ryle.host_time import stolen_seconds
 from ryle.receive import dpdk
 from ryle.receive.assembly import Assembler, Plan, grid
 from ryle.send.dpdk import Emulation, Generator
@@ -45,11 +46,6 @@ def stamps(first: int = 0) -> list[dpdk.Stamp]:
         dpdk.counting(FORMAT, "antenna", modulo=ANTENNAS),
         dpdk.counting(FORMAT, "timestamp", start=first * BYTES, step=BYTES, every=ANTENNAS),
     ]
-
-
-def stolen() -> int:
-    """Ticks of processor time that the host has taken away since boot."""
-    return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8])
 
 
 def spread(values: list[float]) -> dict[str, float]:
@@ -82,7 +78,7 @@ class Windows:
         self.assembler, self.source = assembler, source
         self.clock: list[float] = []
         self.processor: list[float] = []
-        self.steal = stolen()
+        self.steal = stolen_seconds()
 
     def watch(self, seconds: float) -> None:
         """Consume chunks for some time; the first half second, when memory is touched, does not count."""
@@ -106,7 +102,7 @@ class Windows:
             "busy": self.source.counts()[0].busy,
             "received": counts.received,
             "ring_full": counts.ring_full,
-            "steal_ticks": stolen() - self.steal,
+            "stolen_s": stolen_seconds() - self.steal,
         }
 
 
@@ -244,7 +240,7 @@ def bench_memif(cores: list[int], seconds: float, pointers: bool, tell: Callable
 
     def trial(rate: float, length: float) -> bool:
         nonlocal first
-        before, steal = assembler.counts().placed, stolen()
+        before, steal = assembler.counts().placed, stolen_seconds()
         child.ask("send", rate=rate, seconds=length, first=first)
         made = child.answer()
         sent, dropped, took = made["sent"], made["dropped"], made["seconds"]
@@ -253,7 +249,7 @@ def bench_memif(cores: list[int], seconds: float, pointers: bool, tell: Callable
         lost = sent + dropped - (assembler.counts().placed - before)
         offered = (sent + dropped) / took * GBPS
         tried.append({"asked_gbps": rate * GBPS, "gbps": offered, "seconds": took, "lost": lost,
-                      "steal_ticks": stolen() - steal})  # fmt: skip
+                      "stolen_s": stolen_seconds() - steal})  # fmt: skip
         tell(f"    {offered:6.1f} of {rate * GBPS:.1f} Gb/s for {took:.1f} s: {lost} of {sent + dropped} lost")
         return bool(lost == 0 and offered > 0.97 * rate * GBPS)  # a sender that cannot keep up shows nothing
 
@@ -302,7 +298,7 @@ def shown(result: dict[str, Any]) -> list[str]:
     for name, limit in result.get("memcpy_per_processor_second", {}).items():
         rate = f"{limit['median'] * GBPS:.0f} Gb/s; ratio {result['ratio'][name]:.2f}"
         lines.append(f"  memcpy, buffers {name:12} {rate}")
-    lines.append(f"  busy {result['busy']:.2f}, ring full {result['ring_full']}, stolen ticks {result['steal_ticks']}")
+    lines.append(f"  busy {result['busy']:.2f}, ring full {result['ring_full']}, stolen {result['stolen_s']:.2f} s")
     return lines
 
 

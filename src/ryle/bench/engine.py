@@ -23,7 +23,7 @@ import h5py
 from rich.console import Console
 
 from ryle.bench.results import Columns, Row, computer, save, table
-from ryle.bench.traffic import stolen_seconds
+from ryle.host_time import stolen_seconds
 
 _LOSSES = ("missing", "late", "duplicate", "malformed", "kernel_drops", "ring_full")
 _GRACE = 300.0  # s that processes have to start and end

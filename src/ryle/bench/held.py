@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ryle.bench.lossless import taken_seconds
+from ryle.host_time import stolen_seconds
 
 _STOLEN = 0.02  # seconds of processor time in a second that may cost packets
 _LATER = 3  # seconds after which a packet that did not come is counted at the latest: its block is closed then
@@ -81,7 +81,7 @@ class Seconds:
 
     def _look(self) -> None:
         while not self._stop.wait(1.0):
-            self.seen.append((time.monotonic(), self._missing(), taken_seconds()[0]))
+            self.seen.append((time.monotonic(), self._missing(), stolen_seconds()))
 
 
 def whereabouts(sent: int, before: Mapping[str, Any], after: Mapping[str, Any], train: int) -> dict[str, int]:

@@ -9,11 +9,9 @@ interval says where the capacity is.
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ryle.bench.belief import BRIEF, DISTURBED, HIDDEN, UNDISTURBED, Belief
 
@@ -222,27 +220,3 @@ def highest_lossless(
         found.rate, found.confirmed = (best.offered, best.seconds) if best else (0.0, 0.0)
     found.interval = belief.quantile(0.025), belief.quantile(0.975)
     return found
-
-
-def taken_seconds() -> tuple[float, float]:
-    """Processor time since boot that the host has taken away, and that other programs have used, s."""
-    user, nice, system, *_, steal = (int(n) / 100 for n in Path("/proc/stat").read_text().split(None, 9)[1:9])
-    own = os.times()
-    return steal, user + nice + system - own.user - own.system
-
-
-def away_seconds() -> tuple[float, ...]:
-    """Time since boot that the host has taken each processor away, s."""
-    lines = Path("/proc/stat").read_text().splitlines()
-    return tuple(int(line.split()[8]) / 100 for line in lines if line.startswith("cpu") and line[3].isdigit())
-
-
-def longest_away(since: tuple[float, ...]) -> float:
-    """Give how long the host has taken away, since then, the processor that it took away most, s."""
-    return max((now - then for now, then in zip(away_seconds(), since, strict=False)), default=0.0)
-
-
-def used_seconds(pid: int) -> float:
-    """Processor time that a process has used, s."""
-    words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(words[11]) + int(words[12])) / 100

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from ryle.bench.harness import Child
-from ryle.bench.lossless import Trial, away_seconds, longest_away, taken_seconds, used_seconds
+from ryle.bench.lossless import Trial
 from ryle.config import Endpoint
+from ryle.host_time import TimeTaken
 from ryle.send.sender import Sender
 from ryle.send.sending import Sending
 from ryle.wire.description import Format
@@ -69,7 +70,7 @@ class Receiver:
 
     def _trial(self, gbps: float, seconds: float, to_the_end: bool) -> Trial:
         before = self.placed()
-        before_it, away = self._disturbed(), away_seconds()
+        taken = TimeTaken([child.pid for child in self.children])
         senders = [self._sender(to, gbps, seconds) for to in self._to]
         self.began = self._start, time.monotonic()
         for sender in senders:
@@ -79,12 +80,12 @@ class Receiver:
             time.sleep(_LOOK / 10)
             if time.monotonic() > look:
                 look += _LOOK
-                if self._so_far(gbps, senders, before, before_it, away).hopeless(seconds):
+                if self._so_far(gbps, senders, before, taken).hopeless(seconds):
                     for sender in senders:
                         sender.stop()
         for sender in senders:
             sender.join()
-        found = self._so_far(gbps, senders, before, before_it, away)
+        found = self._so_far(gbps, senders, before, taken)
         ended, missing = time.monotonic(), found.lost
         last = ended
         while time.monotonic() - last < _QUIET:
@@ -96,17 +97,9 @@ class Receiver:
         self._start += per_stream * self._format.timestamp.step  # no jump, which would be a clock set anew
         return replace(found, lost=missing, behind=last - ended)
 
-    def _so_far(
-        self,
-        gbps: float,
-        senders: Sequence[Sender],
-        before: int,
-        before_it: tuple[float, float],
-        away: tuple[float, ...],
-    ) -> Trial:
+    def _so_far(self, gbps: float, senders: Sequence[Sender], before: int, taken: TimeTaken) -> Trial:
         """Give what a trial is at a moment of it; what is on its way counts as lost."""
         done = [sender.progress() for sender in senders]
-        stolen, others = (now - then for now, then in zip(self._disturbed(), before_it, strict=True))
         sent = sum(d.packets for d in done)
         return Trial(
             asked=gbps,
@@ -114,9 +107,9 @@ class Receiver:
             seconds=max(d.seconds for d in done),
             sent=sent,
             lost=sent - (self.placed() - before),
-            stolen=stolen,
-            others=others,
-            longest=longest_away(away),
+            stolen=taken.stolen,
+            others=taken.others,
+            longest=taken.longest,
         )
 
     def _sender(self, to: list[Endpoint], gbps: float, seconds: float) -> Sender:
@@ -132,11 +125,6 @@ class Receiver:
                 cores=self._cores,
             )
         )
-
-    def _disturbed(self) -> tuple[float, float]:
-        """Processor time that the host took away, and that others than these processes used, s."""
-        stolen, others = taken_seconds()
-        return stolen, others - sum(used_seconds(child.pid) for child in self.children)
 
     def placed(self) -> int:
         """Ask how many packets have been placed, by all children."""

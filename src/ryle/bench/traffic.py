@@ -16,6 +16,7 @@ from typing import Any, Self
 from ryle.bench.harness import Child
 from ryle.bench.traffic_account import CLASSES, Account, Second, Setting
 from ryle.bench.transport_link import free_ports
+from ryle.host_time import stolen_seconds
 
 _CLOSING = 64  # packets of each sender after a trial, slowly: what was lost at its end is known once they are there
 _AHEAD = 0.05  # s between the telling and the beginning
@@ -247,11 +248,6 @@ class _Child(Child):
         """Memory that it uses, MB."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") * 1e-6
-
-
-def stolen_seconds() -> float:
-    """Seconds of processor time since boot that the host has taken away, of all cores."""
-    return int(Path("/proc/stat").read_text().split(None, 9)[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def _change(now: list[dict[str, Any]], before: list[dict[str, Any]], *path: str) -> int:

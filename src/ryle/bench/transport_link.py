@@ -10,10 +10,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ryle.bench.lossless import Trial, away_seconds, longest_away, taken_seconds
+from ryle.bench.lossless import Trial
 from ryle.config.tables import Endpoint
 from ryle.engines.capture import Capture, CaptureOptions, To
 from ryle.gpu import Gpu, open_gpu
+from ryle.host_time import TimeTaken
 from ryle.receive.assembly import Plan, grid
 from ryle.receive.packet_ring import RingSource
 from ryle.receive.sources import Discard, Source
@@ -129,7 +130,7 @@ class Link:
             )
             for port in self._ports
         ]
-        (stolen, others), away = taken_seconds(), away_seconds()
+        taken = TimeTaken()
         for sender in senders:
             sender.start()
         for sender in senders:
@@ -137,16 +138,15 @@ class Link:
         placed = sum(receiver() for receiver in receivers)
         progress = [sender.progress() for sender in senders]
         sent = sum(p.packets for p in progress)
-        stolen_now, others_now = taken_seconds()
         return Trial(
             asked=gbps,
             offered=sum(p.bytes * 8e-9 / max(p.seconds, 1e-9) for p in progress),
             seconds=max(p.seconds for p in progress),
             sent=sent,
             lost=sent - placed,
-            stolen=stolen_now - stolen,
-            others=others_now - others,
-            longest=longest_away(away),
+            stolen=taken.stolen,
+            others=taken.others,
+            longest=taken.longest,
         )
 
     def _source(self, sink: Any, port: int) -> Source:

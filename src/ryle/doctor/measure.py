@@ -16,6 +16,7 @@ from ryle.config import show
 from ryle.doctor.machine import Machine
 from ryle.doctor.needs import Needs
 from ryle.gpu.available import open_gpu
+from ryle.host_time import stolen_seconds
 
 _ROW = 8192  # bytes of a packet
 _RING = 512 << 20  # of memory that packets are put into, in any order
@@ -52,7 +53,7 @@ def measured(machine: Machine, needs: Needs, say: Callable[[str], None] = lambda
 
 def _wakes(seconds: float = 3.0) -> Iterator[tuple[str, str]]:
     """Sleep for 1 ms, again and again; what is missing at the end is what a thread that waits for packets loses."""
-    late, steal = [], _stolen()
+    late, stolen = [], stolen_seconds()
     end = time.monotonic() + seconds
     while (now := time.monotonic()) < end:
         time.sleep(1e-3)
@@ -60,17 +61,8 @@ def _wakes(seconds: float = 3.0) -> Iterator[tuple[str, str]]:
     half, most, worst = np.percentile(late, [50, 99.9, 100])
     text = f"threads wake {half:.2g} ms late, 1 of 1000 by {most:.2g} ms, at worst by {worst:.2g} ms"
     yield "idle", text
-    if steal is not None and (after := _stolen()) is not None:
-        yield "steal", f"{1e2 * (after - steal) / seconds / (os.cpu_count() or 1):.2g} % of {seconds:g} s; {text}"
-
-
-def _stolen() -> float | None:
-    """Seconds that a host has taken from this machine's cores."""
-    try:
-        with open("/proc/stat") as file:
-            return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError, ValueError):
-        return None
+    share = (stolen_seconds() - stolen) / seconds / (os.cpu_count() or 1)
+    yield "steal", f"{1e2 * share:.2g} % of {seconds:g} s; {text}"
 
 
 def _rise() -> Iterator[tuple[str, str]]:

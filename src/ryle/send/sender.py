@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ryle.host_time import stolen_seconds
 from ryle.receive import _native
 from ryle.send.departure import keeper
 from ryle.send.sending import FATES, Plan, Sending, plan
@@ -116,7 +115,7 @@ class Sender:
 
     def start(self) -> None:
         """Begin."""
-        self._stolen = _stolen()
+        self._stolen = stolen_seconds()
         self._threads.start(self.plan.until)
 
     def stop(self) -> None:
@@ -137,7 +136,7 @@ class Sender:
             If a packet could not be sent: why, and what to do.
         """
         self._threads.join()
-        self._stolen = _stolen() - self._stolen if self._ended is None else self._stolen
+        self._stolen = stolen_seconds() - self._stolen if self._ended is None else self._stolen
         self._ended = self._threads.elapsed
         code, message = self._threads.error()
         if code:
@@ -190,11 +189,3 @@ class Sender:
 
 def _route(x: SendStream) -> tuple[str, int, str, int]:
     return x.to.host, x.to.port, x.sender.host if x.sender else "", x.sender.port if x.sender else 0
-
-
-def _stolen() -> float:
-    """Seconds of CPU time that the host took away since it started, of all cores."""
-    try:
-        return int(Path("/proc/stat").read_text().split(None, 9)[8]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError, ValueError):
-        return 0.0
