@@ -47,8 +47,8 @@ class RunResult:
     scans: list[Path] = field(default_factory=list)
 
     def add(self, file: str) -> None:
-        """Take note of a file that is written, unless it is known."""
-        if file and Path(file) not in (self.file, *self.scans):
+        """Take note of a file that is written, unless it is known; engines name it by its absolute path."""
+        if file and Path(file).absolute() not in (path.absolute() for path in (self.file, *self.scans)):
             self.scans.append(Path(file))
 
     @property
