@@ -17,8 +17,8 @@ from typing import Self
 
 import numpy as np
 
+from ryle.config.endpoints import Endpoint
 from ryle.config.simulation import FaultsTable
-from ryle.config.tables import Endpoint
 from ryle.receive.sockets import interface_index, receive_socket
 from ryle.wire import spead
 

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from faulty_link import FaultyLink
+from ryle.config.endpoints import Endpoint
 from ryle.config.simulation import FaultsTable
-from ryle.config.tables import Endpoint
 from ryle.wire import spead
 
 

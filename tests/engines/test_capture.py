@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.monitor.page import clean_pages, read_pages
 from ryle.receive.pcap import PcapFile
 from ryle.send.account import account

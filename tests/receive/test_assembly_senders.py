@@ -9,7 +9,7 @@ import pytest
 
 from assembled import check_sums, packet, plan
 from ports import free_ports
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.receive.assembly import Assembler
 from ryle.receive.udp import UdpSource
 

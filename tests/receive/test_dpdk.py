@@ -337,7 +337,7 @@ def test_what_cannot_be_says_so():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_sender_of_all_formats_sends_through_dpdk(threads):
     """Every byte of every stream, as the sender's rule for payloads says; headers as the network wants them."""
-    from ryle.config.tables import Endpoint
+    from ryle.config.endpoints import Endpoint
     from ryle.send.sender import Sender
     from ryle.send.sending import Sending, expected_payload
     from ryle.wire.description import Format

@@ -11,7 +11,7 @@ import pytest
 from dpdk_support import needs_dpdk
 from ports import free_ports
 from ryle.config import parse
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.receive.receiving import make_source
 from ryle.receive.sources import Discard
 
@@ -35,7 +35,7 @@ needs_rings = pytest.mark.skipif(not may_capture(), reason="packet sockets need 
 _ROUND = """
 import socket, sys, time
 from ryle.config import parse
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.receive.receiving import make_source
 from ryle.receive.sources import Discard
 

@@ -18,7 +18,7 @@ import pytest
 import fresh
 from heap_formats import ALONE
 from ports import free_ports
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.receive.assembly import Assembler, Plan, grid
 from ryle.receive.entrance import Entrance
 from ryle.receive.packet_ring import RingSource
@@ -557,7 +557,7 @@ def test_many_sockets_on_one_thread(groups, steady):
 
 _LINK_PROGRAM = r"""
 import socket, subprocess, sys, time
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.receive.packet_ring import RingSource
 from ryle.receive.sources import Discard
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from paper import feed, packet, plan
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.receive import _native
 from ryle.receive.assembly import Assembler
 from ryle.receive.pcap import PcapFile

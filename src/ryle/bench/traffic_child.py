@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ryle.bench.harness import Answers, emulated_gpu, say, serve
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.engines.capture import Capture, CaptureOptions, To
 from ryle.gpu import Gpu, open_gpu
 from ryle.receive import dpdk

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ryle.bench.harness import Child, serve, take_turns
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.host_time import stolen_seconds
 from ryle.receive.assembly import Assembler, Plan, grid
 from ryle.receive.packet_ring import RingSource

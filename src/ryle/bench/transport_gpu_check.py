@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ryle.bench.harness import emulated_gpu
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.engines.capture import Capture, CaptureOptions, To
 from ryle.gpu import open_gpu
 from ryle.gpu.verify import ChunkVerifier, GpuSink

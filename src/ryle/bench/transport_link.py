@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ryle.bench.lossless import Trial
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.engines.capture import Capture, CaptureOptions, To
 from ryle.gpu import Gpu, open_gpu
 from ryle.host_time import TimeTaken

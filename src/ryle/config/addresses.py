@@ -5,8 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from ryle.config.endpoints import read_ranges
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint, read_ranges
 
 
 def endpoints(text: str, what: str = "--to") -> list[Endpoint]:

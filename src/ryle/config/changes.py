@@ -125,7 +125,7 @@ def at_leisure(observation: Observation, threads: int) -> Observation:
 
 
 def _derived_anew(copy: Observation) -> Observation:
-    for name, value in vars(Observation).items():
+    for name, value in (pair for base in Observation.__mro__ for pair in vars(base).items()):
         if isinstance(value, cached_property):
             copy.__dict__.pop(name, None)  # derived from what has just changed
     return copy

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from ryle.config import tables
+from ryle.config.endpoints import Endpoint
 from ryle.config.observation import Observation
 from ryle.problems import toml
 
@@ -103,7 +104,7 @@ def _default(field: FieldInfo, kind: str) -> str:
     units = {"frequency": "Hz", "time": "s", "length": "m", "angle": "deg", "flux density": "Jy", "data": "B"}
     if kind in units and isinstance(value, int | float | Fraction):
         return f'`"{float(value):.10g} {units[kind]}"`'
-    if isinstance(value, tables.Endpoint):
+    if isinstance(value, Endpoint):
         return f'`"{value}"`'
     return f"`{toml(value)}`"
 
@@ -115,7 +116,7 @@ def _kind(annotation: Any, metadata: Any = ()) -> str:
             return str(m.json_schema["kind"])
     if hasattr(annotation, "__metadata__"):
         return _kind(annotation.__origin__, annotation.__metadata__)
-    plain = {str: "text", int: "whole number", float: "number", bool: "true or false", tables.Endpoint: "address"}
+    plain = {str: "text", int: "whole number", float: "number", bool: "true or false", Endpoint: "address"}
     if annotation in plain:
         return plain[annotation]
     origin, inner = get_origin(annotation), [a for a in get_args(annotation) if a is not type(None)]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ryle.config.endpoints import Run, own_runs, run_of
-from ryle.config.tables import AntennaTable, FengineTable, InputTable, NetworkTable
+from ryle.config.engine_tables import FengineTable, NetworkTable
+from ryle.config.tables import AntennaTable, InputTable
 
 
 class Addressed(Protocol):

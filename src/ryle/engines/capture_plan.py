@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ryle.config.addresses import endpoints
-from ryle.config.tables import Endpoint, Receiving
+from ryle.config.endpoints import Endpoint
+from ryle.config.engine_tables import Receiving
 from ryle.engines.capture import CaptureOptions, To, first_patience, nothing_came
 from ryle.receive.assembly import Part, Plan, heap_parts
 from ryle.receive.discover import discover

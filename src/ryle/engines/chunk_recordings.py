@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ryle.chunk import SampleChunk
 from ryle.config import ConfigError, Observation, Problem
-from ryle.config.observation import EVERY
+from ryle.config.observed import EVERY
 from ryle.problems import listed
 from ryle.receive.windows import window_shape
 from ryle.store.chunk_file import MAGIC, ChunkFile, Layout

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from ryle.config import ConfigError, Observation, Problem, at_leisure, show, simulated
-from ryle.config.observation import EVERY
+from ryle.config.observed import EVERY
 from ryle.engines.chunk_recordings import ChunkRecordings
 from ryle.engines.extent import kind_of
 from ryle.engines.fx import AsRead, ReadChunks, ReadSamples, fx_steps, read_ring

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ryle.config import ConfigError, Observation, Problem, show
-from ryle.config.observation import EVERY
+from ryle.config.observed import EVERY
 from ryle.engines.fx import fx_steps
 from ryle.engines.gpus import gpus_for, locked
 from ryle.engines.run import RunResult

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.receive.sockets import receive_socket
 from ryle.wire.description import Format
 from ryle.wire.packets import Parser

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.receive import _native
 from ryle.receive.assembly import Assembler
 from ryle.receive.sockets import receive_socket

@@ -6,8 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ryle.config.endpoints import Endpoint
+from ryle.config.engine_tables import Receiving
 from ryle.config.observation import RING_BYTES, Engine, Observation
-from ryle.config.tables import Endpoint, Receiving
 from ryle.receive.assembly import Assembler
 from ryle.receive.packet_ring import RingSource, deaf_sockets, ports_of
 from ryle.receive.sources import Sink, Source

@@ -6,7 +6,7 @@ import ipaddress
 import os
 from collections.abc import Sequence
 
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.receive import _native
 from ryle.receive.pcap import CaptureAccount, PcapFile
 from ryle.receive.sources import NativeSource, Sink

@@ -10,7 +10,7 @@ import struct
 import warnings
 from pathlib import Path
 
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 
 _SO_RCVBUFFORCE = 33
 _SO_ATTACH_FILTER = 26

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.receive import _native
 from ryle.receive.sockets import receive_socket
 from ryle.receive.sources import NativeSource, Sink

@@ -15,7 +15,7 @@ import numpy as np
 
 from ryle.chunk import SampleChunk, SampleWindow
 from ryle.config import Observation
-from ryle.config.observation import EVERY
+from ryle.config.observed import EVERY
 
 
 @dataclass(frozen=True)

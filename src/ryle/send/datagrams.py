@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ryle.config import Endpoint
+from ryle.config.engine_tables import NetworkTable
 from ryle.config.simulation import FaultsTable
-from ryle.config.tables import NetworkTable
 from ryle.receive import _native
 from ryle.send.pacing import LocalQueues
 from ryle.send.sending import FATES

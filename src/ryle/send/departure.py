@@ -9,7 +9,7 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 
 #: Disciplines that send a packet at the time that is written on it.
 KEEPERS = ("fq", "etf")

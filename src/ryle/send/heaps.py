@@ -9,7 +9,8 @@ from typing import Any, Protocol, Self
 import spead2
 import spead2.send
 
-from ryle.config.tables import Endpoint, NetworkTable
+from ryle.config.endpoints import Endpoint
+from ryle.config.engine_tables import NetworkTable
 from ryle.send.sockets import send_socket
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 
 T = TypeVar("T")
 #: Payload bytes sent to one endpoint between two looks at its socket.

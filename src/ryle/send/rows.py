@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ryle.chunk import BLOCK, valid_words
 from ryle.config import Endpoint, Observation
-from ryle.config.tables import NetworkTable
+from ryle.config.engine_tables import NetworkTable
 from ryle.receive import _native
 from ryle.receive.sockets import interface_index
 from ryle.wire.description import Format

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 
-from ryle.config.tables import Endpoint, NetworkTable
+from ryle.config.endpoints import Endpoint
+from ryle.config.engine_tables import NetworkTable
 from ryle.receive.sockets import interface_index
 
 _SEND_BUFFER = 512 << 10  # bytes

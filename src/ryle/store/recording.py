@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.config.tables import Endpoint
+from ryle.config.endpoints import Endpoint
 from ryle.receive import _native
 from ryle.receive.assembly import Assembler, Chunk
 from ryle.receive.sources import Discard

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ryle.config.tables import ReceiveTable
+from ryle.config.engine_tables import ReceiveTable
 from ryle.receive.assembly import Plan
 from ryle.receive.dpdk.buffers import GPU_PAGE, DeviceMemory, Pool, needed
 from ryle.receive.dpdk.frames import HEADERS
