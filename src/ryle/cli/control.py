@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from ryle.serve.asking import Change
@@ -35,7 +37,16 @@ Name = Annotated[
 ]
 
 
-@app.command()
+class Signed(TyperCommand):
+    """A command that takes -30d43m17.5s for an argument, not for options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read what was typed; options that nobody knows are arguments if one begins with a number's sign."""
+        ctx.ignore_unknown_options = any(re.match(r"-[\d.]", arg) for arg in args)
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=Signed)
 def gains(
     value: Annotated[
         str | None,
@@ -71,7 +82,7 @@ def gains(
         _say(telescope.set_gains(found, inputs, _sample(telescope, at)))
 
 
-@app.command()
+@app.command(cls=Signed)
 def delays(
     delay: Annotated[str, typer.Argument(help='Delay, such as "1.25 ns" or "-3e-9"; positive delays the input.')],
     rate: Annotated[float, typer.Option(help="Its rate, s/s.")] = 0.0,
@@ -92,7 +103,7 @@ def delays(
         _say(telescope.set_delays(model, inputs, _sample(telescope, at)))
 
 
-@app.command("phase-centre")
+@app.command("phase-centre", cls=Signed)
 def phase_centre(
     ra: Annotated[str, typer.Argument(help='Right ascension, ICRS: "12h30m49.4s", or degrees.')],
     dec: Annotated[str, typer.Argument(help='Declination, ICRS: "-30d43m17.5s", or degrees.')],
