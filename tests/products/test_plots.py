@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from ryle.products.clean import clean
@@ -108,6 +109,18 @@ def test_closure_phase_of_one_source_is_zero_whatever_the_antennas_do(tmp_path, 
     with VisibilityFile(tmp_path / "a.uvh5") as file:
         assert np.angle(bispectrum(file, (1, 2, 3), 0)) == pytest.approx(0, abs=1e-4)
         assert np.abs(np.angle(file.waterfall(1, 2, 0))).max() > 1e-3
+
+
+def test_each_triangle_has_a_colour_of_its_own(tmp_path, synthetic, rng, monkeypatch):
+    meta = synthetic.metadata(synthetic.enu(9, rng), pols="x", channels=8)
+    with UVH5Writer(tmp_path / "a.uvh5", meta) as writer:
+        writer.append(synthetic.random_integration(meta, rng, 0, round(60 * 64e6 / meta.spectrum_samples)))
+    saved = []
+    monkeypatch.setattr(Figure, "savefig", lambda drawing, *_: saved.append(drawing))
+    with VisibilityFile(tmp_path / "a.uvh5") as file:
+        fringes.closure(file, tmp_path / "closure.png")
+    of_axes = [{line.get_label(): line.get_color() for line in axes.lines[:6]} for axes in saved[0].axes]
+    assert of_axes[0] == of_axes[1] and len(of_axes[0]) == len(set(of_axes[0].values())) == 6
 
 
 def test_averages_leave_gaps_out(rng):

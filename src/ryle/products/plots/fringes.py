@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, cycle
 from pathlib import Path
 from typing import Any
 
@@ -133,11 +133,12 @@ def closure(file: VisibilityFile, output: Path, *, triangles: int = 6) -> Path:
     line = f"{file.subtitle}  ·  {len(chosen)} of {size * (size - 1) * (size - 2) // 6} triangles"
     with style.figure(output, f"Closure phase {file.polarizations[k]}", line, (11, 4.6)) as drawing:
         in_time, in_frequency = style.grid(drawing, 1, 2, sharey=True)[0]
-        for triangle in chosen:
+        for triangle, colour in zip(chosen, cycle(style.COLOURS), strict=False):
             values = bispectrum(file, triangle, k)
             name = " – ".join(file.names[x] for x in triangle)
-            in_time.plot(style.days(file.times), np.degrees(np.angle(mean(values, 1))), ".-", ms=4, label=name)
-            in_frequency.plot(frequencies, np.degrees(np.angle(mean(values, 0))), ".", ms=3, label=name)
+            phases = [np.degrees(np.angle(mean(values, axis))) for axis in (1, 0)]
+            in_time.plot(style.days(file.times), phases[0], ".-", color=colour, ms=4, label=name)
+            in_frequency.plot(frequencies, phases[1], ".", color=colour, ms=3, label=name)
         for axes in (in_time, in_frequency):
             axes.axhline(0, color="0.7", lw=0.6, zorder=0)
             axes.grid(alpha=0.25)
