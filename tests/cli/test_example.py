@@ -28,7 +28,7 @@ def test_written_with_all_that_it_reads(tmp_path, name):
 def test_printed():
     listed = run()
     assert [line.split()[0] for line in listed.stdout.splitlines()] == example_names()
-    assert all(example_title(name) in listed.stdout and len(example_title(name)) < 80 for name in example_names())
+    assert all(example_title(name) in listed.stdout and 0 < len(example_title(name)) < 80 for name in example_names())
     assert "ryle check" in listed.stderr
     result = run("paper128")
     assert result.stdout == example("paper128").read_text() and "paper128.txt" in result.stderr
