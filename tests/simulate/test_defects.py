@@ -268,6 +268,7 @@ def test_recorded_packets_are_those_that_were_not_lost(tmp_path):
     app.command()(simulate)
     result = CliRunner().invoke(app, [str(file), "--pcap", str(tmp_path / "short.pcap")])
     assert result.exit_code == 0, result.output
+    assert f"ryle correlate {file} --input {tmp_path / 'short.pcap'}" in result.stderr
     o = load(file)
     packets = o.end_sample // o.digitizer.heap_samples
     present = np.ones((o.n_inputs, packets), np.uint8)

@@ -42,5 +42,6 @@ def simulate(
         typer.echo(f"correlate them with: ryle correlate {file} {given}", err=True)
     elif pcap:
         record(observation, pcap)
+        typer.echo(f"correlate it with: ryle correlate {file} --input {pcap}", err=True)
     else:
         serve(observation, supervised)
