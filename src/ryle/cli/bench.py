@@ -101,8 +101,8 @@ def bench(
 
     `engine` runs whole correlators in real time as `ryle run` does and says what was lost; with --search it finds the
     highest rate at which engines lose nothing; with --fed memory it runs F-, X- and FX-engines on a GPU beside their
-    copies and their kernels alone; `cpu` takes the CPU forms,
-    one core at a time, about a minute for five runs; `channelize` the F-engine and
+    copies and their kernels alone; `cpu` takes the CPU forms, one core at a time, about a minute for each of five runs
+    (--runs 1 makes one); `channelize` the F-engine and
     `correlate` the X-engine on a GPU, less than five minutes each; `precision` how pure the F-engine is, in half a
     minute; `transport` repeats two papers' experiments with packets, memory and copies to GPUs, in some minutes;
     `papers` sets all that four papers published beside results that are there, and with --measure measures them here.
