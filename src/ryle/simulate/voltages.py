@@ -19,18 +19,16 @@ import numpy as np
 from astropy.time import Time
 from numpy.typing import ArrayLike, NDArray
 
-from ryle.array.direction import azel_directions
 from ryle.array.observed import antennas
 from ryle.config import Observation
-from ryle.config.simulation import RfiTable, SourceTable
-from ryle.simulate.defects import Defects, window
+from ryle.config.simulation import SourceTable
+from ryle.simulate.defects import Defects
 from ryle.simulate.digitizer import DigitizedChunk, Digitizer
-from ryle.simulate.noise import Noise, Stream, generator
+from ryle.simulate.interference import Interference
+from ryle.simulate.noise import Noise, Stream
 from ryle.simulate.receivers import Receivers
 from ryle.simulate.segments import Segments
 from ryle.simulate.sky import Mount, Sky, coherency, feed_matrix
-
-_CARRIERS = 16  # of interference that has a bandwidth
 
 
 @dataclass(frozen=True)
@@ -94,6 +92,7 @@ class VoltageSimulator:
         self.defects = Defects(observation)
         self.segments = Segments.of(observation, self.sky.offsets, self.receivers.delay + self.defects.delays)
         self._complex, self._sign = self.segments.is_complex, self.segments.sign
+        self._interference = Interference(observation, self.sky, self.receivers, self.segments, self.inputs)
         seed = self.table.seed
         self._source_noise = [Noise(seed, Stream.SOURCE, i, self._complex) for i in range(2 * len(self.sky.sources))]
         self._receiver_noise = [Noise(seed, Stream.RECEIVER, i, self._complex) for i in self.inputs]
@@ -210,8 +209,8 @@ class VoltageSimulator:
                         heard = segments.wave(noise[row + p] * self._filters[row + p])
                         others.append((row + p, when, math.nan, heard))
                     waves[row + p] = segments.wave(spectra[p])
-        self._add_interference(first, [(row, 0.0, wave) for row, wave in enumerate(waves)])
-        self._add_interference(first, [(row, delay, wave) for row, _, delay, wave in others if not math.isnan(delay)])
+        self._interference.add(first, [(row, 0.0, wave) for row, wave in enumerate(waves)])
+        self._interference.add(first, [(row, delay, wave) for row, _, delay, wave in others if not math.isnan(delay)])
         for row, when, _, wave in sorted(others, key=lambda each: math.isnan(each[2])):  # noise is noise, late or not
             waves[row, when] = wave[when]
         return waves
@@ -283,58 +282,6 @@ class VoltageSimulator:
         feeds = feed_matrix(self.sky.feeds, chi + angles) @ root * visible[:, np.newaxis, np.newaxis]
         mix = (feeds if self._sign > 0 else feeds.conj()).astype(np.complex64)
         return [mix[:, p, 0, np.newaxis] * light[0] + mix[:, p, 1, np.newaxis] * light[1] for p in range(len(angles))]
-
-    # -- interference -----------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _tones(self) -> list[tuple[RfiTable, float, NDArray[np.complex128], list[tuple[float, float]]]]:
-        """Table, baseband frequency in cycles a sample, complex amplitude at sample 0 of each input, and carriers.
-
-        Interference comes from a transmitter on the horizon, in a direction drawn from the seed, with the same strength
-        in all feeds; it goes through cable, gain and bandpass as the sky does. Carriers beside the middle one are as
-        strong, at offsets (cycles a sample) and phases (turns) of their own; their envelope is the same at all
-        antennas, as that of narrow interference nearly is.
-        """
-        names = [a.name for a in self.observation.antennas]
-        tones = []
-        for i, rfi in enumerate(self.table.rfi):
-            random = generator(self.table.seed, Stream.TONE, i)
-            azimuth, phase = random.uniform(0, 360), random.uniform(0, 2 * np.pi)
-            delay = self.sky.offsets @ azel_directions(azimuth, 0.0, self.sky.location)
-            response = self.receivers.response(rfi.frequency, np.array(self.inputs))[:, 0]
-            sky = response * np.exp(
-                1j * phase + 2j * np.pi * rfi.frequency * np.repeat(delay[self.antennas], self.observation.pols)
-            )
-            heard = [not rfi.antennas or names[k // self.observation.pols] in rfi.antennas for k in self.inputs]
-            amplitude = math.sqrt(2) * rfi.level * self.table.rms * sky * np.array(heard)
-            frequency = self._sign * (rfi.frequency - self.segments.zero) / self.segments.rate
-            carriers = []
-            if rfi.bandwidth:
-                half = rfi.bandwidth / self.segments.rate / 2
-                offsets = random.uniform(-half, half, _CARRIERS).tolist()
-                carriers = list(zip(offsets, random.uniform(0, 1, _CARRIERS).tolist(), strict=True))
-            tones.append((rfi, frequency, amplitude if self._sign > 0 else amplitude.conj(), carriers))
-        return tones
-
-    def _add_interference(self, first: int, waves: Sequence[tuple[int, float, NDArray[Any]]]) -> None:
-        """Add interference, while it lasts, to waves of a batch: row, delay beyond the receiver's (s), wave."""
-        span = self.segments.span
-        for rfi, frequency, amplitudes, carriers in self._tones:
-            when = window(self.observation.sample_rate, rfi.start, rfi.stop, first, span)
-            if not waves or when.stop == when.start:
-                continue
-            rotor = _rotor(frequency, 0.0, first, span)
-            if carriers:
-                rotor = _rotor(frequency + carriers[0][0], carriers[0][1], first, span)
-                for offset, turns in carriers[1:]:
-                    rotor += _rotor(frequency + offset, turns, first, span)
-                rotor *= np.float32(1 / math.sqrt(len(carriers)))
-            for row, delay, wave in waves:
-                turned = np.exp(-2j * np.pi * self._sign * rfi.frequency * delay) if delay else 1.0
-                amplitude = np.complex64(amplitudes[row] * turned)
-                if amplitude:
-                    tone = rotor[when] * amplitude
-                    wave[when] += tone if self._complex else tone.real
 
     # -- digitizer samples ------------------------------------------------------------------------------------------
 
@@ -449,13 +396,3 @@ class VoltageSimulator:
     ) -> NDArray[np.complex128]:
         """Noise-free visibilities of ideal receivers, Jy, shape (time, frequency, product); see `Sky.visibilities`."""
         return self.sky.visibilities(times, frequencies, phased)
-
-
-def _rotor(frequency: float, turns: float, first: int, samples: int) -> NDArray[np.complex64]:
-    """Make a wave of amplitude 1 from sample `first` on; `frequency` in cycles a sample, `turns` at sample 0."""
-    # Cycles since sample 0 by whole numbers: a product in floating point loses the phase after a day.
-    numerator, denominator = frequency.as_integer_ratio()
-    start = (numerator * first % denominator) / denominator + turns
-    coarse = np.exp(2j * np.pi * (start + frequency * np.arange(0, samples, 4096) % 1))
-    fine = np.exp(2j * np.pi * frequency * np.arange(4096))
-    return np.asarray(np.multiply.outer(coarse.astype(np.complex64), fine.astype(np.complex64)).ravel()[:samples])
