@@ -250,6 +250,8 @@ def test_commands(tmp_path):
     out = tmp_path / "placement.toml"
     planned = run(example("meerkat_extension"), "-o", out)
     assert planned.exit_code == 0 and "Where its engines run" in planned.output
+    small = " ".join(run(example("demo")).output.split())  # what suits its rates is one process on a GPU
+    assert "the engines that the file asks for, F-engines on cpu and X-engines on cpu; those above" in small
     assert len(tomllib.loads(out.read_text())["engines"]) == 145
     told = json.loads(run(example("meerkat_extension"), "--json", "--form", "f+x").output)
     assert [p["kind"] for p in told["needs"]["parts"]] == ["f", "x"] and len(told["engines"]) == 145

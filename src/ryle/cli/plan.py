@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ryle.config import Observation
     from ryle.plan.hardware import Hardware
     from ryle.plan.placement import Placement
-    from ryle.plan.size import Plan
+    from ryle.plan.size import Kind, Plan
 
 
 class Form(StrEnum):
@@ -117,7 +117,7 @@ def plan(
     if as_json:
         typer.echo(json.dumps({"needs": _plain(needed), "engines": [asdict(p) for p in placement.engines]}, indent=2))
     else:
-        Console().print(Group(report(needed), placed(observation, found, server, placement)))
+        Console().print(Group(report(needed), placed(observation, found, server, placement, needed)))
     if output is not None:
         output.write_text(text)
         Console(stderr=True).print(f"written: {output}")
@@ -261,8 +261,13 @@ def report(p: Plan) -> RenderableType:
     return Group(sheet, shares, more)
 
 
-def placed(o: Observation, hardware: Hardware, server: str, placement: Placement) -> RenderableType:
-    """Lay out where the engines of an observation run."""
+def _backends(o: Observation) -> dict[Kind, str]:
+    """Say what the arithmetic of each kind of engine runs on."""
+    return {"f": o.fengine.backend, "x": o.xengine.backend, "fx": o.fengine.backend}
+
+
+def placed(o: Observation, hardware: Hardware, server: str, placement: Placement, needed: Plan) -> RenderableType:
+    """Lay out where the engines of an observation run, which may be others than those that it was found to need."""
     sheet = Sheet("Where its engines run", "host", "engines", "GPUs", "cores", "most used")
     for host in placement.hosts:
         its = [p for p in placement.engines if p.host == host.name]
@@ -280,6 +285,10 @@ def placed(o: Observation, hardware: Hardware, server: str, placement: Placement
             f"{most} {1e2 * shares[most]:.0f} %" if gpus else "",
         )
     lines: list[RenderableType] = [sheet]
+    asked = {kind: backend for kind, backend in _backends(o).items() if o.engines.get(kind)}
+    if any(backend == "cpu" for backend in asked.values()) or {q.kind for q in needed.parts} != set(asked):
+        own = " and ".join(f"{_NAMES[kind]} on {backend}" for kind, backend in asked.items())
+        lines.append(Text(f"These are the engines that the file asks for, {own}; those above suit its rates.", "dim"))
     if placement.problems:
         from ryle.config import ConfigError
 
