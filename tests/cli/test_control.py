@@ -68,3 +68,8 @@ def test_negative_delays_and_gains(asked):
 @pytest.mark.parametrize("words", [["1d", "--fly"], ["1d", "-x"], ["-30d", "--fly"], ["-30d", "-30d"], ["-30x"]])
 def test_options_that_are_not_there(asked, words):
     assert run("phase-centre", "12h30m00s", *words).exit_code == 2 and not asked
+
+
+def test_a_wrong_option_beside_a_negative_number_is_named(asked):
+    found = run("delays", "--inputs", "A3", "-1 ns")
+    assert found.exit_code == 2 and "No such option: --inputs" in found.output and not asked

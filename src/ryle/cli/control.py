@@ -41,9 +41,8 @@ class Signed(TyperCommand):
     """A command that takes -30d43m17.5s for an argument, not for options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read what was typed; options that nobody knows are arguments if one begins with a number's sign."""
-        ctx.ignore_unknown_options = any(re.match(r"-[\d.]", arg) for arg in args)
-        return super().parse_args(ctx, args)
+        """Read what was typed; numbers are read with a space before their sign as well, which no option has."""
+        return super().parse_args(ctx, [f" {arg}" if re.match(r"-[\d.]", arg) else arg for arg in args])
 
 
 @app.command(cls=Signed)
