@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ryle.config import Observation
     from ryle.plan.hardware import Hardware
     from ryle.plan.placement import Placement
-    from ryle.plan.size import Kind, Plan
+    from ryle.plan.size import Plan
 
 
 class Form(StrEnum):
@@ -261,11 +261,6 @@ def report(p: Plan) -> RenderableType:
     return Group(sheet, shares, more)
 
 
-def _backends(o: Observation) -> dict[Kind, str]:
-    """Say what the arithmetic of each kind of engine runs on."""
-    return {"f": o.fengine.backend, "x": o.xengine.backend, "fx": o.fengine.backend}
-
-
 def placed(o: Observation, hardware: Hardware, server: str, placement: Placement, needed: Plan) -> RenderableType:
     """Lay out where the engines of an observation run, which may be others than those that it was found to need."""
     sheet = Sheet("Where its engines run", "host", "engines", "GPUs", "cores", "most used")
@@ -285,8 +280,9 @@ def placed(o: Observation, hardware: Hardware, server: str, placement: Placement
             f"{most} {1e2 * shares[most]:.0f} %" if gpus else "",
         )
     lines: list[RenderableType] = [sheet]
-    asked = {kind: backend for kind, backend in _backends(o).items() if o.engines.get(kind)}
-    if any(backend == "cpu" for backend in asked.values()) or {q.kind for q in needed.parts} != set(asked):
+    backends = {"f": o.fengine.backend, "x": o.xengine.backend, "fx": o.fengine.backend}
+    asked = {kind: backend for kind, backend in backends.items() if kind in o.engines}
+    if "cpu" in asked.values() or {q.kind for q in needed.parts} != set(asked):
         own = " and ".join(f"{_NAMES[kind]} on {backend}" for kind, backend in asked.items())
         lines.append(Text(f"These are the engines that the file asks for, {own}; those above suit its rates.", "dim"))
     if placement.problems:
