@@ -37,6 +37,15 @@ def test_several_runs_make_one_figure():
     assert row.more == {"n": 5}
 
 
+def test_what_takes_minutes_says_how_far_it_is(monkeypatch, capsys, tmp_path):
+    """In lines, where no terminal is: a log shows them too."""
+    monkeypatch.setattr(cpu, "PARTS", {"F-engine": None, "X-engine": None})
+    monkeypatch.setattr(cpu, "in_child", lambda call: [Row("case", 1.0, "s", baseline="base")])
+    cpu.bench_cpu(2, tmp_path / "cpu.json")
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"run {n} of 2: {part}" for n in (1, 2) for part in ("F-engine", "X-engine")]
+
+
 def test_every_kernel_is_measured_against_its_target(monkeypatch):
     def timed(work, rounds):
         """Seconds of some machine, different for all."""

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from ryle.cli import app
 from ryle.config import example, load
+from ryle.plan import here
 from ryle.plan.here import RunError, predict, run_for
 
 
@@ -33,6 +34,16 @@ def test_what_cannot_be_predicted_is_said():
         predict(o)
     asked = CliRunner().invoke(app, ["plan", str(example("meerkat_extension")), "--here"])
     assert asked.exit_code == 2
+
+
+def test_what_runs_is_said(monkeypatch):
+    def refused(o, progress):
+        progress("2 s of signal")
+        raise ValueError("it does not fit")
+
+    monkeypatch.setattr(here, "predict", refused)
+    asked = CliRunner().invoke(app, ["plan", str(example("demo")), "--here"])
+    assert asked.exit_code == 2 and asked.stderr.startswith("running 2 s of signal\n")
 
 
 @pytest.mark.long

@@ -33,6 +33,7 @@ from ryle.channelize import ChannelizerConfig
 from ryle.chunk import BLOCK
 from ryle.gpu.interface import DeviceArray, Gpu
 from ryle.gpu.power import EnergyMeter
+from ryle.monitor.progress import status_line
 
 BASELINE = "three kernels"
 #: Rates of the three kernels that show them well written: Gsample/s on one H200 at 10 bit and 16 taps.
@@ -386,10 +387,8 @@ def bench_channelize(
     console = wide_console()
     begin = time.monotonic()
     limit = (55.0 if quick else 260.0) if seconds is None else seconds
-    with console.status("measuring") as status:
-        rows = measure(
-            gpu, fused_form(), seconds=limit, full=full, quick=quick, cufftdx=cufftdx, progress=status.update
-        )
+    with status_line() as say:
+        rows = measure(gpu, fused_form(), seconds=limit, full=full, quick=quick, cufftdx=cufftdx, progress=say)
     about = machine(gpu) | {"seconds": round(time.monotonic() - begin, 1)}
     console.print(f"{about['gpu']}, {about['cuda']}, {about['date']}, {about['seconds']} s")
     # The matrix and the library's transforms are for the file and its pictures.

@@ -27,6 +27,7 @@ from ryle.bench.results import Columns, Row, machine, save, table, wide_console
 from ryle.chunk import BLOCK, product_inputs
 from ryle.correlate.multiply import kernel_for
 from ryle.gpu import Gpu, GpuUnavailable, open_gpu
+from ryle.monitor.progress import status_line
 
 GEMM, COPY = "int8 matrix product (cuBLASLt)", "HBM copy"
 _GEMM_SIZE = 8192
@@ -235,10 +236,11 @@ def bench_correlate(path: Path | None, turns: int, seconds: float | None = None,
     kernel = kernel_for(gpu)
     cases = headline_cases(kernel) if quick else all_cases(kernel)
     budget = (100.0 if quick else 220.0) if seconds is None else seconds
-    with console.status("compiling") as status:
+    with status_line() as say:
+        say("compiling")
 
         def progress(text: str) -> None:
-            status.update(text)
+            say(text)
             if text.startswith("without"):
                 console.print(text)
 

@@ -19,6 +19,7 @@ from ryle.bench.results import Row, host, save, table, wide_console
 from ryle.channelize.cpu import instruction_sets
 from ryle.correlate.cpu import available_kernels
 from ryle.host_time import stolen_seconds
+from ryle.monitor.progress import status_line
 
 #: What is measured, each in a process of its own.
 PARTS: dict[str, Callable[[], list[Row]]] = {
@@ -107,9 +108,9 @@ def bench_cpu(runs: int, path: Path | None = None) -> None:
     """
     console = wide_console()
     about = machine()
-    with console.status("measuring") as status:
+    with status_line() as say:
         begun, stolen, load = time.monotonic(), stolen_seconds(), os.getloadavg()[0]
-        rows = measure(runs, status.update)
+        rows = measure(runs, say)
         share = (stolen_seconds() - stolen) / (time.monotonic() - begun) / (os.cpu_count() or 1)
     about |= {
         "runs": runs,

@@ -28,6 +28,7 @@ from ryle.bench.harness import quartiles, ratios, take_turns
 from ryle.bench.network_engine import antennas_on_a_line
 from ryle.bench.results import Row, computer, save, table, wide_console
 from ryle.config import Observation, load
+from ryle.monitor.progress import working
 from ryle.store.chunk_file import Layout, StoredChunk, file_header, pages, record_header
 
 _FILE = """
@@ -135,7 +136,7 @@ def measure(
     o = load(next(iter(files.values())))
     recordings = {}
     for size in sizes:
-        with console.status(f"recording {size * 1e-9:.1f} GB"):
+        with working(f"recording {size * 1e-9:.1f} GB"):
             recordings[size] = record(o, directory / f"{size:.0f}", size)
     samples = {size: sum(path.stat().st_size for path in found) for size, found in recordings.items()}
     more = 1e-9 * (samples[long] - samples[short])

@@ -25,6 +25,7 @@ from ryle.bench.ray_cluster import cluster
 from ryle.bench.results import Row, host, save, table, wide_console
 from ryle.bench.same_file import differing
 from ryle.config import load
+from ryle.monitor.progress import working
 
 _QUOTES = {"Header/history", "Ryle/observation"}  # of the observation file
 
@@ -43,7 +44,7 @@ def measure(directory: Path, workers: list[int], each: int, size: float, turns: 
 
     alone, shared = observation("process", most * each), observation("workers", each)
     o = load(shared)
-    with console.status(f"recording {size * 1e-9:.1f} GB"):
+    with working(f"recording {size * 1e-9:.1f} GB"):
         recordings = record(o, directory, size)
     samples = 1e-9 * size
 

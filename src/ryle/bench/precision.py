@@ -30,6 +30,7 @@ from ryle.channelize import ChannelizerConfig, make_channelizer
 from ryle.channelize.channelizer import Channelizer
 from ryle.chunk import SampleChunk
 from ryle.gpu.interface import Gpu
+from ryle.monitor.progress import status_line
 from ryle.version import commit
 from ryle.wire.samples import pack
 
@@ -374,8 +375,8 @@ def bench_precision(backend: str = "cpu", bits: int = 16, path: Path | None = No
     else:
         where = cpu_model()
     begin = time.monotonic()
-    with console.status("measuring") as status:
-        found = study(lambda config: make_channelizer(config, backend), status.update, bits, transforms)
+    with status_line() as say:
+        found = study(lambda config: make_channelizer(config, backend), say, bits, transforms)
     shown = table(found)
     shown.title = f"{backend} channelizer, {where}: {time.monotonic() - begin:.0f} s"
     console.print(shown)

@@ -100,9 +100,10 @@ def _engines(o: Observation, names: Iterable[str]) -> list[tuple[Engine, int]]:
 
 def _measured(found: Mapping[str, list[Finding]], machine: Machine, needs: Needs) -> dict[str, list[Finding]]:
     from ryle.doctor.measure import measured
+    from ryle.monitor.progress import status_line
 
-    with Console(stderr=True).status("") as status:
-        told = measured(machine, needs, lambda what: status.update(f"measuring {what}"))
+    with status_line() as say:
+        told = measured(machine, needs, lambda what: say(f"measuring {what}"))
     return {part: [replace(f, measured=told.get(f.key, "")) for f in of] for part, of in found.items()}
 
 

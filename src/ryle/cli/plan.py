@@ -130,11 +130,12 @@ def _tried(o: Observation, as_json: bool) -> None:
     import os
 
     from ryle.config import show
+    from ryle.monitor.progress import status_line
     from ryle.plan.here import predict
 
-    with Console(stderr=True).status("") as status:
+    with status_line() as say:
         try:
-            found = predict(o, lambda what: status.update(f"running {what}"))
+            found = predict(o, lambda what: say(f"running {what}"))
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--here") from None
     if as_json:
