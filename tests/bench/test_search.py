@@ -113,7 +113,7 @@ def test_a_search_ends_when_its_time_is_over(rng, always):
         assert 0 < found.rate < 30.3 and found.interval[0] < 30.3 and found.interval[1] > 29.7
         ratios[within] = found.interval[1] / found.interval[0]
     assert ratios[60.0] > 1.1 * ratios[120.0] or always  # as wide as before, when all that was lost can be chance
-    assert ratios[3000.0] < 1.5
+    assert ratios[3000.0] < (1.8 if always else 1.1)  # of some thousands the widest: 1.54 and 1.04
     # One that could not be confirmed is what a trial has shown.
     found = highest_lossless(run, 1.0, seconds=20.0, confirm=20.0, within=23.5, clock=lambda: now)
     assert found.rate in [t.offered for t in found.trials if t.lossless] and found.confirmed == 2.5
