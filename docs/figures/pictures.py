@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image as Picture
 
 STATIC = Path(__file__).parents[1] / "_static" / "pictures"
-NAMES = ("image", "bandpass", "waterfall", "lags", "matrix", "uv", "adc", "loss", "fringes", "closure")
+NAMES = ("dirty", "image", "bandpass", "waterfall", "lags", "matrix", "uv", "adc", "loss", "fringes", "closure")
 #: Machado, Oliveira & Fernandes (2009), severity 1, on linear RGB.
 VISION = {
     "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
@@ -22,10 +22,10 @@ VISION = {
 
 
 def small(source: Path, target: Path, width: int = 620) -> Path:
-    """Write a picture that is at most so wide, in 64 colours."""
+    """Write a picture that is at most so wide, in 256 colours: of fewer, thin lines would share some."""
     picture = Picture.open(source).convert("RGB")
     picture.thumbnail((width, width), Picture.Resampling.LANCZOS)
-    picture.quantize(64).save(target, optimize=True)
+    picture.quantize(256).save(target, optimize=True)
     return target
 
 
