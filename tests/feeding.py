@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from contextlib import suppress
 
 import numpy as np
 
@@ -9,7 +10,7 @@ import fresh
 from ryle.chunk import SampleChunk
 from ryle.stream.block import Block
 from ryle.stream.engine import Engine
-from ryle.stream.ring import Ring
+from ryle.stream.ring import Aborted, Ring
 from ryle.stream.step import EachBlock
 
 
@@ -46,6 +47,10 @@ def blocks_of(gpu, pieces, count=3):
     rooms = {}
 
     def feed():
+        with suppress(Aborted):  # by an engine that failed, which says why itself
+            put()
+
+    def put():
         for piece in pieces:
             block = ring.room()
             data, present = rooms.setdefault(id(block), (block.data, block.planes["present"]))
