@@ -100,6 +100,8 @@ def test_the_bar_of_a_run_is_full_when_all_is_observed():
         said = console.file.getvalue()
         assert ("━" * 24 in said) == full and "9.50 of 10.00 s · 9 integrations" in said
     assert RunTable("live", None).so_far(rows) == "9.50 s"
+    rows[0][1]["begin"] = 2.5  # of an array that had sent for a while
+    assert table.so_far(rows) == "7.00 of 10.00 s"
 
 
 def test_what_made_packets_missing_is_told_beside_the_table():

@@ -7,6 +7,8 @@ import time
 import h5py
 import pytest
 
+from ryle.monitor.page import read_pages
+
 LOSSES = ("lost", "late", "dup", "bad")
 
 
@@ -76,3 +78,49 @@ def test_first_integration_is_whole(sending, steady):
         assert began and int(began[1]) > 0
 
     steady(body)
+
+
+def states():
+    """Of F- and X-engines and catcher: those who listen were told to go."""
+    return {p.values.get("state") for p in read_pages() if p.alive and p.values.get("role") in ("f", "x", "catcher")}
+
+
+def lasting(path, seconds):
+    """The same observation, of so many seconds, beside its file."""
+    other = path.with_name("night.toml")
+    other.write_text(path.read_text().replace('name = "small"', f'name = "night"\nduration = "{seconds} s"'))
+    return other
+
+
+def test_a_run_ends_when_its_duration_is_over(observation, ryle, tmp_path):
+    """Counted from its first integration: the array goes on sending, and has sent for some time before."""
+    path, _ = observation(duration=None, spectra=2048, speed="1.0")
+    path.write_text(path.read_text() + 'replay = "50 ms"\n')
+    array = ryle("simulate", path)
+    array.wait_for(lambda p: any(s["state"] == "running" and s.get("position", 0) > 3 for s in p.statuses))
+    run = ryle("run", lasting(path, 1.5), "--no-simulate", "--output", tmp_path / "out")
+    assert run.end(60) == 0, run.said
+    assert array.process.poll() is None
+    written = len(samples(tmp_path / "out" / "night.uvh5"))
+    # Eleven of 0.131 s fill 1.5 s; what was on its way then is kept too.
+    assert 11 <= written < 30, run.said
+    assert re.search(rf"^{written} integrations → \S+night.uvh5", run.said, re.MULTILINE), run.said
+    assert "1.50 of 1.50 s" in run.said and "stopped" not in run.said
+
+
+@pytest.mark.long
+def test_a_run_ends_when_its_time_is_over_and_the_array_is_silent(observation, ryle, tmp_path):
+    """An array that ends a little early, or that was joined late, leaves nobody waiting for it."""
+    path, _ = observation(duration=4, spectra=2048, speed="1.0")
+    night = lasting(path, 3)
+    night.write_text(night.read_text().replace('duration = "4 s"', "", 1))
+    run = ryle("run", night, "--no-simulate", "--output", tmp_path / "out")
+    run.wait_for(lambda _: states() == {"listening"})
+    path.write_text(path.read_text().replace('duration = "4 s"', 'duration = "2 s"'))
+    array = ryle("simulate", path)
+    assert array.end(60) == 0, array.said
+    assert run.end(60) == 0, run.said
+    written = len(samples(tmp_path / "out" / "night.uvh5"))
+    assert 10 <= written <= 16, run.said
+    kept = re.search(r"the array fell silent after [\d.]+ of 3.00 s: (\d+) integrations are kept", run.said)
+    assert kept and int(kept[1]) == written, run.said

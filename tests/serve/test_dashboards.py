@@ -50,6 +50,7 @@ def everything():
         replace(engine("catcher", integrations=4, missed=0, listeners=0), kinds=KINDS | writes),
         alarms=(alarm(),),
         inputs=(InputSight(0, "A 1", "x", 1.0, -1.0, 0.0, 0.0, {"ring": 1.0}, 0.0),),
+        begin=0.5,
         position=1.0,
         duration=2.0,
     )

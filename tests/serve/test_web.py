@@ -108,7 +108,8 @@ def four_antennas(glance):
         log=("f0: it began", f"f0: {LAST_WORDS}"),
         file="/data/a.uvh5",
         glance=glance,
-        position=30.0,
+        begin=1000.0,
+        position=1030.0,
         duration=120.0,
     )
 

@@ -167,6 +167,8 @@ def test_the_overview_says_the_numbers():
     sight = random_sight(rng(), 3)
     text = shown(Source(sight), [])
     assert "all is well" in text and "12.25 of 60.00 s" in text and f"{sight.integrations} integrations" in text
+    later = shown(Source(replace(sight, begin=864000.0, position=864012.25)), [])
+    assert "12.25 of 60.00 s" in later  # an array that had sent for ten days when the file began
     assert "/data/night.uvh5" in text and "2.5TB free" in text and "22:13:20 UTC" in text
     line = next(line for line in text.splitlines() if "F-engine 0" in line)
     engine = sight.engines[0]

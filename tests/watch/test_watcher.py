@@ -106,13 +106,13 @@ def test_everything_of_a_run_is_joined(tmp_path):
             "input_delay": [1e-6, 2e-6, 3e-6, None],
         }
         put(x0)
-        put(catcher, integrations=7, position=1.75, file=str(tmp_path / "o.uvh5"), account={"missing": None})
+        put(catcher, integrations=7, begin=0.25, position=1.75, file=str(tmp_path / "o.uvh5"), account={"missing": None})
         put(f0, received=100, **of_inputs(2, 4, **figures))
         catcher.keep("glance", seen(number=7, chosen=[5]).to_bytes())
         looking = Looking()
         sight = looking.look()
     assert (sight.observation, sight.telescope, sight.text) == ("demo", "DEMO", TEXT)
-    assert (sight.integrations, sight.position, sight.duration) == (7, 1.75, 4.0)
+    assert (sight.integrations, sight.begin, sight.position, sight.duration) == (7, 0.25, 1.75, 4.0)
     assert [(e.name, e.role, e.index, e.alive, e.state) for e in sight.engines] == [
         (*("f0", "f", 0), True, "running"),
         (*("x0", "x", 0), True, "running"),
@@ -392,6 +392,7 @@ ODD = [
 def test_hostile_pages(tmp_path):
     """Any figure may have any type: nothing breaks, and what is right beside it is still seen."""
     names = (
+        "begin",
         "position",
         "integrations",
         "file",

@@ -50,7 +50,9 @@ class ObservationTable(Table):
         description="UTC of ADC sample 0, with a final Z, or Unix seconds in quotes",
         examples=['"2026-03-20T20:00:00Z"'],
     )
-    duration: Duration | None = Field(None, gt=0, description="how much signal; until stopped if absent")
+    duration: Duration | None = Field(
+        None, gt=0, description="how much signal, live from the first integration on; until stopped if absent"
+    )
     observer: str = Field("", max_length=64, description="who observes, in the files")
     project: str = Field("", max_length=64, description="proposal or project code, in the files")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ryle.config import FOREIGN_X_HEAPS, ConfigError, Observation, Problem
 from ryle.engines.beginning import WholeBand
 from ryle.engines.links import measure_senders
-from ryle.engines.output import choose_file, open_file, published, tell, watchable
+from ryle.engines.output import choose_file, measure_file, open_file, published, tell, watchable
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.statistics import CollectStatistics
 from ryle.engines.write_file import WriteFile
@@ -73,11 +73,7 @@ def catcher_engine(
     packet = o.catcher.packet_payload if o.catcher.packets else o.network.packet_size
     m = entrance_metrics(entrance, packet, "packets of visibilities")
     measure_senders(m, entrance, [f"X-engine {s}" for s in mine] if isinstance(sums, SumMap) else [])
-    seconds = o.step / float(o.sample_rate)
-    m.gauge("position", "s", "signal up to which the file goes", lambda: write.position * seconds)
-    m.counter("integrations", "integrations", "integrations in files", lambda: write.integrations)
-    if beginning is not None:
-        m.counter("left_out", "integrations", "before the first that is whole", lambda: beginning.left_out)
+    measure_file(m, o, write)
     steps: list[Step] = [write]
     entrances: list[Inlet] = [entrance]
     if o.statistics is not None and not index:

@@ -11,7 +11,7 @@ from ryle.engines.budget import sample_map
 from ryle.engines.f import Channelize
 from ryle.engines.fx import fx_steps
 from ryle.engines.gpus import gpus_for, locked
-from ryle.engines.output import choose_file, open_file, published, tell, watchable
+from ryle.engines.output import choose_file, measure_file, open_file, published, tell, watchable
 from ryle.engines.serving import entrance_metrics, serve_engine
 from ryle.engines.steered import SteeringControls
 from ryle.engines.steering import Steering
@@ -86,11 +86,7 @@ def fx_engine(
 def _metrics(o: Observation, entrance: Inlet, steps: Sequence[Step], write: WriteFile) -> Registry:
     """Say of each step what its engine would; how far it is, is how far the file goes."""
     m = entrance_metrics(entrance, o.digitizer_heap_bytes, "packets of samples")
-    seconds, beginning = o.step / float(o.sample_rate), write.beginning
-    m.gauge("position", "s", "signal up to which the file goes", lambda: write.position * seconds)
-    m.counter("integrations", "integrations", "integrations in files", lambda: write.integrations)
-    if beginning is not None:
-        m.counter("left_out", "integrations", "before the first of the file", lambda: beginning.left_out)
+    measure_file(m, o, write)
     parts = [step.totals for step in steps if isinstance(step, Channelize | f_gpu.Channelize)]
     measure(m, parts, o, range(len(o.antennas)), entrance)
     (x,) = (step.x for step in steps if isinstance(step, Correlate))

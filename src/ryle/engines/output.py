@@ -156,6 +156,20 @@ def watchable(observation: Observation, m: Registry, write: WriteFile, file: Pat
     return glances
 
 
+def measure_file(m: Registry, o: Observation, write: WriteFile) -> None:
+    """Say where in the signal files begin and end, and how much is in them."""
+    seconds, beginning = o.step / float(o.sample_rate), write.beginning
+
+    def begin() -> float | None:
+        return None if write.begin is None else write.begin * seconds
+
+    m.gauge("begin", "s", "signal at which the first integration begins", begin)
+    m.gauge("position", "s", "signal up to which the file goes", lambda: write.position * seconds)
+    m.counter("integrations", "integrations", "integrations in files", lambda: write.integrations)
+    if beginning is not None:
+        m.counter("left_out", "integrations", "before the first that is whole", lambda: beginning.left_out)
+
+
 def tell(reporter: StatusReporter, write: WriteFile) -> None:
     """Let a step report what it writes, and each scan that begins."""
 
@@ -184,4 +198,5 @@ def tell_written(reporter: StatusReporter, beginning: WholeBand | None, number: 
     if number == 1 and beginning is not None:
         index = integration.first_spectrum // integration.spectra
         reporter.event("began", integration=index, left_out=beginning.left_out, later=beginning.later)
-    reporter.event("written", integration=number, first_spectrum=integration.first_spectrum)
+    at = {"first_spectrum": integration.first_spectrum, "spectra": integration.spectra}
+    reporter.event("written", integration=number, **at)

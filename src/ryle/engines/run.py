@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.live import Live
 
 from ryle.config import FOREIGN_X_HEAPS, Observation
+from ryle.engines.live_end import LiveEnd
 from ryle.engines.site import Here, Site
 from ryle.engines.supervisor import STAGES, Child, RunError, Supervisor
 from ryle.monitor.progress import PlainLines
@@ -140,11 +141,14 @@ def run_processes(
     result = RunResult(file)
     written: set[int] = set()  # first spectra: several catchers write a band each of the same integrations
     begun: set[int] = set()  # samples at which scans began
+    sends_itself = not simulate or observation.simulate is None
+    live_end = LiveEnd(observation)
 
     def on_event(child: Child, event: dict[str, Any]) -> None:
         if event["event"] == "written":
             written.add(event["first_spectrum"])
             result.integrations = len(written)
+            live_end.written(event["first_spectrum"], event["spectra"])
         elif event["event"] == "began" and (event["integration"] or event["left_out"]):
             console.print(_began(event), highlight=False, soft_wrap=True)
         elif event["event"] == "scan" and event["sample"] not in begun:  # each catcher of several says so
@@ -178,6 +182,8 @@ def run_processes(
                 for status in result.statuses.values():
                     result.add(status.get("file", ""))  # an engine that was started again writes another one
                 rows = list(result.statuses.items())
+                if sends_itself:
+                    _follow(supervisor, live_end, observation if meerkat else None)
                 live.update(table.render(rows, result.integrations, ended=ended))
                 while len(told) < len(supervisor.lost):  # the others go on: now is when somebody can do something
                     told.append(supervisor.lost[len(told)])
@@ -185,7 +191,7 @@ def run_processes(
                 lines.say(lambda: f"observing: {table.so_far(rows)}, {result.integrations} integrations written")
 
             supervisor.run(update)
-            update(ended=not supervisor.stopped)
+            update(ended=live_end.reached or not supervisor.stopped)
     except RunError as error:
         where = (
             f"{result.integrations} integrations are safe in {_all(result)}"
@@ -206,12 +212,24 @@ def run_processes(
             signal.signal(number, handler)
     if not meerkat:
         text = f"{result.integrations} integrations → {_all(result)}"
-        if supervisor.stopped:
+        if supervisor.stopped and not live_end.reached:
+            why = "the array fell silent" if live_end.silent else "stopped"
             kept = f"{result.integrations} integrations are kept in {_all(result)}"
             kept = kept if result.integrations else "there was no integration to keep"
-            text = f"[yellow]stopped after {table.so_far(list(result.statuses.items()))}: {kept}[/]"
+            text = f"[yellow]{why} after {table.so_far(list(result.statuses.items()))}: {kept}[/]"
         console.print(text, highlight=False, soft_wrap=True)
     return result
+
+
+def _follow(supervisor: Supervisor, live_end: LiveEnd, without_file: Observation | None) -> None:
+    """End a run whose array sends by itself when it has had its time; without a file X-engines say how far it is."""
+    if (o := without_file) is not None:
+        summed = min((float(c.status.get("position", 0)) for c in supervisor.children if c.role == "x"), default=0)
+        if summed > 0:
+            end = round(summed * float(o.sample_rate) / o.step)
+            live_end.written(end - o.integration_spectra, o.integration_spectra)
+    if live_end.over(max((c.last_change for c in supervisor.children if c.role == supervisor.head), default=0.0)):
+        supervisor.stop()
 
 
 def _all(result: RunResult) -> str:

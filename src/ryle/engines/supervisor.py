@@ -158,6 +158,11 @@ class Supervisor:
         """Whether an end was asked for."""
         return self._stop.is_set()
 
+    @property
+    def head(self) -> str | None:
+        """The first stage that there is, which nobody here feeds."""
+        return next((s for s in STAGES if self._stage(s)), None)
+
     def run(self, on_update: Callable[[], None] = lambda: None) -> None:
         """Run to the end.
 
@@ -211,12 +216,11 @@ class Supervisor:
 
     def _finish(self, stage: str, on_update: Callable[[], None]) -> None:
         """Let a stage run as long as it should, then see it end."""
-        head = next((s for s in STAGES if self._stage(s)), None)
         self._fed = time.monotonic()
         while any(c.exit_code is None for c in self._stage(stage)):
             self._watch(on_update)
-            if stage != head or self._stop.is_set() or self.failure is not None:
-                self._drain(stage, at_once=stage == head)
+            if stage != self.head or self._stop.is_set() or self.failure is not None:
+                self._drain(stage, at_once=stage == self.head)
         self._watch(lambda: None)
 
     def _drain(self, stage: str, at_once: bool) -> None:

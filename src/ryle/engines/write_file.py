@@ -69,6 +69,8 @@ class WriteFile(EachBlock):
         self.scans: Scans | None = None
         #: That is on, once another than the first has begun.
         self.scan: Scan | None = None
+        #: The first spectrum since sync that was written, or would have been; None before it.
+        self.begin: int | None = None
         #: Spectra since sync up to which the file goes, or would if it was written.
         self.position = 0
         #: Integrations that were not to be written.
@@ -143,6 +145,8 @@ class WriteFile(EachBlock):
         else:
             self.unwritten += 1
         self.position = pieces[0].first_spectrum + pieces[0].spectra
+        if self.begin is None:
+            self.begin = pieces[0].first_spectrum
         if self.publish is not None:
             self.publish(self.integrations + self.unwritten, pieces)
 

@@ -121,8 +121,9 @@ class RunTable:
         return f"{self._position(rows):.2f}" + (f" of {self._duration:.2f} s" if self._duration else " s")
 
     def _position(self, rows: list[tuple[str, dict[str, Any]]]) -> float:
-        reached = (float(s["position"]) for n, s in rows if n.startswith(_WRITERS) and "position" in s)
-        position = max(reached, default=0.0)
+        writers = (s for n, s in rows if n.startswith(_WRITERS) and "position" in s)
+        # An array that sends by itself has sent for long when a file begins.
+        position = max((float(s["position"]) - float(s.get("begin") or 0) for s in writers), default=0.0)
         return min(position, self._duration or position)
 
     def _rate(self, name: str, key: str, when: float, count: float) -> float:

@@ -78,6 +78,7 @@ TOLD = {
         Told("ryle_build_info", "gauge", "1; which Ryle serves this", ("version", "commit")),
         Told("ryle_look_timestamp_seconds", "gauge", "when the engines were looked at, Unix time"),
         Told("ryle_file_integrations", "gauge", "integrations that are safe in the visibility file"),
+        Told("ryle_file_begin_seconds", "gauge", "signal since sync at which its first integration begins"),
         Told("ryle_file_position_seconds", "gauge", "signal since sync up to which the file goes"),
         Told("ryle_observation_duration_seconds", "gauge", "signal in the whole observation"),
         Told("ryle_disk_free_bytes", "gauge", "left where the file is"),
@@ -226,6 +227,7 @@ class _Families:
             return
         if any("integrations" in e.values for e in s.engines):
             self._add(TOLD["ryle_file_integrations"], s.integrations)
+        self._add(TOLD["ryle_file_begin_seconds"], s.begin)
         self._add(TOLD["ryle_file_position_seconds"], s.position)
         self._add(TOLD["ryle_observation_duration_seconds"], s.duration)
         self._add(TOLD["ryle_disk_free_bytes"], s.disk_free)

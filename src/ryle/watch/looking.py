@@ -62,7 +62,9 @@ class Looking:
         glance, adc = self._left.glance(run, self.observation), self._left.adc(run, self.observation)
         writers = [e for e in engines if "integrations" in e.values]
         said = [e for e in writers if e.alive] or writers
-        position = [p for e in said if (p := _number(e.values.get("position"))) is not None]
+        begin, position = (
+            [p for e in said if (p := _number(e.values.get(name))) is not None] for name in ("begin", "position")
+        )
         file = next((f for e in writers if (f := _text(e.values.get("file")))), "")
         directories = [d for e in writers if (d := _text(e.values.get("directory")))] or [
             str(Path(file).parent)
@@ -77,6 +79,7 @@ class Looking:
             file=file,
             integrations=max((int(_number(e.values["integrations"]) or 0) for e in writers), default=0),
             position=min(position) if position else None,
+            begin=min(begin, default=None),
             duration=end,
             engines=engines,
             inputs=_inputs(o, engines, glance, adc.verdicts),

@@ -160,6 +160,8 @@ class Sight:
         That are safe in it.
     position : float or None
         Seconds of signal since sync up to which it goes.
+    begin : float or None
+        Seconds of signal since sync at which its first integration begins.
     duration : float or None
         Seconds of signal in the whole observation; None if it has no end.
     engines : tuple of EngineSight
@@ -193,3 +195,4 @@ class Sight:
     log: tuple[str, ...] = ()
     glance: Glance | None = None
     histograms: Histograms | None = None
+    begin: float | None = None

@@ -72,6 +72,7 @@ def verdict(sight: Sight, palette: Palette) -> Text:
 def progress(sight: Sight, width: int, palette: Palette) -> RenderableType:
     """Say how far the observation is, and what of it is in the file."""
     at, whole = number(sight.position), number(sight.duration)
+    at = None if at is None else max(0.0, at - (number(sight.begin) or 0.0))
     text = Text()
     if at is None:
         text.append("no signal yet")

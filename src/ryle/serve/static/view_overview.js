@@ -94,10 +94,11 @@ export const overview = {
           fill(engines);
           return;
         }
-        const whole = s.duration ? s.position / s.duration : null;
+        const at = Math.max(0, s.position - (s.begin ?? 0));
+        const whole = s.duration ? at / s.duration : null;
         const of = s.duration ? ` of ${duration(s.duration)}` : "";
         fill(run, el("dl", { class: "facts" },
-          el("dt", {}, "signal"), el("dd", {}, `${duration(s.position)}${of}`),
+          el("dt", {}, "signal"), el("dd", {}, `${duration(at)}${of}`),
           el("dt", {}, "integrations"), el("dd", {}, `${count(s.integrations)} in the file`),
           el("dt", {}, "file"), el("dd", {}, s.file || "none yet"),
           el("dt", {}, "disk"), el("dd", {}, `${si(s.disk_free, "B")} free`)),

@@ -1,0 +1,71 @@
+"""When a run of an array that sends by itself ends: by what is written, or by silence when its time is over."""
+
+import pytest
+
+from ryle.config import changed, example, load
+from ryle.engines import live_end
+from ryle.engines.live_end import LiveEnd
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    class Clock:
+        now = 1000.0
+
+        def monotonic(self):
+            return self.now
+
+    made = Clock()
+    monkeypatch.setattr(live_end, "time", made)
+    return made
+
+
+def observation(integrations, share=0.0):
+    """Of so many integrations and a share of another one."""
+    o = load(example("demo"))
+    return changed(o, observation={"duration": (integrations + share) * o.file_spectra * o.step / o.sample_rate})
+
+
+@pytest.mark.parametrize("share", [0.0, 0.7])
+def test_as_many_integrations_as_there_is_room_for(clock, rng, share):
+    o = observation(5, share)
+    first, length = int(rng.integers(1 << 40)), o.file_spectra
+    end = LiveEnd(o)
+    for n in range(5):
+        assert not end.over(clock.now)
+        for _ in range(2):  # two catchers
+            end.written(first + n * length, length)
+    assert end.over(clock.now) and end.reached and not end.silent
+
+
+def test_integrations_that_are_missing_count_by_their_time(clock):
+    o = observation(5)
+    end = LiveEnd(o)
+    end.written(1000, o.file_spectra)
+    end.written(1000 + 3 * o.file_spectra, o.file_spectra)
+    assert not end.over(clock.now)
+    end.written(1000 + 4 * o.file_spectra, o.file_spectra)
+    assert end.over(clock.now)
+
+
+def test_silence_ends_it_only_when_its_time_is_over(clock):
+    o = observation(100)
+    end, began = LiveEnd(o), clock.now
+    duration = float(o.end_sample / o.sample_rate)
+    assert not end.over(began - 1000)  # nothing has come yet: the array may begin whenever it likes
+    end.written(7, o.file_spectra)
+    clock.now = began + 0.9 * duration
+    assert not end.over(began)  # it may go on
+    clock.now = began + duration + 5
+    assert not end.over(clock.now - 9)
+    clock.now = began + 20 * duration
+    assert not end.over(clock.now - 9)  # a slow replay
+    assert end.over(clock.now - 11) and end.silent and not end.reached
+
+
+def test_without_a_duration_it_has_no_end(clock):
+    o = load(example("demo"))
+    end = LiveEnd(changed(o, observation={"duration": None}, simulate={"replay": "50 ms"}))
+    end.written(0, 64)
+    clock.now += 1e6
+    assert not end.over(0.0)
