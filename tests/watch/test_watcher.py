@@ -106,7 +106,9 @@ def test_everything_of_a_run_is_joined(tmp_path):
             "input_delay": [1e-6, 2e-6, 3e-6, None],
         }
         put(x0)
-        put(catcher, integrations=7, begin=0.25, position=1.75, file=str(tmp_path / "o.uvh5"), account={"missing": None})
+        put(
+            catcher, integrations=7, begin=0.25, position=1.75, file=str(tmp_path / "o.uvh5"), account={"missing": None}
+        )
         put(f0, received=100, **of_inputs(2, 4, **figures))
         catcher.keep("glance", seen(number=7, chosen=[5]).to_bytes())
         looking = Looking()
