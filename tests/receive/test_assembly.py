@@ -470,9 +470,8 @@ def test_memory_can_be_given():
     ],
 )
 def test_plans_that_cannot_be_carried_out_say_why(settings, message):
-    heads = settings.pop("heads", 2)
     with pytest.raises(ValueError, match=message):
-        Assembler(plan(heads, **settings))
+        Assembler(plan(**{"heads": 2} | settings))
 
 
 def test_formats_with_sizes_in_their_headers_need_them():

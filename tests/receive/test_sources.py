@@ -487,6 +487,9 @@ def _within(arrived, before):
 def hear(port):
     """Let this process's socket on a port have packets although its source has not started."""
     for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the listing itself is closed meanwhile
+            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                continue
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as s:
             if s.type == socket.SOCK_DGRAM and s.getsockname()[1:] == (port,):
                 s.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
