@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,7 +13,7 @@ from hypothesis import given as examples
 from hypothesis import strategies as st
 
 from glances import glance_of, noise
-from ryle.serve.app import SECURITY, application, is_known
+from ryle.serve.app import SECURITY, Server, application, is_known, server_config
 from ryle.serve.pages import POLICY, static_files
 from ryle.serve.plain import plain
 from ryle.watch.sight import Sight
@@ -188,3 +189,12 @@ def test_pages_from_elsewhere_change_nothing(ask, origin):
 def test_its_own_page_is_let_through(ask):
     answer = ask(look()).put("/api/control/gains", json={}, headers={"origin": "http://127.0.0.1:8080"})
     assert answer.status_code == 404  # nobody steers here
+
+
+def test_who_asks_for_the_end_again_is_served_no_traceback():
+    """A second Ctrl-C does not break off what ends: there is nothing to wait for longer than some seconds."""
+    server = Server(server_config(application(Watched(Sight(0.0)), ["localhost"])))
+    for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM):
+        with server.capture_signals():
+            signal.raise_signal(number)
+        assert server.should_exit and not server.force_exit

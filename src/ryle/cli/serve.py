@@ -75,9 +75,7 @@ def serve(
         raise ValueError("--replay shows a file: leave --record, --observation, --control and --katcp out")
     _be_able_to_serve()
     token = _token(token_file) if control else ""
-    import uvicorn
-
-    from ryle.serve.app import application, server_config
+    from ryle.serve.app import Server, application, server_config
     from ryle.serve.telescope import Telescope
     from ryle.watch.recording import recording
     from ryle.watch.session import Recorder, Replay
@@ -108,7 +106,7 @@ def serve(
             if control:
                 shown = f"the token in {token_file}" if token_file else f"this token: {token}"
                 typer.echo(f"steering at {where}/api/control, with {shown}")
-            uvicorn.Server(config).run(sockets=[listening])
+            Server(config).run(sockets=[listening])
     if record is not None:
         typer.echo(f"what was seen is in {record}: ryle serve --replay {record}")
 
