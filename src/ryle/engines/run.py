@@ -182,7 +182,7 @@ def run_processes(
                 for status in result.statuses.values():
                     result.add(status.get("file", ""))  # an engine that was started again writes another one
                 rows = list(result.statuses.items())
-                if sends_itself:
+                if sends_itself and not supervisor.stopped:
                     _follow(supervisor, live_end, observation if meerkat else None)
                 live.update(table.render(rows, result.integrations, ended=ended))
                 while len(told) < len(supervisor.lost):  # the others go on: now is when somebody can do something
