@@ -116,12 +116,11 @@ def test_a_run_ends_when_its_duration_is_over(observation, ryle, tmp_path, stead
 @pytest.mark.long
 def test_a_run_ends_when_its_time_is_over_and_the_array_is_silent(observation, ryle, tmp_path):
     """An array that ends a little early, or that was joined late, leaves nobody waiting for it."""
-    path, _ = observation(duration=4, spectra=2048, speed="1.0")
+    path, _ = observation(duration=2, spectra=2048, speed="1.0")
     night = lasting(path, 3)
-    night.write_text(night.read_text().replace('duration = "4 s"', "", 1))
+    night.write_text(night.read_text().replace('duration = "2 s"', "", 1))
     run = ryle("run", night, "--no-simulate", "--output", tmp_path / "out")
     run.wait_for(lambda _: states() == {"listening"})
-    path.write_text(path.read_text().replace('duration = "4 s"', 'duration = "2 s"'))
     array = ryle("simulate", path)
     assert array.end(60) == 0, array.said
     assert run.end(60) == 0, run.said

@@ -198,5 +198,4 @@ def tell_written(reporter: StatusReporter, beginning: WholeBand | None, number: 
     if number == 1 and beginning is not None:
         index = integration.first_spectrum // integration.spectra
         reporter.event("began", integration=index, left_out=beginning.left_out, later=beginning.later)
-    at = {"first_spectrum": integration.first_spectrum, "spectra": integration.spectra}
-    reporter.event("written", integration=number, **at)
+    reporter.event("written", integration=number, first_spectrum=integration.first_spectrum)

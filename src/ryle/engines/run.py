@@ -148,7 +148,6 @@ def run_processes(
         if event["event"] == "written":
             written.add(event["first_spectrum"])
             result.integrations = len(written)
-            live_end.written(event["first_spectrum"], event["spectra"])
         elif event["event"] == "began" and (event["integration"] or event["left_out"]):
             console.print(_began(event), highlight=False, soft_wrap=True)
         elif event["event"] == "scan" and event["sample"] not in begun:  # each catcher of several says so
@@ -183,7 +182,7 @@ def run_processes(
                     result.add(status.get("file", ""))  # an engine that was started again writes another one
                 rows = list(result.statuses.items())
                 if sends_itself and not supervisor.stopped:
-                    _follow(supervisor, live_end, observation if meerkat else None)
+                    _follow(supervisor, live_end, observation.integration_time)
                 live.update(table.render(rows, result.integrations, ended=ended))
                 while len(told) < len(supervisor.lost):  # the others go on: now is when somebody can do something
                     told.append(supervisor.lost[len(told)])
@@ -221,14 +220,16 @@ def run_processes(
     return result
 
 
-def _follow(supervisor: Supervisor, live_end: LiveEnd, without_file: Observation | None) -> None:
-    """End a run whose array sends by itself when it has had its time; without a file X-engines say how far it is."""
-    if (o := without_file) is not None:
-        summed = min((float(c.status.get("position", 0)) for c in supervisor.children if c.role == "x"), default=0)
-        if summed > 0:
-            end = round(summed * float(o.sample_rate) / o.step)
-            live_end.written(end - o.integration_spectra, o.integration_spectra)
-    if live_end.over(max((c.last_change for c in supervisor.children if c.role == supervisor.head), default=0.0)):
+def _follow(supervisor: Supervisor, live_end: LiveEnd, integration: float) -> None:
+    """End a run whose array sends by itself when it has had its time; the last stage says how far it is."""
+    begins, ends = [], []
+    for status in (c.status for c in supervisor.children if c.role == supervisor.tail and c.status.get("position")):
+        ends.append(float(status["position"]))
+        # X-engines whose heaps others read say no begin; what they say first is the end of an integration.
+        begin = status.get("begin")
+        begins.append(ends[-1] - integration if begin is None else float(begin))
+    heard = max((c.last_change for c in supervisor.children if c.role == supervisor.head), default=0.0)
+    if ends and live_end.over(min(begins), max(ends), heard):
         supervisor.stop()
 
 

@@ -163,6 +163,11 @@ class Supervisor:
         """The first stage that there is, which nobody here feeds."""
         return next((s for s in STAGES if self._stage(s)), None)
 
+    @property
+    def tail(self) -> str | None:
+        """The last stage that there is, which feeds nobody here."""
+        return next((s for s in reversed(STAGES) if self._stage(s)), None)
+
     def run(self, on_update: Callable[[], None] = lambda: None) -> None:
         """Run to the end.
 
