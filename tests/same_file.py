@@ -4,4 +4,5 @@ from ryle.bench.same_file import differing
 
 
 def assert_same(a, b):
-    assert differing(a, b) == []
+    found = differing(a, b)
+    assert found == [], found

@@ -85,6 +85,9 @@ def test_astropy_times_hold_every_sample(rate: str, rng: np.random.Generator) ->
         tai = (Fraction(float(time.jd1)) - Fraction(2440587.5) + Fraction(float(time.jd2))) * 86400
         assert abs(tai - sync.tai - sync.elapsed(count)) < Fraction(2, 10**11)
     np.testing.assert_array_equal(sync.count_at_time(times), counts)
+    for some in (slice(7, 8), slice(100, None), slice(50, None, -1)):  # a time does not depend on the others asked for
+        again, same = sync.time(counts[some]), times[some]
+        assert np.array_equal(again.jd1, same.jd1) and np.array_equal(again.jd2, same.jd2)
     for count in counts[:20].tolist():
         assert sync.count(sync.unix_seconds(count)) == count
 

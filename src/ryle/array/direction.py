@@ -30,16 +30,20 @@ from numpy.typing import ArrayLike, NDArray
 from ryle.array.earth import earth_orientation
 from ryle.array.geometry import Location
 
-#: Spacing in seconds of the instants at which astrometry is evaluated when many are asked for. What is interpolated is
-#: the direction with Earth rotation taken out; its fastest part is diurnal aberration (1.5 µrad a day), so that a cubic
-#: is good to 1e-13 rad.
+#: Spacing in seconds of the instants of TAI at which astrometry is evaluated. What is interpolated between them is the
+#: direction with Earth rotation taken out; its fastest part is diurnal aberration (1.5 µrad a day), so that a cubic is
+#: good to 1e-13 rad.
 GRID_STEP = 600.0
+_STEPS = round(86400 / GRID_STEP)  # a day
 
 _OFFSET = np.radians(0.1)
 
 
 def icrs_directions(ra: ArrayLike, dec: ArrayLike, location: Location, times: Time) -> NDArray[np.float64]:
     """Apparent topocentric directions of ICRS positions.
+
+    What is given for an instant does not depend on which others are asked for, to the last bit: engines ask for
+    different ranges, and parts of a recording for less than the whole.
 
     Parameters
     ----------
@@ -56,46 +60,44 @@ def icrs_directions(ra: ArrayLike, dec: ArrayLike, location: Location, times: Ti
         ITRF unit vectors towards the sources.
     """
     alpha, delta = np.radians(np.atleast_1d(np.asarray(ra, np.float64))), np.radians(np.atleast_1d(dec))
-    times = times.ravel()
-    tai = times.tai
-    seconds = ((tai.jd1 - tai.jd1[:1]) + (tai.jd2 - tai.jd2[:1])) * 86400 if times.size else np.zeros(0)
-    span = float(np.ptp(seconds)) if times.size else 0.0
-    nodes = int(np.ceil(span / GRID_STEP)) + 3
-    if times.size <= max(nodes, 4):
-        return _direct(alpha, delta, location, times)
-    grid = seconds.min() + GRID_STEP * (np.arange(nodes) - 1)
-    node_times = Time(tai.jd1[0], tai.jd2[0] + grid / 86400, format="jd", scale="tai").utc
+    tai = times.ravel().tai
+    day = np.rint(tai.jd1)
+    at = ((tai.jd1 - day) + tai.jd2) * _STEPS
+    before = np.floor(at)
+    # The four nodes about each instant, as steps since JD 0; neighbours share most of them.
+    wanted = (day * _STEPS + before).astype(np.int64)[:, np.newaxis] + np.arange(-1, 3)
+    nodes, index = np.unique(wanted, return_inverse=True)
+    node_times = Time(nodes // _STEPS, nodes % _STEPS / _STEPS, format="jd", scale="tai").utc
     slow = _spin(_direct(alpha, delta, location, node_times), _earth_rotation(node_times))
-    fast = _cubic(slow, (seconds - grid[0]) / GRID_STEP)
+    fast = _cubic(slow[index.reshape(wanted.shape)], at - before)
     fast /= np.linalg.norm(fast, axis=-1, keepdims=True)
-    return _spin(fast, -_earth_rotation(times))
+    return _spin(fast, -_earth_rotation(times.ravel()))
 
 
 def _cubic(nodes: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Interpolate between equidistant nodes, from the second to the last but one, by a cubic through the nearest four.
+    """Interpolate between the second and the third of four equidistant nodes by a cubic.
 
     SciPy's interpolation does the same, and takes every engine most of a second to import.
 
     Parameters
     ----------
-    nodes : ndarray of float64, shape (node, ...)
-        Values.
+    nodes : ndarray of float64, shape (point, 4, ...)
+        Values about each point.
     at : ndarray of float64, shape (point,)
-        Where, in steps from the first node.
+        Where, in steps from the second node.
     """
-    first = np.clip(np.floor(at).astype(np.int64), 1, len(nodes) - 3) - 1
-    t = (at - first)[(slice(None),) + (np.newaxis,) * (nodes.ndim - 1)]  # from 1 to 2
-    result: NDArray[np.float64] = np.zeros((len(at), *nodes.shape[1:]))
+    t = at[(slice(None),) + (np.newaxis,) * (nodes.ndim - 2)] + 1  # from 1 to 2
+    result: NDArray[np.float64] = np.zeros((len(at), *nodes.shape[2:]))
     for i in range(4):  # Lagrange's form
         others = [k for k in range(4) if k != i]
-        result += nodes[first + i] * np.prod([(t - k) / (i - k) for k in others], axis=0)
+        result += nodes[:, i] * np.prod([(t - k) / (i - k) for k in others], axis=0)
     return result
 
 
 def _direct(
     alpha: NDArray[np.float64], delta: NDArray[np.float64], location: Location, times: Time
 ) -> NDArray[np.float64]:
-    """Directions with the whole of astrometry at each instant (see `icrs_directions`; radians)."""
+    """Directions by the whole of astrometry at each instant (see `icrs_directions`; radians)."""
     utc = times.utc
     earth = earth_orientation(times)
     longitude, latitude = np.radians(location.longitude), np.radians(location.latitude)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from math import ceil
 
 import numpy as np
 from astropy.time import Time
@@ -109,17 +110,14 @@ class SyncTime:
         samples = np.asarray(counts)
         if samples.dtype.kind not in "iu":
             raise TypeError(f"sample counts must be integers, not {samples.dtype}")
-        samples = samples.astype(np.int64)
-        origin = int(samples.flat[0]) if samples.size else 0
-        start = self.tai + self.elapsed(origin)
-        # `rate.numerator` samples last exactly `rate.denominator` seconds: take those out as integers.
-        periods, rest = np.divmod(samples - origin, self.sample_rate.numerator)
-        seconds = rest * (1 / float(self.sample_rate))
-        whole = np.floor(seconds)
-        return (
-            int(start // 1) + periods * self.sample_rate.denominator + whole.astype(np.int64),
-            float(start % 1) + (seconds - whole),
-        )
+        # Counted exactly to the start of about a second's block, so that no sample depends on the others asked for.
+        block = ceil(self.sample_rate)
+        number, rest = np.divmod(samples.astype(np.int64), block)
+        which, index = np.unique(number, return_inverse=True)
+        starts = [self.tai + self.elapsed(n * block) for n in which.tolist()]
+        whole = np.array([start // 1 for start in starts], np.int64)[index].reshape(rest.shape)
+        fraction = np.array([float(start % 1) for start in starts], np.float64)[index].reshape(rest.shape)
+        return whole, fraction + rest * (1 / float(self.sample_rate))
 
     def count_at_tai(self, tai: Fraction) -> int:
         """Sample nearest to an exact TAI instant (halves to even)."""
