@@ -119,6 +119,17 @@ def test_a_search_ends_when_its_time_is_over(rng, always):
     assert found.rate in [t.offered for t in found.trials if t.lossless] and found.confirmed == 2.5
 
 
+def test_what_only_long_trials_lose_is_found_below_the_senders_limit():
+    # A sender that gives 37 Gb/s; what is lost above 22 shows after 5 s. Steps of 2 % would not come down so far.
+    def run(gbps, seconds):
+        offered = min(gbps, 37.0)
+        sent = int(1e4 * offered * seconds)
+        return Trial(gbps, offered, seconds, sent, sent // 50 if seconds > 5 and offered > 22 else 0, stolen=0.0)
+
+    found = highest_lossless(run, 4.0, confirm=20.0)
+    assert 0.7 * 22 < found.rate <= 22 and found.confirmed == 20.0 and found.limit == "receiver"
+
+
 def test_an_attempt_ends_when_more_is_missing_than_can_come_in_late():
     # 8 of 20 s at 1000 packets a second. 0.5 s of them may wait at the end, twice that much at a moment of it.
     def hopeless(lost, **more):

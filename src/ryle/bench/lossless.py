@@ -26,7 +26,7 @@ _HOPELESS = 0.05  # share of the packets so far: when more are missing, a trial 
 _TRIALS = 40
 _SHORT, _LEAST = 0.125, 2.0  # part of a usual trial, and s, that the first ones take
 _FASTER = 2.0  # than the fastest without loss
-_LOWER = 0.98  # after a confirmation that failed undisturbed, at most
+_LOWER = 0.98  # after a confirmation that failed undisturbed, at most; the square of that after another, and so on
 _CONFIRMATIONS = 8
 _SLOWEST = 64  # of the first rate, the part below which nobody looks
 
@@ -200,7 +200,7 @@ def highest_lossless(
                 found.limit = "asked for"
                 break
     rate = belief.quantile(0.05) if found.limit == "receiver" else min(most, fastest)
-    sure = found.in_time
+    sure, lower = found.in_time, _LOWER
     for _ in range(_CONFIRMATIONS if fastest else 0):
         if not time_for(confirm):
             break
@@ -212,7 +212,9 @@ def highest_lossless(
             break
         if not trial.lossless:
             found.limit = "receiver"
-            rate = min(rate if trial.disturbed else _LOWER * rate, belief.quantile(0.05))
+            if not trial.disturbed:
+                rate, lower = lower * rate, lower**2
+            rate = min(rate, belief.quantile(0.05))
     found.in_time &= sure
     if not found.confirmed and not found.in_time:
         held = [t for t in found.trials if t.lossless and t.offered <= belief.quantile(0.5)]
