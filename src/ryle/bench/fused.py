@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ from ryle.bench.channelize import Arena, config_of, delays_of, gains_of
 from ryle.bench.measured import PACKET, Case, Prepared
 from ryle.channelize import cuda, cuda_kernels
 from ryle.channelize.channelizer import Blocks, Heaps, Layout, Rows, output_shape
-from ryle.channelize.cuda_plan import Plan, make_plan, one_kernel, suits_one_kernel
+from ryle.channelize.cuda_plan import Plan, faster_plan, make_plan, suits
 from ryle.chunk import BLOCK
 from ryle.gpu import Gpu
 
@@ -32,22 +32,20 @@ class FusedMeasured:
         Where.
     arena : Arena
         Samples, and room for the spectra.
-    plans : callable, optional
-        Gives the plan of a case, if not the one that the channelizer chooses.
     """
 
     name = "fused"
 
-    def __init__(self, gpu: Gpu, arena: Arena, plans: Callable[[Case], Plan] | None = None) -> None:
-        self.gpu, self.arena, self._plans = gpu, arena, plans
+    def __init__(self, gpu: Gpu, arena: Arena) -> None:
+        self.gpu, self.arena = gpu, arena
 
     def plan(self, case: Case) -> Plan:
         """Divide a case's work."""
-        if self._plans is not None:
-            return self._plans(case)
         about = config_of(case), self.gpu.shared_bytes, self.gpu.arch
-        one = one_kernel(*about) if suits_one_kernel(layout_of(case), table=case.policy == "table") else None
-        return make_plan(*about) if one is None else one
+        faster = faster_plan(*about)
+        if faster is not None and suits(faster, layout_of(case), table=case.policy == "table"):
+            return faster
+        return make_plan(*about)
 
     def variants(self, case: Case) -> list[tuple[Path, Mapping[str, int | str]]]:
         """List the sources and macros that a case compiles."""

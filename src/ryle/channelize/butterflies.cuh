@@ -41,6 +41,13 @@ DEVICE constexpr float2 root(int k) {
     return i <= 8 ? float2{cosine_32(i), -cosine_32(8 - i)} : float2{-cosine_32(16 - i), -cosine_32(i - 8)};
 }
 
+// The same for any k below R.
+template <int R>
+DEVICE constexpr float2 turn(int k) {
+    const float2 half = root<R>(k % (R / 2));
+    return k < R / 2 ? half : float2{-half.x, -half.y};
+}
+
 template <int R>
 DEVICE void dft(float2 (&z)[R]) {
     if constexpr (R > 1) {

@@ -3,8 +3,9 @@
 Three kernels: `windows.cu` finds which samples each spectrum reads and whether they are all there, `filter.cu` unpacks
 and filters them and does the first radix of the Fourier transform, `transform.cu` does the rest and
 everything after it up to the layout of the output. Between the last two lies the only intermediate array, in single
-precision; of many channels, `middle.cu` does another radix there, in place. Of 1024 channels `whole.cu` does what both
-do, with nothing between, where that is faster. docs/explanation/channelizer.md has the reasons and the measurements.
+precision; of many channels, `middle.cu` does another radix there, in place, or `transform.cu` three passes of half as
+many spectra at a time, where that is faster. Of 1024 channels `whole.cu` does what both do, with nothing between, where
+that is. docs/explanation/channelizer.md has the reasons and the measurements.
 
 Spectra are filtered in groups aligned since sync and every value is computed the same way wherever it falls, so that a
 stream cut into chunks gives the same bits as the whole.
@@ -39,10 +40,10 @@ from ryle.channelize.cuda_plan import (
     PASSES,
     TILE,
     Plan,
+    faster_plan,
     make_plan,
     most_intermediate,
-    one_kernel,
-    suits_one_kernel,
+    suits,
 )
 from ryle.channelize.cuda_work import Own, Work
 from ryle.channelize.dither import round_keys
@@ -79,8 +80,8 @@ class CudaChannelizer:
         self.gpu = open_gpu() if gpu is None else gpu
         about = self.gpu.shared_bytes, self.gpu.arch
         self._form = Form.make(self.gpu, config, make_plan(config, *about) if plan is None else plan)
-        one = None if plan is not None else one_kernel(config, *about)
-        self._one = None if one is None else Form.make(self.gpu, config, one)
+        faster = None if plan is not None else faster_plan(config, *about)
+        self._faster = None if faster is None else Form.make(self.gpu, config, faster)
         conjugated = np.zeros(config.inputs, np.uint8)
         conjugated[list(config.conjugated)] = 1
         self._conjugated = self.gpu.array(conjugated)
@@ -99,13 +100,14 @@ class CudaChannelizer:
         self.gains = checked_gains(self.config, gains)
         half = 1.0 if self.config.complex_input else 0.5  # of the transform from pairs of real samples
         values = (self.gains * np.float32(half)).astype(np.complex64)
-        for form in (self._form, self._one):
+        for form in (self._form, self._faster):
             if form is not None:
                 form.set_gains(values, stream)
 
     def form(self, layout: Layout | None, *, table: bool = False) -> Form:
         """Say how the work is divided for a layout, and for samples that are read through a table of payloads."""
-        return self._form if self._one is None or not suits_one_kernel(layout, table=table) else self._one
+        faster = self._faster
+        return self._form if faster is None or not suits(faster.plan, layout, table=table) else faster
 
     def process(
         self,

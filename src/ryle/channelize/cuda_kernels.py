@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ryle.channelize.channelizer import Blocks, ChannelizerConfig, Heaps, Layout, Rows
-from ryle.channelize.cuda_plan import Plan, make_plan, with_half_tiles, with_long_rows, with_one_kernel
+from ryle.channelize.cuda_plan import Plan, make_plan, with_long_rows, with_one_kernel
 from ryle.gpu import KernelVariant
 
 #: Where they are.
@@ -65,7 +65,6 @@ def transform_defines(
         "RADIX": plan.radix,
         "MIDDLE": plan.middle,
         "SIDE": plan.side,
-        "KEPT": plan.kept,
         "FIRST": plan.first,
         "SECOND": plan.second,
         "LAST": plan.passes[-1],
@@ -109,13 +108,12 @@ def compile_variants() -> list[KernelVariant]:
                 variants.append(KernelVariant(FOLDER / "middle.cu", middle_defines(config, plan), (arch,)))
             if arch == "sm_90a" and channels == 32768:
                 long = with_long_rows(plan, config, shared)
-                variants.append(KernelVariant(FOLDER / "filter.cu", filter_defines(config, long), (arch,)))
+                for packet_bytes in (0, 5120):
+                    defines = filter_defines(config, long, packet_bytes)
+                    variants.append(KernelVariant(FOLDER / "filter.cu", defines, (arch,)))
                 for own in (False, True):
                     defines = transform_defines(config, long, Rows(), own=own)
                     variants.append(KernelVariant(FOLDER / "transform.cu", defines, (arch,)))
-            if arch == "sm_90a" and channels in (4096, 8192):
-                defines = transform_defines(config, with_half_tiles(plan), Rows(), own=True)
-                variants.append(KernelVariant(FOLDER / "transform.cu", defines, (arch,)))
             if arch == "sm_90a" and channels == 1024:
                 whole = with_one_kernel(plan, config, shared)
                 for layout in (Blocks(), Heaps(256)):

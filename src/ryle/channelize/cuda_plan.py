@@ -42,9 +42,7 @@ class Plan:
     whole : bool
         Whether one kernel does all (whole.cu), and no other.
     side : int
-        Spectra side by side that a block of the transform kernel works on at a time: 16, 8 or 4.
-    kept : int
-        Spectra whose values it collects before it stores them: 16 or 8.
+        Spectra side by side that a block of the transform kernel works on at a time: 16 or 8.
     """
 
     radix: int
@@ -56,7 +54,6 @@ class Plan:
     heap_inputs: int = 1
     whole: bool = False
     side: int = TILE
-    kept: int = TILE
 
     def points(self, config: ChannelizerConfig) -> int:
         """Points of a row of the transform kernel."""
@@ -111,7 +108,7 @@ class Plan:
         points = self.points(config)
         return (
             2 * points * self.side * 8
-            + together * (4 * points * self.kept + 16 * points)
+            + together * (4 * points * TILE + 16 * points)
             + (16 * self.passes[-1] * self.side + 64 * TILE + 16)
         )
 
@@ -178,50 +175,48 @@ def with_one_kernel(plan: Plan, config: ChannelizerConfig, shared_bytes: int) ->
 
 
 def with_long_rows(plan: Plan, config: ChannelizerConfig, shared_bytes: int) -> Plan:
-    """Give a plan of 16384 or 32768 channels without a kernel between the two; none takes it until it is measured.
+    """Give a plan of 16384 or 32768 channels without a kernel between the two.
 
     Raises
     ------
     ValueError
-        If that cannot be done of so many channels, or on this device; says why.
+        If that cannot be done of so many channels or taps, or on this device; says why.
     """
-    shapes = {16384: ((16, 8, 8), 8, 16), 32768: ((16, 16, 8), 4, 8)}
-    passes, side, kept = shapes.get(config.channels, ((), 0, 0))
-    if not passes:
-        raise ValueError(f"{config.channels} channels without a kernel between the two: 16384 and 32768 are done so")
-    found = replace(plan, radix=16, middle=1, passes=passes, filter_threads=256, filter_blocks=2, side=side, kept=kept)
-    found = replace(found, transform_blocks=1, heap_inputs=1)
+    n = config.channels
+    if n not in (16384, 32768) or config.taps > 16:
+        raise ValueError(
+            f"{n} channels, {config.taps} taps without a kernel between the two: 16384 and 32768 channels of up to 16 "
+            "taps are done so"
+        )
+    radix = n // 1024
+    found = replace(plan, radix=radix, middle=1, passes=(16, 8, 8), filter_threads=16 * radix, side=TILE // 2)
+    found = replace(found, filter_blocks=_FILTER_THREADS // (16 * radix), transform_blocks=1, heap_inputs=1)
     if (needed := max(found.filter_shared(config), found.transform_shared(config))) > shared_bytes:
         raise ValueError(
-            f"{config.channels} channels without a kernel between the two need {needed} bytes of shared memory; this "
-            f"device has {shared_bytes}"
+            f"{n} channels without a kernel between the two need {needed} bytes of shared memory; this device has "
+            f"{shared_bytes}"
         )
     return found
 
 
-def with_half_tiles(plan: Plan) -> Plan:
-    """Give a plan whose transform kernel takes 8 spectra at a time in twice as many blocks; not measured yet."""
-    if len(plan.passes) != 2 or plan.whole:
-        raise ValueError("a transform of other than two passes cannot take half tiles")
-    return replace(plan, side=TILE // 2, transform_blocks=2 * plan.transform_blocks, heap_inputs=1)
-
-
-def suits_one_kernel(layout: Layout | None, *, table: bool) -> bool:
-    """Say whether one kernel for all would be the faster for a layout, and samples through a table of payloads or not.
-
-    Of heaps it writes half sectors, and samples that lie in packets it fetches word by word.
-    """
-    return not table and not isinstance(layout, Heaps)
-
-
-def one_kernel(config: ChannelizerConfig, shared_bytes: int, arch: str) -> Plan | None:
-    """Give a plan by the kernel that does all of 1024 channels in one block, on devices where that is faster."""
+def faster_plan(config: ChannelizerConfig, shared_bytes: int, arch: str) -> Plan | None:
+    """Give the plan that is faster than that of `make_plan` for what it `suits`, on devices where there is one."""
     if arch.startswith(_OTHERS):
         return None
-    try:
-        return with_one_kernel(make_plan(config, shared_bytes, arch), config, shared_bytes)
-    except ValueError:
-        return None
+    for make in (with_one_kernel, with_long_rows):
+        try:
+            return make(make_plan(config, shared_bytes, arch), config, shared_bytes)
+        except ValueError:
+            pass
+    return None
+
+
+def suits(plan: Plan, layout: Layout | None, *, table: bool) -> bool:
+    """Say whether a plan of `faster_plan` is for a layout, and for samples through a table of payloads or not.
+
+    Of heaps it writes half sectors; and one kernel for all fetches samples that lie in packets word by word.
+    """
+    return not isinstance(layout, Heaps) and not (table and plan.whole)
 
 
 def make_plan(config: ChannelizerConfig, shared_bytes: int, arch: str = "sm_90a") -> Plan:

@@ -11,8 +11,8 @@
 // The block of threads is RADIX legs of STRIP columns, n/RADIX apart. Every 16 spectra it turns y over through shared
 // memory, so that a thread gets a spectrum's values of all legs and spectra lie in lanes: what is stored is whole
 // lines.
-#include "butterflies.cuh"
 #include "filter_rows.cuh"
+#include "first_radix.cuh"
 #include "ryle/gpu/device.cuh"
 #include "unpack.cuh"
 
@@ -41,8 +41,10 @@ filter(const void* __restrict__ samples,        // uint8 [stream][stride]; or co
     // Neighbouring blocks work on neighbouring strips of the same groups at the same time, so that what they fetch from
     // the same lines is read from memory once.
     const int blocks = gridDim.x, lanes = min(STRIPS, blocks), parts = blocks / lanes, part = blockIdx.x / lanes;
-    const int begin = int(int64_t(units) * part / parts) * MOST_PASSES,
-              end = int(int64_t(units) * (part + 1) / parts) * MOST_PASSES;
+    int begin = int(int64_t(units) * part / parts) * MOST_PASSES,
+        end = int(int64_t(units) * (part + 1) / parts) * MOST_PASSES;
+    // Taken together, they go to registers of the warp where those of threads are too few.
+    if constexpr (RADIX == 32) begin = __reduce_max_sync(~0u, begin), end = __reduce_max_sync(~0u, end);
 
     float2 w[TAPS], sum[TAPS];
     int half = 0;  // of `turned` that is written next
@@ -167,33 +169,12 @@ filter(const void* __restrict__ samples,        // uint8 [stream][stride]; or co
 
                 const int s = tid % TILE;
                 const bool wanted = whole || pass.holds(b * TILE + s);
-                float2* to = y + int64_t(pass.first + b) * (CHANNELS * TILE) + s / SIDE * (CHANNELS * SIDE) +
-                             (strip * STRIP) * SIDE + s % SIDE;
-#pragma unroll(RADIX < 8 ? 2 : 1)
-                for (int point = tid / TILE; point < STRIP; point += THREADS / TILE) {
-                    const float2* column_of = y_here + s * PITCH + point;
-                    const float2* turns_of = turns + point * RADIX;
-                    // A radix of 16 as two of 8, for its outputs in turn: 16 values would not fit into the registers.
-#pragma unroll
-                    for (int part = 0; part < PARTS; ++part) {
-                        float2 z[RADIX / PARTS];
-#pragma unroll
-                        for (int r = 0; r < RADIX / PARTS; ++r) {
-                            z[r] = column_of[r * STRIP];
-                            if constexpr (PARTS == 2) {
-                                const float2 other = column_of[(r + RADIX / 2) * STRIP];
-                                z[r] = part ? (z[r] - other) * root<RADIX>(r) : z[r] + other;
-                            }
-                        }
-                        dft(z);
-#pragma unroll
-                        for (int r = 0; r < RADIX / PARTS; ++r) {
-                            const int k1 = r * PARTS + part;
-                            if (k1 > 0) z[r] = z[r] * turns_of[k1];
-                            if (wanted) to[(k1 * POINTS + point) * SIDE] = z[r];
-                        }
-                    }
-                }
+                float2* to = y + int64_t(pass.first + b) * (CHANNELS * TILE);
+                if constexpr (RADIX == 32)
+                    first_radix_32(y_here, turns, to + (strip * STRIP) * SIDE, wanted);
+                else
+                    first_radix(y_here + s * PITCH, turns,
+                                to + s / SIDE * (CHANNELS * SIDE) + (strip * STRIP) * SIDE + s % SIDE, wanted);
             }
             squares.add_to(counters + pass.stream * 2 + 1);
             place = next;

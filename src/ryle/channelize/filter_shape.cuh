@@ -36,8 +36,7 @@ constexpr int RAW_BYTES = WARPS * 2 * RAW_TILE;
 
 constexpr int AHEAD = 4;  // passes that a warp knows of: this one and the next two
 constexpr int AHEAD_BYTES = WARPS * AHEAD * int(sizeof(Pass));
-constexpr int PARTS = RADIX > 8 ? 2 : 1;  // of the transform
-constexpr int PITCH = THREADS + 1;        // odd: then a column of 16 spectra lies in all banks
+constexpr int PITCH = THREADS + 1;  // odd: then a column of 16 spectra lies in all banks
 constexpr int Y_BYTES = 2 * TILE * PITCH * 8;
 static_assert(RAW_BYTES + Y_BYTES + AHEAD_BYTES + THREADS * 8 == SHARED, "the host's plan and the kernel differ");
 static_assert(STEP > 0 && POINTS % STRIP == 0 && ROW_BYTES % 16 == 0 && PACKET_BYTES % 16 == 0);

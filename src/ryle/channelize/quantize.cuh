@@ -27,7 +27,7 @@ struct Butterfly {
 };
 // Butterfly p of one of a tile's two rows, from spectrum s on.
 DEVICE Butterfly butterfly_of(const Tile& tile, int row, int p, int s) {
-    return {tile.row(row) + ROWS * p, tile.staged + (row * POINTS + p) * (2 * KEPT) + of_spectrum(s),
+    return {tile.row(row) + ROWS * p, tile.staged + (row * POINTS + p) * (2 * TILE) + of_spectrum(s),
             2 * (tile.row(row) * (POINTS / 2) + p)};
 }
 
@@ -37,7 +37,7 @@ DEVICE void stage(uint8_t* at, uint32_t parts) {
         *reinterpret_cast<uint16_t*>(at) = uint16_t(parts);
     } else {
         at[0] = uint8_t(parts);
-        at[KEPT] = uint8_t(parts >> 8);
+        at[TILE] = uint8_t(parts >> 8);
     }
 }
 
@@ -146,7 +146,7 @@ DEVICE void finish_round(const float2 (&v)[2][WIDE][LAST], const Butterfly (&bot
             if constexpr (WIDE == 2) {
                 const float2 y = value[t][side][1];
                 *reinterpret_cast<uint16_t*>(at) = uint16_t(int8_pair(x.x, y.x));
-                *reinterpret_cast<uint16_t*>(at + KEPT) = uint16_t(int8_pair(x.y, y.y));
+                *reinterpret_cast<uint16_t*>(at + TILE) = uint16_t(int8_pair(x.y, y.y));
             } else {
                 stage(at, int8_pair(x.x, x.y));
             }
@@ -200,7 +200,7 @@ DEVICE void finish_edges(const float2* edge, int from, const Tile& tile, const f
             b = edge[(half * LAST + (half ? LAST - 1 - j : (LAST - j) % LAST)) * SIDE + at];
         };
         auto place = [&](int t) {
-            return tile.staged + (row * POINTS + p + P * (i + t * Q)) * (2 * KEPT) + of_spectrum(s);
+            return tile.staged + (row * POINTS + p + P * (i + t * Q)) * (2 * TILE) + of_spectrum(s);
         };
         finish_four(half * (STRIDE / 2) + i * STRIDE, row * (ROWS / 2) * POINTS + i * (4 * P) + 2 * p, s, pair, place,
                     tile, mirror, keys, floats, count, over);

@@ -6,15 +6,14 @@
 namespace ryle {
 
 // Where a row has input `a` of the last pass's butterfly e + FIRST·c, of those that the pass before it wrote for e and
-// c: turned over by e, so that neighbouring butterflies of few spectra lie in different banks.
+// c: turned over by e where spectra are few, so that neighbouring butterflies lie in different banks.
 DEVICE constexpr uint32_t place_of(uint32_t e, uint32_t a) {
-    constexpr uint32_t TURNS = TILE / SIDE < 4 ? TILE / SIDE : 4;
-    return SIDE == TILE ? a : a / TURNS * TURNS + (a % TURNS ^ e % TURNS);
+    constexpr uint32_t TURNS = TILE / SIDE;
+    return a / TURNS * TURNS + (a % TURNS ^ e % TURNS);
 }
 // Where a row has input `a` of the last pass's butterfly p.
 DEVICE constexpr int point_of(int p, int a) {
-    return SECOND == 1 ? p * LAST + int(place_of(p, a))
-                       : (p % FIRST * SECOND + p / FIRST) * LAST + int(place_of(p % FIRST, a));
+    return SECOND == 1 ? p * LAST + a : (p % FIRST * SECOND + p / FIRST) * LAST + int(place_of(p % FIRST, a));
 }
 
 // Transforms N points of `z` [2][POINTS][SIDE] that are LAST apart, from APART·e + a on, for all e and a; `turns` are

@@ -10,8 +10,8 @@
 // Rows 0 and ROWS/2 are their own images: there a thread owns two butterflies of one row. Butterflies 0 and P/2 of row
 // 0 mirror themselves; these two (EDGE) are put aside and finished value by value.
 //
-// A block may take fewer spectra than a tile has, SIDE at a time, and keeps the values of KEPT before it stores them.
-// Of rows that are too long for two passes, one more lies between these.
+// Of rows that are too long for two passes, one more lies between these, and a block takes half a tile's spectra at a
+// time; it stores them together.
 //
 // Of heaps, a block takes TOGETHER inputs one after the other, the polarizations of an antenna, whose values lie side
 // by side there: what it stores is whole sectors.
@@ -49,7 +49,7 @@ transform(const float2* __restrict__ y,      // [stream·slab·128/TILE][TILE/SI
           uint32_t first_low, uint32_t first_high, int first_input) {
     SHARED_BYTES(shared);
     float2* z = reinterpret_cast<float2*>(shared);  // [2][POINTS][SIDE]
-    uint8_t* all_staged = shared + Z_BYTES;         // [TOGETHER][2 POINTS][2: re, im][KEPT]
+    uint8_t* all_staged = shared + Z_BYTES;         // [TOGETHER][2 POINTS][2: re, im][TILE]
     uint32_t* all_sums =
         reinterpret_cast<uint32_t*>(all_staged + TOGETHER * OUT_BYTES);  // [TOGETHER][2 POINTS][2: re, im] of a group
     float2* edge = reinterpret_cast<float2*>(all_staged + TOGETHER * (OUT_BYTES + SUM_BYTES));  // [2][LAST][SIDE]
@@ -127,15 +127,8 @@ transform(const float2* __restrict__ y,      // [stream·slab·128/TILE][TILE/SI
                 for (int b = 0; b < FIRST; ++b) read_point(v, b, at + b * (APART * SIDE));
 #pragma unroll
                 for (int w = 0; w < W; ++w) dft(v[w]);
-                if constexpr (SIDE < TILE && SECOND == 1) {  // as point_of says; a warp has both of those exchanged
-                    static_assert(SIDE == TILE || THREADS >= 2 * APART * (SIDE / W));
-                    __syncwarp();
 #pragma unroll
-                    for (int b = 0; b < FIRST; ++b) write_point(v, b, at + (b * LAST + int(place_of(b, a)) - a) * SIDE);
-                } else {
-#pragma unroll
-                    for (int b = 0; b < FIRST; ++b) write_point(v, b, at + b * (APART * SIDE));
-                }
+                for (int b = 0; b < FIRST; ++b) write_point(v, b, at + b * (APART * SIDE));
             }
             __syncthreads();
         }
@@ -213,16 +206,14 @@ transform(const float2* __restrict__ y,      // [stream·slab·128/TILE][TILE/SI
             if (tid % 32 == 0) atomicAdd(counters + tile.stream * 2, static_cast<unsigned long long>(over));
         }
 
-        constexpr int GATHERED = KEPT / SIDE;
-        if (side % GATHERED == GATHERED - 1) {
-            const int from = (side + 1 - GATHERED) * SIDE;
-            const bool last_of_channels = last_side && (next.pair != item.pair || next.stream != item.stream ||
-                                                        number + STEPS - SIDES * member - side == end * STEPS);
-            store_tile(tile, from, to, all_sums + member * (4 * POINTS), output_power + tile.stream * CHANNELS,
+        if (last_side) {
+            const bool last_of_channels = next.pair != item.pair || next.stream != item.stream ||
+                                          number + STEPS - SIDES * member - side == end * STEPS;
+            store_tile(tile, to, all_sums + member * (4 * POINTS), output_power + tile.stream * CHANNELS,
                        last_of_channels);
             if constexpr (OUTPUT == TO_HEAPS) {
-                if (KEPT < TILE || !in_one_heap(tile, to))
-                    store_values(tile, from, to);
+                if (!in_one_heap(tile, to))
+                    store_values(tile, to);
                 else if (last_member)
                     store_in_heap(tile, to, all_staged);
             }

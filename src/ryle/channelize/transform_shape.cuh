@@ -25,11 +25,10 @@ constexpr int VALUE =
 constexpr int APART = SECOND * LAST;    // points of a row from one of the first pass's inputs to the next
 constexpr int SIDES = TILE / SIDE;
 constexpr int STEPS = SIDES * TOGETHER;  // of a block, for a tile and pair of rows
-static_assert(KEPT % SIDE == 0 || SIDE == TILE);
 static_assert(P == FIRST * SECOND && P * LANES <= THREADS, "a thread has one task in the last pass");
 
 constexpr int Z_BYTES = 2 * POINTS * SIDE * 8;
-constexpr int OUT_BYTES = 2 * POINTS * 2 * KEPT;
+constexpr int OUT_BYTES = 2 * POINTS * 2 * TILE;
 constexpr int SUM_BYTES = 2 * POINTS * 2 * 4;
 constexpr int EDGE_BYTES = 2 * LAST * SIDE * 8;
 constexpr int SPECTRA_BYTES = TILE * 32;
@@ -40,18 +39,14 @@ constexpr bool IN_ONE = true;
 DEVICE constexpr int staged_place(int j) { return j / 4 * (32 * TILE * 8) + j % 4 * (2 * TILE); }
 #else
 constexpr bool IN_ONE = false;
-DEVICE constexpr int staged_place(int j) { return j * (P * 2 * KEPT); }
+DEVICE constexpr int staged_place(int j) { return j * (P * 2 * TILE); }
 #endif
 static_assert(TOGETHER == 1 || OUTPUT == TO_HEAPS);
 
 // Whether there the two parts of a spectrum of a channel lie side by side, as a thread that has one spectrum stores
 // them at once; or the real parts of all spectra, and then the imaginary parts.
 constexpr bool PAIRED = WIDE == 1 && (IN_ONE || OUTPUT != TO_HEAPS);
-static_assert(KEPT == TILE || !PAIRED);
-DEVICE constexpr int of_spectrum(int s) {
-    const int at = KEPT == TILE ? s : s % KEPT;
-    return PAIRED ? 2 * at : at;
-}
+DEVICE constexpr int of_spectrum(int s) { return PAIRED ? 2 * s : s; }
 
 // A tile of spectra of one input, in two rows of channels.
 struct Tile {
@@ -62,7 +57,7 @@ struct Tile {
     uint64_t first_index;   // the same since sync, for the dither
     const float4* spectra;  // shared: 16 times Spectrum
     const float2* gains;    // of the input, in the order of butterflies
-    uint8_t* staged;        // shared [2 POINTS][2: re, im][KEPT] or [KEPT][2]: quantized values
+    uint8_t* staged;        // shared [2 POINTS][2: re, im][TILE] or [TILE][2]: quantized values
 
     DEVICE int row(int which) const { return which ? image : pair; }
 };

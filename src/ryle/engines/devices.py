@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ryle.channelize.channelizer import ChannelizerConfig
-from ryle.channelize.cuda_plan import GROUP, INTERMEDIATE, make_plan, one_kernel
+from ryle.channelize.cuda_plan import GROUP, INTERMEDIATE, faster_plan, make_plan
 from ryle.config.observation import Observation
 from ryle.config.units import show
 from ryle.engines.budget import BATCHES, packet_buffers
@@ -115,7 +115,8 @@ def fx_bytes(o: Observation, gpu: Gpu | None = None) -> int:
     exchanged = 0 if parts == 1 else o.n_inputs * channels * shape.batch * 2 * BATCHES
     samples = inputs * packets * ((8 if in_place else payload) + 1) + pool
     filtered = max(min(8 * spectra, INTERMEDIATE), 8 * inputs * GROUP * o.fengine.channels)
-    if gpu is not None and not in_place and one_kernel(_channelizer(o), gpu.shared_bytes, gpu.arch):
+    faster = faster_plan(_channelizer(o), gpu.shared_bytes, gpu.arch) if gpu is not None and not in_place else None
+    if faster is not None and faster.whole:
         filtered = 0
     return samples + filtered + spectra * 2 * BATCHES + exchanged + _sums(o, channels, 1)
 
