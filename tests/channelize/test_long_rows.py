@@ -58,7 +58,9 @@ def test_they_are_taken_on_hopper_but_for_heaps(channels):
     assert faster.whole == (channels == 1024) and faster.middle == 1
     assert make_plan(config, SHARED).middle == channels // 1024
     for table in (False, True):
-        assert suits(faster, Rows(2), table=table) == suits(faster, None, table=table) == (not table or not faster.whole)
+        assert (
+            suits(faster, Rows(2), table=table) == suits(faster, None, table=table) == (not table or not faster.whole)
+        )
         assert not suits(faster, Heaps(256), table=table)
     assert faster_plan(config, SHARED, "sm_100") is None
     assert faster_plan(ChannelizerConfig(2, 8192), SHARED, "sm_90a") is None
