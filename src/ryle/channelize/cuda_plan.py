@@ -203,12 +203,11 @@ def faster_plan(config: ChannelizerConfig, shared_bytes: int, arch: str) -> Plan
     """Give the plan that is faster than that of `make_plan` for what it `suits`, on devices where there is one."""
     if arch.startswith(_OTHERS):
         return None
-    for make in (with_one_kernel, with_long_rows):
-        try:
-            return make(make_plan(config, shared_bytes, arch), config, shared_bytes)
-        except ValueError:
-            pass
-    return None
+    make = with_one_kernel if config.channels == 1024 else with_long_rows
+    try:
+        return make(make_plan(config, shared_bytes, arch), config, shared_bytes)
+    except ValueError:
+        return None
 
 
 def suits(plan: Plan, layout: Layout | None, *, table: bool) -> bool:
