@@ -67,6 +67,18 @@ void read_items(const std::vector<PacketItem>& items, const std::uint8_t* at, st
     }
 }
 
+unsigned __int128 part_bytes(const PacketLayout& layout, const std::uint64_t* values) {
+    return total(layout.heap.bytes, values) + static_cast<std::uint64_t>(layout.heap.bytes.add);
+}
+
+// Whether a packet has `part` bytes behind its items, as it says; else the verdict says so.
+bool holds(Packet packet, unsigned __int128 part, Verdict& verdict) {
+    if (packet.size() - verdict.payload == part) return true;
+    verdict.reason = kStatedLength;
+    verdict.expected = part < std::uint64_t{1} << 48 ? static_cast<std::int64_t>(part) + verdict.payload : -1;
+    return false;
+}
+
 // Reads the items and the fields in them; verdict.payload is where they begin, and then where they end.
 void examine_items(const PacketLayout& layout, Packet packet, std::uint64_t* values, Verdict& verdict) {
     const std::size_t fields = layout.fields.size();
@@ -100,6 +112,10 @@ void examine_items(const PacketLayout& layout, Packet packet, std::uint64_t* val
     for (std::size_t i = 0; i < layout.items.size(); ++i)
         if (layout.items[i].control && words[i] != kAbsent)
             verdict.reason = verdict.reason == kStop || words[i] == layout.items[i].stop ? kStop : kControl;
+    if (verdict.reason != kValid && layout.heaps) {  // with a wrong count, samples read as items, some as a stop's
+        const auto said = [&](const Term& term) { return values[term.field] != kAbsent; };
+        if (std::ranges::all_of(layout.heap.bytes.terms, said)) holds(packet, part_bytes(layout, values), verdict);
+    }
     if (verdict.reason == kValid && (missing >= 0 || wrong >= 0)) {
         verdict.reason = missing >= 0 ? kItem : kField;
         verdict.field = missing >= 0 ? missing : wrong;
@@ -127,11 +143,7 @@ void examine_part(const PacketLayout& layout, Packet packet, const std::uint64_t
     if (!lies) {
         verdict.reason = kHeap;
         verdict.expected = static_cast<std::int64_t>(bytes + layout.trailers.front());
-    } else if (packet.size() - verdict.payload != part) {
-        const bool sane = part < std::uint64_t{1} << 48;
-        verdict.reason = kStatedLength;
-        verdict.expected = sane ? static_cast<std::int64_t>(part) + verdict.payload : -1;
-    } else {
+    } else if (holds(packet, part, verdict)) {
         verdict.bytes = static_cast<std::uint32_t>(part);  // a packet's
         verdict.offset = static_cast<std::uint64_t>(offset);
         verdict.elements = heap.whole ? bytes * 8 / layout.bits : std::uint64_t{verdict.bytes} * 8 / layout.bits;

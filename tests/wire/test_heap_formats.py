@@ -170,6 +170,25 @@ def test_descriptors_and_ends_are_foreign_not_malformed(name):
     assert fields.explain(1) == "ends the stream"
 
 
+@pytest.mark.parametrize("name", SPEAD)
+def test_samples_that_read_as_an_end_are_malformed(name):
+    """A damaged count of items makes items of the first samples, and random ones may be those of an end."""
+    f, heap, _, _, _ = sent(name, fresh.rng())
+    head, items, payload = taken_apart(packets_of(heap, 9000)[0])
+    (end,) = packets_of(spead2.send.ItemGroup(flavour=spead.FLAVOUR).get_end())
+    _, said, rest = taken_apart(end)
+    unsaid = [word for word in said if word >> 48 != 0x8004]
+    packets = []
+    for pointer in (0x8006 << 48 | 2, 0x8006 << 48 | 9, 0x0005 << 48 | 1):  # ends, starts, describes
+        packets.append(put_together(head, items, struct.pack(">Q", pointer) + payload[8:], len(items) + 1))
+        packets.append(put_together(head, [*items, pointer], payload))
+    packets += [end + b"\0", end, put_together(head, unsaid, rest + b"\0")]
+    found = [Reason(r) for r in Parser(f).parse(packets).reason]
+    damaged = [Reason.STATED_LENGTH] * 3
+    assert found[0:6:2] == damaged and found[1:6:2] == [Reason.STOP, Reason.CONTROL, Reason.CONTROL]
+    assert found[6:] == [Reason.STATED_LENGTH, Reason.STOP, Reason.STOP]
+
+
 HOSTILE = [
     (0x8002, 1 << 39, Reason.HEAP),
     (0x8002, (1 << 48) - 1, Reason.HEAP),

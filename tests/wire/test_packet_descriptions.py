@@ -165,9 +165,16 @@ def plain_verdict(format, packet):
         words = [int.from_bytes(packet[at : at + 8], "big") for at in range(begin, end, 8)]
         items, begin = {word >> 48: word & 2**48 - 1 for word in words}, end
         control = [f for f in format.header.field if f.control and f.item in items]
-        if control:
-            return Reason.STOP if any(items[f.item] == f.stop for f in control) else Reason.CONTROL
         held = [f for f in format.header.field if f.item in items]
+        if control:
+            said = header | {f.name: items[f.item] >> f.shift & (2**f.width - 1) for f in held}
+            rule = format.heap.bytes if format.heap else {}
+            named = rule.keys() - {"add", "over"}
+            if rule and named <= said.keys():
+                part = rule.get("add", 0) + sum(said[name] * rule[name] for name in named)
+                if part != len(packet) - begin:
+                    return Reason.STATED_LENGTH
+            return Reason.STOP if any(items[f.item] == f.stop for f in control) else Reason.CONTROL
         if any(f.item is not None and f.item not in items and not f.optional for f in format.header.field):
             return Reason.ITEM
         header |= {f.name: items[f.item] >> f.shift & (2**f.width - 1) for f in held}
