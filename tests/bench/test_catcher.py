@@ -56,7 +56,9 @@ def check_what_it_measures(tmp_path, monkeypatch):
     assert processes["given_back_gb"] > 0
     rate = 8 * 64 * 4 * 6 * 8e-9 / 0.25
     assert abs(processes["offered"] / rate - 1) < 1e-3
-    assert processes["baseline"] == "disks alone, as long" and processes["baseline_value"] > 0
+    assert processes["baseline"] == "disks alone, before and after"
+    before, after = processes["alone"]
+    assert min(before, after) > 0 and abs(processes["baseline_value"] * 2 / (before + after) - 1) < 1e-3
     assert not any(list(disk.iterdir()) for disk in disks)
 
 

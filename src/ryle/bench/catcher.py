@@ -6,10 +6,10 @@ The writer, the writer of sums of which a tenth of the packets were lost, and pl
 a process for each directory, all at once; each ends when the disk has all (fsync). Then X-engines' senders, a process
 for each substream, send integrations in real time to a catcher for each directory, over UDP on this machine: what is
 lost, and how far behind the files are when the last has been sent, says whether they keep up. ``--hold`` has them do so
-for longer than a turn, after plain writes that last a while too, since a disk may be quick for its first gigabytes
-alone; ``--keep`` gives the disk back what it has of earlier integrations (and of plain writes), where it has no room
-for all. The default is 80 antennas of two polarizations and 8192 channels every 0.5 s (longer if disks need it): 849 MB
-of visibilities, which leave X-engines as 1.7 GB of sums.
+for longer than a turn, between plain writes that last a while too: a disk may be quick for its first gigabytes alone,
+and catchers come after those. ``--keep`` gives the disk back what it has of earlier integrations (and of plain writes),
+where it has no room for all. The default is 80 antennas of two polarizations and 8192 channels every 0.5 s (longer if
+disks need it): 849 MB of visibilities, which leave X-engines as 1.7 GB of sums.
 """
 
 from __future__ import annotations
@@ -211,13 +211,13 @@ def writers(text: str, directories: int, seconds: float, turns: int, console: Co
 
 
 def disks(text: str, directories: int, seconds: float, keep: int, console: Console) -> float:
-    """Write plainly for a while; give bits a second."""
+    """Write plainly for a while; give Gb/s."""
     with ExitStack() as stack:
         children = [
             stack.enter_context(Child("ryle.bench.catcher", "--child", text, str(i))) for i in range(directories)
         ]
-        rate = 8 * float(_together(children, "plain", [{"seconds": seconds, "keep": keep}] * directories)["rate"])
-    console.print(f"disks alone for {seconds:.0f} s: {rate * 1e-9:.2f} Gb/s")
+        rate = 8e-9 * float(_together(children, "plain", [{"seconds": seconds, "keep": keep}] * directories)["rate"])
+    console.print(f"disks alone for {seconds:.0f} s: {rate:.2f} Gb/s")
     return rate
 
 
@@ -253,8 +253,8 @@ class _Catcher:
         self._reader.join(5)
 
 
-def processes(text: str, o: Observation, seconds: float, keep: int, alone: float | None, console: Console) -> Row:
-    """Feed catchers in real time, and see whether they keep up: with what is sent, or with what disks take `alone`."""
+def processes(text: str, o: Observation, seconds: float, keep: int, console: Console) -> Row:
+    """Feed catchers in real time, and see whether they keep up with what is sent."""
     count = max(3, round(seconds / o.integration_time))
     with tempfile.TemporaryDirectory(prefix="ryle-catcher-") as folder, ExitStack() as stack:
         file = Path(folder) / "caught.toml"
@@ -301,10 +301,9 @@ def processes(text: str, o: Observation, seconds: float, keep: int, alone: float
         value=rate * done / took,
         unit="Gb/s of visibilities",
         size={"directories": o.catchers},
-        baseline="offered" if alone is None else "disks alone, as long",
-        baseline_value=rate if alone is None else alone,
-        ratio=rate * done / took / (alone or rate),
-        least=None if alone is None else 0.8,
+        baseline="offered",
+        baseline_value=rate,
+        ratio=done / took,
         more={
             "offered": rate,
             "lost": lost,
@@ -342,7 +341,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="of a turn of the writer, and of packets")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--hold", type=float, help="s of packets, if not a turn's")
-    parser.add_argument("--alone", type=float, help="s of plain writes before that; half as long if absent")
+    parser.add_argument(
+        "--alone", type=float, help="s of plain writes before that, and after; a quarter as long if absent"
+    )
     parser.add_argument("--share", type=float, default=0.85, help="of what disks take, to send at most")
     parser.add_argument("--keep", type=int, default=0, help="integrations that stay on the disk; all if absent")
     parser.add_argument("--antennas", type=int, default=80)
@@ -371,15 +372,20 @@ def main() -> None:
         )
         text = make(integration=given.integration)
         rows += writers(text, count, given.seconds, given.turns, console)
-        o, taken, alone = parse(text, "caught"), rows[-2].baseline_value or 0.0, None
+        o, taken, alone = parse(text, "caught"), rows[-2].baseline_value or 0.0, list[float]()
         if given.hold:
             keep = int(given.keep * _gigabits(o) * 1e9 / 8 / count)
-            alone = taken = 1e-9 * disks(text, count, given.alone or given.hold / 2, keep, console)
+            plain = partial(disks, text, count, given.alone or given.hold / 4, keep, console)
+            alone.append(taken := plain())
         least = _gigabits(o) / (given.share * taken)  # to send more than disks take would show nothing
         if least > given.integration:
             text = make(integration=round(least, 6))
             o = parse(text, "caught")
-        rows.append(processes(text, o, given.hold or given.seconds, given.keep, alone, console))
+        rows.append(row := processes(text, o, given.hold or given.seconds, given.keep, console))
+        if given.hold and row.value is not None:
+            alone.append(plain())
+            row.baseline, row.baseline_value, row.least = "disks alone, before and after", statistics.mean(alone), 0.8
+            row.ratio, row.more["alone"] = row.value / row.baseline_value, alone
     for row in rows:
         row.size |= {"antennas": given.antennas, "channels": given.channels}
     console.print(table(rows))
