@@ -7,9 +7,11 @@ import time
 
 import h5py
 import numpy as np
+import pytest
 
 from ryle.bench import catcher
 from ryle.bench.disk_room import DiskRoom, pieces, to_disk
+from ryle.bench.results import Row
 from ryle.chunk import Integration
 from ryle.config import parse
 from ryle.products.observed import metadata
@@ -60,6 +62,28 @@ def check_what_it_measures(tmp_path, monkeypatch):
     before, after = processes["alone"]
     assert min(before, after) > 0 and abs(processes["baseline_value"] * 2 / (before + after) - 1) < 1e-3
     assert not any(list(disk.iterdir()) for disk in disks)
+
+
+def test_what_was_measured_is_kept_if_the_last_writes_are_cut(tmp_path, monkeypatch):
+    rates = iter([8.0])  # of plain writes: before, and not after
+
+    def row(case, value):
+        return Row(case=case, value=value, unit="Gb/s", size={}, baseline="offered", baseline_value=8.0)
+
+    monkeypatch.setattr(catcher, "writers", lambda *_: [row("writer", 8.0), row("lossy", 8.0)])
+    monkeypatch.setattr(catcher, "processes", lambda *_: row("catchers", 6.0))
+    monkeypatch.setattr(catcher, "disks", lambda *_: next(rates))
+    words = ["--catchers", "1", "--antennas", "3", "--channels", "64", "--senders", "2", "--hold", "2"]
+    words += ["--directory", str(tmp_path), "--json", str(tmp_path / "found.json")]
+    monkeypatch.setattr(sys, "argv", ["catcher", *words])
+    with pytest.raises(StopIteration):
+        catcher.main()
+    *_, kept = json.loads((tmp_path / "found.json").read_text())["results"]
+    assert (kept["case"], kept["value"], kept["baseline"]) == ("catchers", 6.0, "offered")
+    rates = iter([8.0, 4.0])
+    catcher.main()
+    *_, kept = json.loads((tmp_path / "found.json").read_text())["results"]
+    assert (kept["ratio"], kept["alone"], kept["least"]) == (1.0, [8.0, 4.0], 0.8)
 
 
 def test_a_tenth_of_packets_is_lost():

@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -285,8 +286,7 @@ def processes(text: str, o: Observation, seconds: float, keep: int, console: Con
         flushed = to_disk([f for d in directories for f in _files(d)])
     accounts = [c.status["account"] for c in catchers]
     classes = ("missing", "late", "malformed", "kernel_drops", "ring_full")
-    lost = {k: sum(a.get(k) or 0 for a in accounts) for k in classes}
-    lost = {k: n for k, n in lost.items() if n}
+    lost = {k: n for k in classes if (n := sum(a.get(k) or 0 for a in accounts))}
     done = min(c.status.get("integrations", 0) for c in catchers)
     rate = _gigabits(o) / o.integration_time
     # Senders that a busy machine makes late send less than they were to: what counts is how long all of it took.
@@ -317,6 +317,13 @@ def processes(text: str, o: Observation, seconds: float, keep: int, console: Con
     )
 
 
+def beside_disks(row: Row, alone: list[float]) -> Row:
+    """Compare what catchers did with what their disks took of plain writes, in Gb/s, instead of with what was sent."""
+    base = statistics.mean(alone)
+    row = replace(row, ratio=(row.value or 0.0) / base, least=0.8, more=row.more | {"alone": alone})
+    return replace(row, baseline="disks alone, before and after", baseline_value=base)
+
+
 def _gigabits(o: Observation) -> float:
     """Size of an integration of visibilities."""
     return 8e-9 * 8 * o.fengine.channels * o.products
@@ -341,9 +348,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="of a turn of the writer, and of packets")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--hold", type=float, help="s of packets, if not a turn's")
-    parser.add_argument(
-        "--alone", type=float, help="s of plain writes before that, and after; a quarter as long if absent"
-    )
+    parser.add_argument("--alone", type=float, help="s of plain writes before and after that; a quarter if absent")
     parser.add_argument("--share", type=float, default=0.85, help="of what disks take, to send at most")
     parser.add_argument("--keep", type=int, default=0, help="integrations that stay on the disk; all if absent")
     parser.add_argument("--antennas", type=int, default=80)
@@ -372,20 +377,19 @@ def main() -> None:
         )
         text = make(integration=given.integration)
         rows += writers(text, count, given.seconds, given.turns, console)
-        o, taken, alone = parse(text, "caught"), rows[-2].baseline_value or 0.0, list[float]()
+        o, taken = parse(text, "caught"), rows[-2].baseline_value or 0.0
         if given.hold:
             keep = int(given.keep * _gigabits(o) * 1e9 / 8 / count)
             plain = partial(disks, text, count, given.alone or given.hold / 4, keep, console)
-            alone.append(taken := plain())
+            taken = plain()
         least = _gigabits(o) / (given.share * taken)  # to send more than disks take would show nothing
         if least > given.integration:
             text = make(integration=round(least, 6))
             o = parse(text, "caught")
-        rows.append(row := processes(text, o, given.hold or given.seconds, given.keep, console))
-        if given.hold and row.value is not None:
-            alone.append(plain())
-            row.baseline, row.baseline_value, row.least = "disks alone, before and after", statistics.mean(alone), 0.8
-            row.ratio, row.more["alone"] = row.value / row.baseline_value, alone
+        rows.append(processes(text, o, given.hold or given.seconds, given.keep, console))
+        if given.hold:
+            save(given.json, host(), rows, console)  # plain writes take long where catchers have filled the disk
+            rows[-1] = beside_disks(rows[-1], [taken, plain()])
     for row in rows:
         row.size |= {"antennas": given.antennas, "channels": given.channels}
     console.print(table(rows))
